@@ -1,0 +1,1 @@
+//! Benchmarks with the peers beside us.

@@ -1,0 +1,1 @@
+//! Policies and requests from a seed, for tests and benchmarks.

@@ -1,0 +1,20 @@
+//! What a policy is and what it means.
+//!
+//! Read in this order: [`model`] (the policy as plain data, every value in it valid), [`pattern`] (what a rule
+//! matches), [`reference`] (the meaning of a policy, slow and obvious), [`canonical`] (the one reading of a path that
+//! rules and requests are compared in), then the parser ([`load`]) with its [`problem`]s, and [`cases`].
+//!
+//! This crate does no I/O: the bytes of a policy's files come from a [`Files`] that the caller provides.
+
+pub mod canonical;
+pub mod cases;
+pub mod generate;
+mod load;
+pub mod model;
+pub mod pattern;
+pub mod problem;
+pub mod reference;
+
+pub use load::{Files, Loaded, Source, load};
+pub use model::Policy;
+pub use problem::{Place, Problem, Severity};

@@ -1,0 +1,91 @@
+//! The meaning of a policy, slow and obvious: every rule of every role of the caller is looked at.
+//!
+//! The engine must agree with this on every policy and request. Nothing here is ever made fast.
+
+use std::collections::BTreeSet;
+
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, RuleId};
+
+/// Who asks: what is left of a caller once its proof has been verified.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller<'a> {
+    /// The user name; `None` is an anonymous caller, who has no groups and no roles but `anyone`.
+    pub user: Option<&'a str>,
+    /// Its groups.
+    pub groups: Vec<&'a str>,
+    /// The roles that its token carries; those the policy does not define count for nothing.
+    pub roles: Vec<&'a str>,
+}
+
+/// What is asked, in canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// The HTTP method.
+    pub action: &'a [u8],
+    /// The HTTP host: lower case, no port, no trailing dot.
+    pub scope: &'a [u8],
+    /// The canonical HTTP path.
+    pub resource: &'a [u8],
+}
+
+/// The answer, with the rule that gave it: of several the one with the lowest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes, by this rule.
+    Allowed(RuleId),
+    /// No, by this `deny` rule.
+    Denied(RuleId),
+    /// No, as nothing allows it.
+    NotAllowed,
+}
+
+/// The answer of this policy.
+#[must_use]
+pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Answer {
+    let roles = roles_of(policy, caller);
+    let owner = caller.user.map(str::as_bytes);
+    let matching = |wanted: Effect| {
+        policy.rules().find(|(_, role, rule, effect)| {
+            *effect == wanted
+                && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
+                && rule.actions.matches(question.action)
+                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
+                && rule.resources.iter().any(|it| it.matches(question.resource, owner))
+        })
+    };
+    if let Some((rule, ..)) = matching(Effect::Deny) {
+        Answer::Denied(rule)
+    } else if let Some((rule, ..)) = matching(Effect::Allow) {
+        Answer::Allowed(rule)
+    } else {
+        Answer::NotAllowed
+    }
+}
+
+/// All the roles of a caller: granted, carried, reserved, and what these extend.
+#[must_use]
+pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
+    let mut roles = BTreeSet::new();
+    let mut add = |name: &str| roles.extend(policy.role(name));
+    add(ANYONE);
+    if let Some(user) = caller.user {
+        add(AUTHENTICATED);
+        caller.roles.iter().copied().for_each(add);
+        for grant in &policy.grants {
+            let named = grant.users.iter().any(|name| &**name == user);
+            if named || grant.groups.iter().any(|name| caller.groups.contains(&&**name)) {
+                roles.insert(grant.role);
+            }
+        }
+    }
+    let mut open: Vec<RoleId> = roles.iter().copied().collect();
+    while let Some(RoleId(id)) = open.pop() {
+        let role = policy.roles.get(id as usize);
+        for extended in role.iter().flat_map(|role| &role.extends) {
+            if roles.insert(*extended) {
+                open.push(*extended);
+            }
+        }
+    }
+    roles
+}

@@ -1,0 +1,1 @@
+//! The parts of the process `rolegate`: listeners, reload, key fetching, admin, metrics, logs, command line.

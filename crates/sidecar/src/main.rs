@@ -1,0 +1,2 @@
+//! The process `rolegate`.
+fn main() {}
