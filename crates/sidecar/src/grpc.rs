@@ -1,0 +1,17 @@
+//! The gRPC server: `Check` on a fast lane of its own, everything else through tonic on the same connection.
+//!
+//! Read [`server`] for how it starts and stops, `worker` and `connection` for the life of a connection, `check` for
+//! the life of a request. Threads: one acceptor, N workers (each with a current-thread runtime and its own counters
+//! and buffers, so that requests share nothing but the snapshot), and a few that hash passwords.
+
+mod check;
+mod counters;
+mod decision;
+mod listener;
+mod server;
+
+pub use check::CheckService;
+pub use counters::{Durations, ErrorKind, HashingTotals, Totals};
+pub use decision::{DecisionRecord, DecisionSink};
+pub use listener::{Address, Listener};
+pub use server::{Options, Running, Server};

@@ -1,0 +1,108 @@
+//! What happened, counted. Each worker counts for itself, so that no two threads write one cache line per request.
+
+use std::time::Duration;
+
+/// Why a check got a gRPC error in place of a verdict. Never an OK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// There is no policy in force.
+    NotReady,
+    /// The message is not a `CheckRequest` of an HTTP request.
+    Malformed,
+    /// The gRPC framing is wrong: cut short, or more than one message.
+    Framing,
+    /// The message is compressed.
+    Compressed,
+    /// The message, or all that are being received, are larger than allowed.
+    TooLarge,
+    /// Too many passwords wait for their hash.
+    Overloaded,
+    /// The time that the caller or the settings allow is over.
+    Deadline,
+    /// The verdict cannot be put into headers.
+    Unanswerable,
+    /// A bug: the thread panicked over this request.
+    Panicked,
+    /// The caller gave up before the answer.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::NotReady,
+        Self::Malformed,
+        Self::Framing,
+        Self::Compressed,
+        Self::TooLarge,
+        Self::Overloaded,
+        Self::Deadline,
+        Self::Unanswerable,
+        Self::Panicked,
+        Self::Cancelled,
+    ];
+
+    /// Its name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not_ready",
+            Self::Malformed => "malformed",
+            Self::Framing => "framing",
+            Self::Compressed => "compressed",
+            Self::TooLarge => "too_large",
+            Self::Overloaded => "overloaded",
+            Self::Deadline => "deadline",
+            Self::Unanswerable => "unanswerable",
+            Self::Panicked => "panicked",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The sums over all workers, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Checks that were allowed.
+    pub allowed: u64,
+    /// Checks that were refused, by the name of the reason; only reasons that occurred.
+    pub refused: Vec<(&'static str, u64)>,
+    /// Checks that got a gRPC error, by kind; every kind is there.
+    pub errors: Vec<(ErrorKind, u64)>,
+    /// Checks that wait for the rest of their message or for a password's hash.
+    pub in_flight: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+    /// Connections closed since there were too many.
+    pub connections_evicted: u64,
+    /// Failed accepts (no file descriptors left, say).
+    pub accept_errors: u64,
+    /// The password hashing.
+    pub hashing: HashingTotals,
+    /// How long verdicts took.
+    pub durations: Durations,
+}
+
+/// The hashing pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HashingTotals {
+    /// Checks waiting for a thread.
+    pub queued: u64,
+    /// Hashes computed since the start.
+    pub done: u64,
+    /// Checks that shared the hash of an equal one.
+    pub shared: u64,
+    /// Checks turned away, as the queue was full.
+    pub rejected: u64,
+}
+
+/// A histogram of the time from a complete message to its verdict.
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    /// Upper bound and count (not cumulative) of each bucket; the last bound is `Duration::MAX`.
+    pub buckets: Vec<(Duration, u64)>,
+    /// All durations together.
+    pub sum: Duration,
+}
