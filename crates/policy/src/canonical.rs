@@ -1,11 +1,63 @@
 //! The one reading of a path and of a host that rules and requests are compared in.
+//!
+//! What stands behind the proxy may read a path in other ways than we do. So a path becomes its canonical form, with
+//! every other way in which it may plausibly be read beside it ([`Readings`]); what would be read too differently is
+//! refused. The order of the steps is fixed: cut at `?` and `#`, raw bytes, percent triplets, dot segments, slashes.
+
+mod encoding;
+mod host;
+mod shape;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+pub use encoding::{RuleSegment, names, rule_segment};
+pub use host::{HostError, host};
 
 /// Why a path cannot be judged. Each is answered with 400 and the reason `invalid_path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PathError {
-    /// Not a path at all.
-    #[error("does not start with `/`")]
+    /// Nothing at all, or nothing before the query.
+    #[error("the path is empty")]
+    Empty,
+    /// Not the origin-form of a request target (RFC 9112, 3.2.1), nor `*` with `OPTIONS` (3.2.4).
+    #[error("the path does not start with `/`")]
     NotAbsolute,
+    /// A raw control byte, a space, or a byte that is not ASCII: none may stand in a URI (RFC 3986, 2).
+    #[error("the path has a control byte, a space or a byte that is not ASCII in it")]
+    ForbiddenByte,
+    /// A `%` without two hexadecimal digits after it (RFC 3986, 2.1).
+    #[error("a `%` is not followed by two hexadecimal digits")]
+    BadTriplet,
+    /// An encoded control character, `%00` and C1 controls (`%C2%80` to `%C2%9F`) among them.
+    #[error("an encoded control character")]
+    EncodedControl,
+    /// `%2F` or `%5C`: one server's separator is another's data.
+    #[error("an encoded slash or backslash")]
+    EncodedSlash,
+    /// A raw `\`, which some servers take for a `/`.
+    #[error("a backslash")]
+    Backslash,
+    /// Encoded bytes that are not UTF-8 (RFC 3629, 3): invalid, overlong, a surrogate, or cut short.
+    #[error("encoded bytes that are not UTF-8")]
+    InvalidUtf8,
+    /// Dot segments that lead out of the root.
+    #[error("dot segments that climb above the root")]
+    AboveRoot,
+    /// Merging slashes before or after removing dot segments gives two different paths.
+    #[error("adjacent slashes before a dot segment")]
+    AmbiguousSlashes,
+    /// A `;` in or beside a dot segment.
+    #[error("a `;` in or beside a dot segment")]
+    AmbiguousParameter,
+    /// Encoded twice so that decoding it twice gives dot segments, or encoded three times.
+    #[error("an encoding inside an encoding that hides a dot segment or another encoding")]
+    NestedEncoding,
+    /// Only in a rule: a `/`, `?` or `#` inside a segment.
+    #[error("a `/`, `?` or `#` inside a segment")]
+    Delimiter,
 }
 
 /// All the ways a path may be read by what stands behind the proxy.
@@ -13,7 +65,7 @@ pub enum PathError {
 /// A request is allowed only if every reading in `all` is allowed and no `deny` rule matches one in `deny_only`.
 #[derive(Debug, Default)]
 pub struct Readings<'a> {
-    first: std::borrow::Cow<'a, [u8]>,
+    first: Cow<'a, [u8]>,
     more: Vec<Vec<u8>>,
     deny_only: Vec<Vec<u8>>,
 }
@@ -25,36 +77,140 @@ impl<'a> Readings<'a> {
         &self.first
     }
 
-    /// The readings that must all be allowed: the canonical path first.
+    /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, with its
+    /// reserved characters decoded, decoded twice, and all of these together, as far as they differ.
     pub fn all(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(self.first()).chain(self.more.iter().map(Vec::as_slice))
     }
 
-    /// The readings that no `deny` rule may match; they need not be allowed.
+    /// The readings that no `deny` rule may match; they need not be allowed: the path with its dot segments or its
+    /// adjacent slashes still in it.
     pub fn deny_only(&self) -> impl Iterator<Item = &[u8]> {
         self.deny_only.iter().map(Vec::as_slice)
+    }
+
+    fn one(first: Cow<'a, [u8]>) -> Self {
+        Self { first, more: Vec::new(), deny_only: Vec::new() }
+    }
+
+    /// Adds a reading, as it is and with its reserved characters decoded, where they are new.
+    fn add(&mut self, text: Vec<u8>) {
+        for text in [encoding::reserved_decoded(&text), text] {
+            if !self.all().any(|known| known == text) {
+                self.more.push(text);
+            }
+        }
+    }
+
+    /// The same for a reading on which only denials count.
+    fn add_deny_only(&mut self, text: Vec<u8>) {
+        for text in [encoding::reserved_decoded(&text), text] {
+            if !self.all().chain(self.deny_only()).any(|known| known == text) {
+                self.deny_only.push(text);
+            }
+        }
     }
 }
 
 /// Reads the `:path` of a request: raw, with its query.
 ///
+/// A path that is canonical already is borrowed, and nothing is allocated for it.
+///
 /// # Errors
 /// When it is ambiguous or not a path.
 pub fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<Readings<'a>, PathError> {
-    let _ = (method, raw);
-    todo!()
+    if raw == b"*" {
+        return if method == b"OPTIONS" {
+            Ok(Readings::one(raw.into()))
+        } else {
+            Err(PathError::NotAbsolute)
+        };
+    }
+    let (text, seen) = scan(raw);
+    match text.first() {
+        Some(b'/') if seen == 0 => Ok(Readings::one(text.into())),
+        Some(b'/') => unusual(text, seen),
+        Some(_) => Err(PathError::NotAbsolute),
+        None => Err(PathError::Empty),
+    }
 }
 
-/// A host in canonical form: lower case, without port and trailing dot. Borrowed where it is canonical already.
-#[must_use]
-pub fn host(raw: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    let _ = raw;
-    todo!()
+/// A byte that may not stand in a path.
+const BAD: u8 = 1;
+/// `%`.
+const PERCENT: u8 = 2;
+/// `;`.
+const PARAMETER: u8 = 4;
+/// `/` or `.`: unusual after a `/`.
+const SHAPE: u8 = 8;
+/// `?` or `#`.
+const END: u8 = 16;
+
+/// What is unusual about each byte.
+#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled, within the length of the array")]
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0;
+    while byte < class.len() {
+        class[byte] = match byte {
+            0..=0x20 | 0x7F.. | 0x5C => BAD,
+            0x25 => PERCENT,
+            0x3B => PARAMETER,
+            0x2E | 0x2F => SHAPE,
+            0x23 | 0x3F => END,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    class
+};
+
+/// The path without query and fragment, and what is unusual in it: 0 for a canonical one. The one pass that every
+/// request pays for.
+fn scan(raw: &[u8]) -> (&[u8], u8) {
+    let mut seen = 0;
+    let mut counts = !SHAPE;
+    for (at, byte) in raw.iter().enumerate() {
+        let class = CLASS.get(usize::from(*byte)).copied().unwrap_or(BAD);
+        if class == END {
+            return (raw.get(..at).unwrap_or(raw), seen);
+        }
+        seen |= class & counts;
+        counts = if *byte == b'/' { u8::MAX } else { !SHAPE };
+    }
+    (raw, seen)
 }
 
-/// Whether a segment of a canonical path names this user, however it is encoded.
-#[must_use]
-pub fn names(segment: &[u8], user: &[u8]) -> bool {
-    let _ = (segment, user);
-    todo!()
+/// Reads a path that has something unusual in it.
+fn unusual(text: &[u8], seen: u8) -> Result<Readings<'_>, PathError> {
+    if seen & BAD != 0 {
+        return Err(forbidden(text));
+    }
+    let written = encoding::normalise(text)?;
+    if seen == PERCENT && matches!(written, Cow::Borrowed(_)) && encoding::is_opaque(text) {
+        return Ok(Readings::one(text.into()));
+    }
+    let inner = encoding::once_more(&written)?;
+    let mut readings = Readings { first: shape::resolve(&written)?.into(), ..Readings::default() };
+    let mut unresolved = Vec::new();
+    for layer in std::iter::once(&*written).chain(inner.as_deref()) {
+        shape::parameters_apart_from_dots(layer)?;
+        for stripped in shape::without_parameters(layer) {
+            readings.add(shape::resolve(&stripped)?);
+            unresolved.extend(shape::unresolved(&stripped));
+        }
+    }
+    for text in unresolved {
+        readings.add_deny_only(text);
+    }
+    Ok(readings)
+}
+
+/// What is wrong with a path that has a byte of the class [`BAD`] in it.
+fn forbidden(text: &[u8]) -> PathError {
+    match text.iter().find(|byte| CLASS.get(usize::from(**byte)) == Some(&BAD)) {
+        _ if text.first() != Some(&b'/') => PathError::NotAbsolute,
+        Some(b'\\') => PathError::Backslash,
+        _ => PathError::ForbiddenByte,
+    }
 }

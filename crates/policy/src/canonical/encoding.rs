@@ -1,0 +1,248 @@
+//! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, which are refused.
+
+use std::borrow::Cow;
+
+use super::PathError;
+
+/// A literal segment of a rule (or a literal piece of a glob) in the form that canonical paths have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSegment {
+    /// The same segment in canonical form.
+    pub canonical: String,
+    /// The same with its encoded reserved characters decoded (`%40` as `@`), if it has any: a rule must match this too,
+    /// as a request that encodes them is read in both ways.
+    pub decoded: Option<String>,
+}
+
+/// Brings the text of one segment of a rule into canonical form. What a URI cannot carry raw (spaces, characters that
+/// are not ASCII) is encoded; a dot segment is left for the caller to see.
+///
+/// # Errors
+/// When no request that is judged at all could match it.
+pub fn rule_segment(text: &str) -> Result<RuleSegment, PathError> {
+    let mut encoded = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'/' | b'?' | b'#' => return Err(PathError::Delimiter),
+            b'\\' => return Err(PathError::Backslash),
+            0..0x20 | 0x7F => return Err(PathError::ForbiddenByte),
+            b' ' | 0x80.. => push_triplet(&mut encoded, byte),
+            _ => encoded.push(byte),
+        }
+    }
+    let canonical = normalise(&encoded)?;
+    let decoded = reserved_decoded(&canonical);
+    let decoded = (*decoded != *canonical).then(|| ascii(&decoded));
+    Ok(RuleSegment { canonical: ascii(&canonical), decoded })
+}
+
+/// Whether a segment of a canonical path names this user, however it is encoded.
+#[must_use]
+pub fn names(segment: &[u8], user: &[u8]) -> bool {
+    let mut rest = user;
+    for unit in Units(segment) {
+        let byte = match unit {
+            Ok(Unit::Raw(byte) | Unit::Encoded { byte, .. }) => byte,
+            Err(_) => return false,
+        };
+        match rest.split_first() {
+            Some((first, after)) if *first == byte => rest = after,
+            _ => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+/// Unreserved characters decoded, every other triplet with upper-case digits; borrowed where it is so already.
+pub(super) fn normalise(text: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
+    let mut changes = false;
+    let mut utf8 = Utf8::default();
+    for unit in Units(text) {
+        let unit = unit?;
+        utf8.take(unit)?;
+        if let Unit::Encoded { byte, upper } = unit {
+            refuse(byte)?;
+            changes |= !upper || is_unreserved(byte);
+        }
+    }
+    utf8.end()?;
+    Ok(if changes { Cow::Owned(decoded_where(text, is_unreserved)) } else { Cow::Borrowed(text) })
+}
+
+/// The text with the reserved characters that can be seen (`%40`, `%3A`, …) decoded too; `%25` stays.
+pub(super) fn reserved_decoded(text: &[u8]) -> Vec<u8> {
+    decoded_where(text, is_visible)
+}
+
+/// Whether a normalised text has no triplet that anybody reads in another way: only spaces, characters that are not
+/// ASCII, and percent signs that do not look like the start of another triplet.
+pub(super) fn is_opaque(text: &[u8]) -> bool {
+    !has_inner(text)
+        && Units(text).flatten().all(|unit| match unit {
+            Unit::Raw(_) => true,
+            Unit::Encoded { byte, .. } => !is_visible(byte),
+        })
+}
+
+/// What a normalised text is when it is decoded once more, if that makes a difference: `%2541` becomes `A`.
+///
+/// # Errors
+/// When the result is ambiguous in itself, has dot segments that the text has not, or could be decoded yet again.
+pub(super) fn once_more(text: &[u8]) -> Result<Option<Vec<u8>>, PathError> {
+    if !has_inner(text) {
+        return Ok(None);
+    }
+    let mut inner = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        inner.push(*byte);
+        rest = if starts_inner(rest) { after.strip_prefix(b"25").unwrap_or(after) } else { after };
+    }
+    if has_inner(&inner) {
+        return Err(PathError::NestedEncoding);
+    }
+    let inner = normalise(&inner)?.into_owned();
+    let hidden =
+        |(outer, inner): (&[u8], &[u8])| super::shape::is_dotted(inner) && !super::shape::is_dotted(outer);
+    if split(text).zip(split(&inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(Some(inner)) }
+}
+
+fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'/')
+}
+
+/// Whether there is a `%25` with two hexadecimal digits after it.
+fn has_inner(text: &[u8]) -> bool {
+    (0..text.len()).any(|at| text.get(at..).is_some_and(starts_inner))
+}
+
+fn starts_inner(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"%25").and_then(|digits| digits.first_chunk::<2>());
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// One byte of a text, as it stands or encoded.
+#[derive(Clone, Copy)]
+enum Unit {
+    Raw(u8),
+    Encoded { byte: u8, upper: bool },
+}
+
+/// The bytes of a text.
+struct Units<'a>(&'a [u8]);
+
+impl Iterator for Units<'_> {
+    type Item = Result<Unit, PathError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (first, after) = self.0.split_first()?;
+        self.0 = after;
+        if *first != b'%' {
+            return Some(Ok(Unit::Raw(*first)));
+        }
+        let Some((digits, after)) = after.split_first_chunk::<2>() else {
+            return Some(Err(PathError::BadTriplet));
+        };
+        self.0 = after;
+        Some(triplet(*digits).ok_or(PathError::BadTriplet))
+    }
+}
+
+fn triplet([high, low]: [u8; 2]) -> Option<Unit> {
+    let byte = (digit(high)? << 4) | digit(low)?;
+    Some(Unit::Encoded { byte, upper: !high.is_ascii_lowercase() && !low.is_ascii_lowercase() })
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// The text with those encoded bytes decoded that are to be, and every other triplet with upper-case digits.
+fn decoded_where(text: &[u8], decode: impl Fn(u8) -> bool) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    for unit in Units(text).flatten() {
+        match unit {
+            Unit::Raw(byte) => decoded.push(byte),
+            Unit::Encoded { byte, .. } if decode(byte) => decoded.push(byte),
+            Unit::Encoded { byte, .. } => push_triplet(&mut decoded, byte),
+        }
+    }
+    decoded
+}
+
+fn push_triplet(text: &mut Vec<u8>, byte: u8) {
+    let digit = |value: u8| if value < 10 { b'0' + value } else { b'A' + value - 10 };
+    text.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
+}
+
+/// Refuses encoded bytes that no two servers agree about.
+fn refuse(byte: u8) -> Result<(), PathError> {
+    match byte {
+        0..0x20 | 0x7F => Err(PathError::EncodedControl),
+        b'/' | b'\\' => Err(PathError::EncodedSlash),
+        _ => Ok(()),
+    }
+}
+
+/// RFC 3986, 2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// A character that can be seen, and that does not start a triplet or separate segments.
+fn is_visible(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')
+}
+
+/// Watches that encoded bytes of 0x80 and above are whole UTF-8 characters, and no C1 controls.
+#[derive(Default)]
+struct Utf8 {
+    bytes: [u8; 4],
+    have: usize,
+    need: usize,
+}
+
+impl Utf8 {
+    fn take(&mut self, unit: Unit) -> Result<(), PathError> {
+        match unit {
+            Unit::Encoded { byte: byte @ 0x80.., .. } => self.push(byte),
+            Unit::Raw(_) | Unit::Encoded { .. } => self.end(),
+        }
+    }
+
+    fn push(&mut self, byte: u8) -> Result<(), PathError> {
+        if self.have == 0 {
+            self.need = match byte {
+                0xC2..=0xDF => 2,
+                0xE0..=0xEF => 3,
+                0xF0..=0xF4 => 4,
+                _ => return Err(PathError::InvalidUtf8),
+            };
+        }
+        *self.bytes.get_mut(self.have).ok_or(PathError::InvalidUtf8)? = byte;
+        self.have += 1;
+        if self.have < self.need {
+            return Ok(());
+        }
+        self.have = 0;
+        let character = self.bytes.get(..self.need).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        match character.map(|character| character.contains(char::is_control)) {
+            Some(false) => Ok(()),
+            Some(true) => Err(PathError::EncodedControl),
+            None => Err(PathError::InvalidUtf8),
+        }
+    }
+
+    fn end(&self) -> Result<(), PathError> {
+        if self.have == 0 { Ok(()) } else { Err(PathError::InvalidUtf8) }
+    }
+}
+
+fn ascii(text: &[u8]) -> String {
+    text.iter().copied().map(char::from).collect()
+}
