@@ -1,0 +1,204 @@
+//! A client of HTTP/1.1 and HTTP/2 without TLS, that sends what it is told to.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use crate::process::Failed;
+
+/// The version of HTTP that a [`Connection`] speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, known beforehand (RFC 9113, 3.3).
+    Http2,
+}
+
+/// An open connection. One of HTTP/2 may be cloned and used by many at once.
+#[derive(Debug)]
+pub struct Connection(Sender);
+
+#[derive(Debug)]
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Connection {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub async fn open(address: SocketAddr, version: Version) -> Result<Self, Failed> {
+        let stream = TcpStream::connect(address).await.map_err(|error| Failed::io("connect", &error))?;
+        stream.set_nodelay(true).map_err(|error| Failed::io("connect", &error))?;
+        let stream = TokioIo::new(stream);
+        Ok(Self(match version {
+            Version::Http1 => {
+                let (sender, connection) =
+                    http1::Builder::new().handshake(stream).await.map_err(|error| failed(&error))?;
+                tokio::spawn(connection);
+                Sender::Http1(sender)
+            }
+            Version::Http2 => {
+                let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                    .handshake(stream)
+                    .await
+                    .map_err(|error| failed(&error))?;
+                tokio::spawn(connection);
+                Sender::Http2(sender)
+            }
+        }))
+    }
+
+    /// Another handle of the same connection, where it is HTTP/2.
+    #[must_use]
+    pub fn share(&self) -> Option<Self> {
+        match &self.0 {
+            Sender::Http1(_) => None,
+            Sender::Http2(sender) => Some(Self(Sender::Http2(sender.clone()))),
+        }
+    }
+
+    /// Sends a request and waits for the whole answer, 20 s at most.
+    ///
+    /// # Errors
+    /// When the request cannot be written down, or no answer comes.
+    pub async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Answer, Failed> {
+        let answering = async {
+            let (head, body) = match &mut self.0 {
+                Sender::Http1(sender) => {
+                    let request = http1_request(method, path, host, headers, body)?;
+                    sender.ready().await.map_err(|error| failed(&error))?;
+                    sender.send_request(request).await
+                }
+                Sender::Http2(sender) => {
+                    let request = http2_request(method, path, host, headers, body)?;
+                    sender.ready().await.map_err(|error| failed(&error))?;
+                    sender.send_request(request).await
+                }
+            }
+            .map(Response::<Incoming>::into_parts)
+            .map_err(|error| failed(&error))?;
+            let body = body.collect().await.map_err(|error| failed(&error))?.to_bytes();
+            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        };
+        tokio::time::timeout(PATIENCE, answering)
+            .await
+            .unwrap_or_else(|_| Err(Failed::new("request", "no answer after 20 s")))
+    }
+}
+
+impl Answer {
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; `Null` where it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The values of a header, joined by `, ` where there are several.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<String> {
+        let values: Vec<_> =
+            self.headers.get_all(name).iter().map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
+        if values.is_empty() { None } else { Some(values.join(", ")) }
+    }
+}
+
+/// `*` and what begins with `/` go out as they are.
+fn http1_request(
+    method: &str,
+    path: &str,
+    host: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Result<Request<Full<Bytes>>, Failed> {
+    let uri: Uri = path.parse().map_err(|error| Failed::new("request", format!("`{path}`: {error}")))?;
+    let mut request = request(method, uri, headers, body)?;
+    request.headers_mut().insert("host", value(host)?);
+    Ok(request)
+}
+
+fn http2_request(
+    method: &str,
+    path: &str,
+    host: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Result<Request<Full<Bytes>>, Failed> {
+    let uri = Uri::builder()
+        .scheme("http")
+        .authority(host)
+        .path_and_query(path)
+        .build()
+        .map_err(|error| Failed::new("request", format!("`{host}` `{path}`: {error}")))?;
+    request(method, uri, headers, body)
+}
+
+fn request(
+    method: &str,
+    uri: Uri,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Result<Request<Full<Bytes>>, Failed> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .body(Full::new(Bytes::copy_from_slice(body)))
+        .map_err(|error| Failed::new("request", error.to_string()))?;
+    for (name, text) in headers {
+        let name: HeaderName =
+            name.parse().map_err(|_| Failed::new("request", format!("`{name}` is no field name")))?;
+        request.headers_mut().append(name, value(text)?);
+    }
+    Ok(request)
+}
+
+fn value(text: &str) -> Result<HeaderValue, Failed> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failed::new("request", "no field value"))
+}
+
+fn failed(error: &hyper::Error) -> Failed {
+    let mut why = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        why = format!("{why}: {next}");
+        cause = next.source();
+    }
+    Failed::new("request", why)
+}

@@ -1,0 +1,110 @@
+//! The policies of the repository with their cases, and copies of them whose tokens we can sign.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::cases::Case;
+use policy::model::Keys;
+use policy::{Files, Loaded, Problem};
+
+use crate::process::{Failed, repository};
+use crate::tokens::Signer;
+
+/// A policy that was loaded, and what must hold of it.
+#[derive(Debug)]
+pub struct Example {
+    /// The policy file.
+    pub file: PathBuf,
+    /// The policy.
+    pub loaded: Loaded,
+    /// What must hold.
+    pub cases: Arc<[Case]>,
+}
+
+impl Example {
+    /// The example of this name under `policies/`.
+    ///
+    /// # Errors
+    /// When the policy or its cases have a problem.
+    pub fn named(name: &str) -> Result<Self, Failed> {
+        Self::in_folder(&repository().join("policies").join(name))
+    }
+
+    /// The policy and the cases in this folder.
+    ///
+    /// # Errors
+    /// When the policy or its cases have a problem.
+    pub fn in_folder(folder: &Path) -> Result<Self, Failed> {
+        let file = folder.join("policy.yaml");
+        let loaded = policy::load(&Disk, &file).map_err(|problems| failed(&problems))?;
+        let cases = folder.join("cases.yaml");
+        let text = std::fs::read(&cases).map_err(|error| Failed::io(cases.display().to_string(), &error))?;
+        let cases = policy::cases::parse(&cases, &text).map_err(|problems| failed(&problems))?;
+        Ok(Self { file, loaded, cases })
+    }
+
+    /// A copy of the example of this name in `folder`, with the key of `signer` in place of its key sets.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn signed_by(name: &str, folder: &Path, signer: &Signer) -> Result<Self, Failed> {
+        let from = repository().join("policies").join(name);
+        copy(&from, folder).map_err(|error| Failed::io(from.display().to_string(), &error))?;
+        let original = Self::in_folder(folder)?;
+        for issuer in &original.loaded.policy.identity.jwt {
+            if let Keys::File { path, .. } = &issuer.keys {
+                std::fs::write(&**path, signer.key_set()).map_err(|error| Failed::io(&**path, &error))?;
+            }
+        }
+        Self::in_folder(folder)
+    }
+}
+
+/// The names of the examples under `policies/`, sorted.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn names() -> Result<Vec<String>, Failed> {
+    let folder = repository().join("policies");
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .map_err(|error| Failed::io(folder.display().to_string(), &error))?
+        .flatten()
+        .filter(|it| it.path().join("policy.yaml").is_file())
+        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Files as they are on the disk.
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        std::fs::read(path).map_err(|error| error.to_string())
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+        Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
+    }
+}
+
+fn failed(problems: &[Problem]) -> Failed {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Failed::new("policy", lines.join("\n"))
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! Envoy with the shipped configuration, and nobody to ask.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::time::Duration;
+
+use testbed::client::{Connection, Version};
+use testbed::envoy::{Settings, Target};
+use testbed::{App, Envoy};
+
+/// `envoy.md`: no answer is an error, and `failure_mode_allow` ships as false.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_rolegate_every_request_is_refused() {
+    for settings in [
+        Settings::default(),
+        Settings {
+            encode_raw_headers: false,
+            normalize_path: false,
+            with_request_body: Some(4096),
+            timeout: Duration::from_millis(500),
+            health_checks: false,
+        },
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let app = App::start().await.unwrap();
+        let nobody = Target::Unix(folder.path().join("nobody.sock"));
+        let envoy = Envoy::start(folder.path(), app.address, &[nobody], &settings).await.unwrap();
+        for version in [Version::Http1, Version::Http2] {
+            let mut connection = Connection::open(envoy.address, version).await.unwrap();
+            for path in ["/people", "/", "/healthz"] {
+                let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();
+                assert_eq!(answer.status, 503, "{version:?} {path}: {}", answer.text());
+            }
+        }
+        assert_eq!(app.requests(), 0);
+    }
+}
