@@ -1,124 +1,125 @@
 //! One request in, one verdict out: read, identify, decide, answer. No I/O, no async, no Envoy type.
+//!
+//! Read [`Authorizer::check`] first: it is these four calls. What is asked and how it is read is in `request`, what
+//! comes of it in `verdict`, what is written into answers in `answer`, which headers of the client never reach the
+//! upstream in `hygiene`. `explain` says why, slowly; `case` runs the golden cases of a policy.
 
-use identity::{FetchedKeys, PasswordCheck, PasswordChecked, Refusal, Subject, Time};
+mod answer;
+mod hygiene;
+mod request;
+mod revision;
+mod verdict;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use engine::{Decision, Engine, Question, RoleSet};
+use identity::{Authenticator, FetchedKeys, Identified, Known, PasswordChecked, Subject, Time};
+use policy::canonical::Readings;
+use policy::model::RuleId;
 use policy::problem::Problem;
 
-/// A request, as it came.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// The method, byte for byte.
-    pub method: &'a [u8],
-    /// The host, with its port and in its own case.
-    pub host: &'a [u8],
-    /// The path with its query, raw.
-    pub path: &'a [u8],
-    /// The header lines, duplicates and all. Names in any case; pseudo-headers may be among them and count for nothing.
-    pub headers: &'a [Header<'a>],
-    /// What the proxy calls the request, for the body of a refusal; may be empty.
-    pub id: &'a [u8],
-}
+use crate::answer::{Facts, Filled, Refusals};
+use crate::hygiene::{Changes, Hygiene};
+use crate::request::Read;
 
-/// A header line.
-#[derive(Clone, Copy, Debug)]
-pub struct Header<'a> {
-    /// The name.
-    pub name: &'a [u8],
-    /// The value.
-    pub value: &'a [u8],
-}
+pub use crate::request::{Header, Request};
+pub use crate::verdict::{Allowed, AnswerHeader, Outcome, Reason, Refused, Verdict};
 
-/// A compiled policy with its keys and caches: a snapshot. It never changes.
+/// A compiled policy with its keys and caches: a snapshot. It never changes, and all threads share it.
 #[derive(Debug)]
-pub struct Authorizer {}
+pub struct Authorizer {
+    loaded: Arc<policy::Loaded>,
+    engine: Arc<Engine>,
+    authenticator: Authenticator<Attached>,
+    hygiene: Hygiene,
+    refusals: Refusals,
+    /// What is set for an anonymous caller.
+    anonymous: Box<[Filled]>,
+    /// The rules as `role: rule`, by their numbers.
+    rules: Arc<[Box<str>]>,
+    revision: Box<str>,
+}
 
 /// Buffers that one thread uses again for each request, so that a known caller's request allocates nothing.
 #[derive(Debug, Default)]
-pub struct Scratch {}
+pub struct Scratch {
+    host: Vec<u8>,
+    answer: AnswerScratch,
+    known: Option<Arc<Known<Attached>>>,
+}
 
-/// What came of a request.
+#[derive(Debug, Default)]
+struct AnswerScratch {
+    by_rule: Vec<String>,
+    body: String,
+}
+
+/// What a verified subject has under this policy, worked out when it is verified.
 #[derive(Debug)]
-pub enum Outcome<'a> {
-    /// It is decided.
-    Decided(Verdict<'a>),
-    /// A password must be hashed first: run it off the request threads, then call [`Authorizer::resume`].
-    Pending(PasswordCheck),
+struct Attached {
+    roles: RoleSet,
+    values: Box<[Filled]>,
 }
 
-/// The answer to a request.
-#[derive(Debug)]
-pub enum Verdict<'a> {
-    /// It may go on, changed like this.
-    Allowed(Allowed<'a>),
-    /// It may not.
-    Refused(Refused<'a>),
-}
-
-/// How an allowed request is changed before it goes on.
-#[derive(Debug)]
-pub struct Allowed<'a> {
-    /// Headers to overwrite: names in lower case, values without control characters.
-    pub set: &'a [(Box<str>, String)],
-    /// Headers to remove.
-    pub remove: &'a [&'a str],
-    /// The rule that allowed it, as `role: rule`.
-    pub rule: &'a str,
-    /// Who asked; `None` is an anonymous caller.
-    pub user: Option<&'a str>,
-}
-
-/// How a refused request is answered.
-#[derive(Debug)]
-pub struct Refused<'a> {
-    /// Why.
-    pub reason: Reason,
-    /// Headers of the answer: `www-authenticate` (one a method), `content-type`.
-    pub headers: &'a [(Box<str>, String)],
-    /// The body of the answer.
-    pub body: &'a str,
-    /// The `deny` rule that decided, as `role: rule`, if one did.
-    pub rule: Option<&'a str>,
-    /// Who asked, where that is known.
-    pub user: Option<&'a str>,
-}
-
-/// Why a request is refused. A closed list: the name and the status of each are for logs, metrics and answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// The request cannot be judged: 400.
-    InvalidPath(policy::canonical::PathError),
-    /// More than one `Authorization`: 400.
-    DuplicateAuthorization,
-    /// No proof, where `anyone` does not suffice: 401.
-    NoProof,
-    /// A proof that does not verify: 401.
-    BadProof(Refusal),
-    /// Nothing allows it: 403.
-    NotAllowed,
-    /// A `deny` rule says no: 403.
-    Denied,
-}
+/// Who asks, once that is known: `None` is an anonymous caller.
+type Caller<'a> = Option<&'a Known<Attached>>;
 
 impl Authorizer {
-    /// Compiles a loaded policy.
+    /// Compiles a loaded policy. What `previous` has compiled of the same loaded policy is used again, so that new keys
+    /// alone cost little.
     ///
     /// # Errors
     /// Every problem of its keys and hashes.
     pub fn compile(
-        loaded: &policy::Loaded,
+        loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
         previous: Option<&Self>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        let _ = (loaded, fetched, previous);
-        todo!()
+        let policy = &loaded.policy;
+        let before = previous.map(|previous| &previous.authenticator);
+        let (authenticator, warnings) = Authenticator::compile(&policy.identity, fetched, before)?;
+        let same = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
+        let engine = same.map_or_else(|| Engine::compile(policy).into(), |same| Arc::clone(&same.engine));
+        let rules = same.map_or_else(|| rule_labels(policy), |same| Arc::clone(&same.rules));
+        let revision = revision::revision(&loaded.sources, fetched);
+        let roles: Vec<&str> = engine.names(engine.anonymous()).collect();
+        let facts = Facts { subject: None, roles: &roles, revision: &revision };
+        let authorizer = Self {
+            anonymous: answer::fill_in(&policy.allow_response.set_headers, facts),
+            hygiene: Hygiene::new(&policy.allow_response),
+            refusals: Refusals::new(&policy.deny_response, &policy.identity),
+            authenticator,
+            engine,
+            rules,
+            revision,
+            loaded,
+        };
+        Ok((authorizer, warnings))
     }
 
     /// Judges a request.
     pub fn check<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch, now: Time) -> Outcome<'a> {
-        let _ = (request, scratch, now);
-        todo!()
+        let Scratch { host, answer, known } = scratch;
+        let read = match request::read(request, host) {
+            Ok(read) => read,
+            Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
+        };
+        let who = self.authenticator.identify(read.authorization, now, |subject| self.attach(subject));
+        match who {
+            Identified::Pending(check) => Outcome::Pending(check),
+            Identified::Anonymous => Outcome::Decided(self.judge(request, read, None, answer)),
+            Identified::Known(caller) => {
+                Outcome::Decided(self.judge(request, read, Some(&**known.insert(caller)), answer))
+            }
+            Identified::Refused(refusal) => {
+                Outcome::Decided(self.refuse(request, read, Reason::BadProof(refusal), answer))
+            }
+        }
     }
 
-    /// Judges a request whose password has been hashed.
+    /// Judges a request whose password has been hashed. It must be the request that [`Authorizer::check`] was asked
+    /// about.
     pub fn resume<'a>(
         &'a self,
         request: &Request<'a>,
@@ -126,18 +127,166 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Verdict<'a> {
-        let _ = (request, checked, scratch, now);
-        todo!()
+        let Scratch { host, answer, known } = scratch;
+        let read = match request::read(request, host) {
+            Ok(read) => read,
+            Err(reason) => return self.refuse_unread(request, reason, answer),
+        };
+        match self.authenticator.finish(checked, now, |subject| self.attach(subject)) {
+            Identified::Known(caller) => self.judge(request, read, Some(&**known.insert(caller)), answer),
+            Identified::Refused(refusal) => self.refuse(request, read, Reason::BadProof(refusal), answer),
+            // A hashed password that names nobody, or must be hashed again, is no proof of anything.
+            Identified::Anonymous | Identified::Pending(_) => {
+                self.refuse(request, read, Reason::NoProof, answer)
+            }
+        }
     }
 
-    /// Judges a request by a caller that is taken as verified; `None` is an anonymous one.
+    /// Judges a request by a caller that is taken as verified; `None` is an anonymous one. The request's own
+    /// `Authorization` is not looked at.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        let _ = (request, subject, scratch);
-        todo!()
+        let Scratch { host, answer, known } = scratch;
+        let read = match request::read(request, host) {
+            Ok(read) => read,
+            Err(reason) => return self.refuse_unread(request, reason, answer),
+        };
+        *known = subject.map(|subject| Arc::new(Known { attached: self.attach(&subject), subject }));
+        self.judge(request, read, known.as_deref(), answer)
     }
+
+    /// The name of what is in force: 12 hexadecimal digits, the same for the same files and keys on every machine.
+    #[must_use]
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// What this was compiled from.
+    #[must_use]
+    pub fn loaded(&self) -> &Arc<policy::Loaded> {
+        &self.loaded
+    }
+
+    fn attach(&self, subject: &Subject) -> Attached {
+        let groups = subject.groups.iter().map(|group| &**group);
+        let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
+        let names: Vec<&str> = self.engine.names(&roles).collect();
+        let facts = Facts { subject: Some(subject), roles: &names, revision: &self.revision };
+        let values = answer::fill_in(&self.loaded.policy.allow_response.set_headers, facts);
+        Attached { roles, values }
+    }
+
+    /// Decides and answers. The one place where a request becomes allowed.
+    fn judge<'a>(
+        &'a self,
+        request: &Request<'a>,
+        read: Read<'a>,
+        caller: Caller<'a>,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        let (reason, rule) = match self.decide(&read, caller) {
+            Decision::Allowed(rule) => {
+                return self.allow(request, read.paths, caller, rule, &mut scratch.by_rule);
+            }
+            Decision::Denied(rule) => (Reason::Denied, Some(rule)),
+            Decision::NotAllowed => (Reason::NotAllowed, None),
+        };
+        // Who has not said who they are is asked to, also where a rule denies.
+        let reason = if caller.is_none() { Reason::NoProof } else { reason };
+        let user = caller.map(|known| &*known.subject.user);
+        self.refuse_by(request, read, reason, rule, user, &mut scratch.body)
+    }
+
+    /// Yes only if every reading of the path is allowed and no denial matches any. The rule is the one that allows the
+    /// canonical reading.
+    fn decide(&self, read: &Read<'_>, caller: Caller<'_>) -> Decision {
+        let first = self.decide_one(read, read.paths.first(), caller);
+        if !matches!(first, Decision::Allowed(_)) {
+            return first;
+        }
+        let others = read.paths.all().skip(1).map(|path| self.decide_one(read, path, caller));
+        let refused = others.into_iter().find(|decision| !matches!(decision, Decision::Allowed(_)));
+        let denied = || {
+            let decisions = read.paths.deny_only().map(|path| self.decide_one(read, path, caller));
+            decisions.into_iter().find(|decision| matches!(decision, Decision::Denied(_)))
+        };
+        refused.or_else(denied).unwrap_or(first)
+    }
+
+    fn decide_one(&self, read: &Read<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
+        let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
+        let owner = caller.map(|known| known.subject.user.as_bytes());
+        self.engine.decide(roles, owner, Question { action: read.method, scope: read.host, resource: path })
+    }
+
+    fn allow<'a>(
+        &'a self,
+        request: &Request<'a>,
+        paths: Readings<'a>,
+        caller: Caller<'a>,
+        rule: RuleId,
+        by_rule: &'a mut Vec<String>,
+    ) -> Verdict<'a> {
+        let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
+        let rule = self.rule_label(rule);
+        answer::fill_in_rule(values, rule, by_rule);
+        let changes = Changes { hygiene: &self.hygiene, values, by_rule, headers: request.headers };
+        let user = caller.map(|known| &*known.subject.user);
+        Verdict::Allowed(Allowed { rule, user, path: paths.into_first(), changes })
+    }
+
+    fn refuse<'a>(
+        &'a self,
+        request: &Request<'a>,
+        read: Read<'a>,
+        reason: Reason,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        self.refuse_by(request, read, reason, None, None, &mut scratch.body)
+    }
+
+    fn refuse_by<'a>(
+        &'a self,
+        request: &Request<'a>,
+        read: Read<'a>,
+        reason: Reason,
+        rule: Option<RuleId>,
+        user: Option<&'a str>,
+        body: &'a mut String,
+    ) -> Verdict<'a> {
+        let rule = rule.map(|rule| self.rule_label(rule));
+        self.refusals.write_body(reason, rule, request.id, body);
+        let headers = self.refusals.headers(reason, is_bearer(read.authorization));
+        Verdict::Refused(Refused { reason, headers, body, rule, user, path: read.paths.into_first() })
+    }
+
+    /// Refuses a request that could not be read.
+    fn refuse_unread<'a>(
+        &'a self,
+        request: &Request<'a>,
+        reason: Reason,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        let body = &mut scratch.body;
+        self.refusals.write_body(reason, None, request.id, body);
+        let headers = self.refusals.headers(reason, false);
+        Verdict::Refused(Refused { reason, headers, body, rule: None, user: None, path: Cow::default() })
+    }
+
+    fn rule_label(&self, rule: RuleId) -> &str {
+        self.rules.get(rule.0 as usize).map_or("", |label| label)
+    }
+}
+
+fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
+    policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
+}
+
+fn is_bearer(authorization: Option<&[u8]>) -> bool {
+    let scheme = authorization.and_then(|value| value.split(|byte| *byte == b' ').next());
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }

@@ -77,6 +77,12 @@ impl<'a> Readings<'a> {
         &self.first
     }
 
+    /// The canonical path, taken out.
+    #[must_use]
+    pub fn into_first(self) -> Cow<'a, [u8]> {
+        self.first
+    }
+
     /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, with its
     /// reserved characters decoded, decoded twice, and all of these together, as far as they differ.
     pub fn all(&self) -> impl Iterator<Item = &[u8]> {
@@ -147,7 +153,10 @@ const SHAPE: u8 = 8;
 const END: u8 = 16;
 
 /// What is unusual about each byte.
-#[expect(clippy::indexing_slicing, reason = "evaluated when this is compiled, within the length of the array")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "evaluated when this is compiled, within the length of the array"
+)]
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;

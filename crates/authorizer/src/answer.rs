@@ -1,0 +1,271 @@
+//! What is written into answers: the values of headers, challenges, and the bodies of refusals.
+
+use std::fmt::Write;
+
+use identity::Subject;
+use policy::model::{ClaimPath, ContentType, DenyResponse, Identity, Piece, SetHeader};
+use serde_json::Value;
+
+use crate::verdict::{AnswerHeader, Reason};
+
+/// The value of a header for one caller, as far as it can be known before there is a request.
+#[derive(Debug)]
+pub(crate) enum Filled {
+    /// The whole of it; `None`: the header is removed.
+    Whole(Option<Box<str>>),
+    /// It names the rule: these texts, and the rule for each `None`.
+    AroundRule(Box<[Option<Box<str>>]>),
+}
+
+/// What templates are filled in with.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    pub(crate) subject: Option<&'a Subject>,
+    pub(crate) roles: &'a [&'a str],
+    pub(crate) revision: &'a str,
+}
+
+/// Fills in the headers of a policy for one caller.
+///
+/// A user name, group, role or claim that cannot stand in a header as it is would be read as another one, so it is left
+/// out: whole values where they have a control character or begin or end with a space, and single groups and roles also
+/// where they have a comma. Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5: obs-text).
+pub(crate) fn fill_in(headers: &[SetHeader], facts: Facts<'_>) -> Box<[Filled]> {
+    headers.iter().map(|header| fill_in_one(&header.value.0, facts)).collect()
+}
+
+/// The value at this place of the headers that are set; `None` if the header is to be removed.
+pub(crate) fn filled_in<'a>(values: &'a [Filled], by_rule: &'a [String], at: usize) -> Option<&'a str> {
+    match values.get(at)? {
+        Filled::Whole(value) => value.as_deref(),
+        Filled::AroundRule(_) => by_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
+    }
+}
+
+/// Writes the values that name the rule, each to its place in `by_rule`, whose strings are used again.
+pub(crate) fn fill_in_rule(values: &[Filled], rule: &str, by_rule: &mut Vec<String>) {
+    if by_rule.len() < values.len() {
+        by_rule.resize_with(values.len(), String::new);
+    }
+    for (value, text) in values.iter().zip(by_rule) {
+        if let Filled::AroundRule(parts) = value {
+            text.clear();
+            text.extend(parts.iter().map(|part| part.as_deref().unwrap_or(rule)));
+        }
+    }
+}
+
+fn fill_in_one(pieces: &[Piece], facts: Facts<'_>) -> Filled {
+    let Some(texts) = pieces.iter().map(|piece| text_of(piece, facts)).collect::<Option<Vec<_>>>() else {
+        return Filled::Whole(None);
+    };
+    if pieces.contains(&Piece::Rule) {
+        let part = |(piece, text): (&Piece, String)| (*piece != Piece::Rule).then(|| text.into());
+        return Filled::AroundRule(pieces.iter().zip(texts).map(part).collect());
+    }
+    let text = texts.concat();
+    Filled::Whole(is_sendable(&text).then(|| text.into()))
+}
+
+/// The text of a piece; `None` if it must not be sent.
+fn text_of(piece: &Piece, facts: Facts<'_>) -> Option<String> {
+    let text = match piece {
+        Piece::Text(text) => return Some(text.to_string()),
+        Piece::Rule => String::new(),
+        Piece::User => facts.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
+        Piece::Roles => list(facts.roles.iter().copied()),
+        Piece::Groups => {
+            list(facts.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
+        }
+        Piece::Revision => facts.revision.to_owned(),
+        Piece::Claim(place) => claim(facts.subject.map(|subject| &subject.claims), place),
+    };
+    (text.is_empty() || is_sendable(&text)).then_some(text)
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.filter(|name| is_sendable(name) && !name.contains(',')).collect();
+    names.join(",")
+}
+
+fn claim(claims: Option<&Value>, place: &ClaimPath) -> String {
+    let claim = place.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
+    match claim {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Bool(yes)) => yes.to_string(),
+        Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => String::new(),
+    }
+}
+
+/// Whether a text reaches the upstream as it is: not empty, nothing that ends a header line, nothing that is trimmed.
+fn is_sendable(text: &str) -> bool {
+    !text.is_empty()
+        && !text.contains(char::is_control)
+        && !text.starts_with(char::is_whitespace)
+        && !text.ends_with(char::is_whitespace)
+}
+
+/// How a policy answers what it refuses.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    settings: DenyResponse,
+    plain: Box<[AnswerHeader]>,
+    challenges: Box<[AnswerHeader]>,
+    invalid_token: Box<[AnswerHeader]>,
+}
+
+impl Refusals {
+    pub(crate) fn new(settings: &DenyResponse, identity: &Identity) -> Self {
+        let with = |more: Vec<AnswerHeader>| {
+            std::iter::once(AnswerHeader { name: "content-type", value: content_type(settings).into() })
+                .chain(more)
+                .collect()
+        };
+        Self {
+            settings: settings.clone(),
+            plain: with(Vec::new()),
+            challenges: with(challenges(identity, "")),
+            invalid_token: with(challenges(identity, ", error=\"invalid_token\"")),
+        }
+    }
+
+    /// The headers of an answer. `bearer` says that a Bearer token was given: only then RFC 6750, 3.1 names an error.
+    pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[AnswerHeader] {
+        match reason {
+            Reason::NoProof => &self.challenges,
+            Reason::BadProof(_) if !bearer => &self.challenges,
+            Reason::BadProof(_) => &self.invalid_token,
+            Reason::InvalidMethod
+            | Reason::InvalidPath(_)
+            | Reason::InvalidHost(_)
+            | Reason::ControlBytes
+            | Reason::DuplicateAuthorization
+            | Reason::NotAllowed
+            | Reason::Denied => &self.plain,
+        }
+    }
+
+    /// Writes the body of an answer.
+    pub(crate) fn write_body(&self, reason: Reason, rule: Option<&str>, id: &[u8], body: &mut String) {
+        body.clear();
+        if let Some(text) = &self.settings.body {
+            body.push_str(text);
+            return;
+        }
+        let reason_name = self.settings.explain.then(|| reason.name());
+        let rule = rule.filter(|_| self.settings.explain);
+        let error = error_name(reason);
+        match self.settings.content_type {
+            ContentType::Json => json(error, id, reason_name, rule, body),
+            ContentType::Text => text(error, id, reason_name, rule, body),
+            ContentType::Html => html(error, id, reason_name, rule, body),
+        }
+    }
+}
+
+fn content_type(settings: &DenyResponse) -> &'static str {
+    match settings.content_type {
+        ContentType::Json => "application/json",
+        ContentType::Text => "text/plain; charset=utf-8",
+        ContentType::Html => "text/html; charset=utf-8",
+    }
+}
+
+/// A challenge for each configured method: RFC 7617, 2 and RFC 6750, 3.
+fn challenges(identity: &Identity, bearer_error: &str) -> Vec<AnswerHeader> {
+    let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
+    let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
+    let basic = identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
+    let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
+    let sendable = basic.chain(bearer).filter(|value| is_sendable(value));
+    sendable.map(|value| AnswerHeader { name: "www-authenticate", value: value.into() }).collect()
+}
+
+fn error_name(reason: Reason) -> &'static str {
+    match reason.status() {
+        401 => "unauthorized",
+        403 => "forbidden",
+        _ => "bad_request",
+    }
+}
+
+fn json(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
+    body.push_str("{\"error\":\"");
+    body.push_str(error);
+    if !id.is_empty() {
+        body.push_str("\",\"request_id\":\"");
+        characters(id).for_each(|character| push_json(character, body));
+    }
+    for (name, value) in [("reason", reason), ("rule", rule)] {
+        let Some(value) = value else { continue };
+        body.push_str("\",\"");
+        body.push_str(name);
+        body.push_str("\":\"");
+        value.chars().for_each(|character| push_json(character, body));
+    }
+    body.push_str("\"}");
+}
+
+fn text(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
+    body.push_str(error);
+    body.push('\n');
+    if !id.is_empty() {
+        body.push_str("request: ");
+        body.extend(
+            characters(id).map(|character| if character.is_control() { '\u{FFFD}' } else { character }),
+        );
+        body.push('\n');
+    }
+    for (name, value) in [("reason: ", reason), ("rule: ", rule)] {
+        let Some(value) = value else { continue };
+        body.extend([name, value, "\n"]);
+    }
+}
+
+fn html(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: &mut String) {
+    body.extend(["<!doctype html><title>", error, "</title><h1>", error, "</h1>"]);
+    if !id.is_empty() {
+        body.push_str("<p>request: <code>");
+        characters(id).for_each(|character| push_html(character, body));
+        body.push_str("</code></p>");
+    }
+    for (name, value) in [("reason", reason), ("rule", rule)] {
+        let Some(value) = value else { continue };
+        body.extend(["<p>", name, ": <code>"]);
+        value.chars().for_each(|character| push_html(character, body));
+        body.push_str("</code></p>");
+    }
+}
+
+/// The characters of a text that may not be UTF-8.
+fn characters(text: &[u8]) -> impl Iterator<Item = char> {
+    text.utf8_chunks().flat_map(|chunk| {
+        let replaced = (!chunk.invalid().is_empty()).then_some('\u{FFFD}');
+        chunk.valid().chars().chain(replaced)
+    })
+}
+
+/// RFC 8259, 7.
+fn push_json(character: char, body: &mut String) {
+    match character {
+        '"' | '\\' => body.extend(['\\', character]),
+        '\u{2028}' | '\u{2029}' | '\0'..' ' | '\u{7F}'..='\u{9F}' => {
+            // Writing to a string never fails.
+            let _ = write!(body, "\\u{:04x}", u32::from(character));
+        }
+        _ => body.push(character),
+    }
+}
+
+fn push_html(character: char, body: &mut String) {
+    match character {
+        '&' => body.push_str("&amp;"),
+        '<' => body.push_str("&lt;"),
+        '>' => body.push_str("&gt;"),
+        '"' => body.push_str("&quot;"),
+        '\'' => body.push_str("&#39;"),
+        _ if character.is_control() => body.push('\u{FFFD}'),
+        _ => body.push(character),
+    }
+}

@@ -1,0 +1,163 @@
+//! The answer to a request, and why.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use identity::{PasswordCheck, Refusal};
+use policy::canonical::{HostError, PathError};
+
+use crate::hygiene::Changes;
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// It is decided.
+    Decided(Verdict<'a>),
+    /// A password must be hashed first: run it off the request threads, then call
+    /// [`Authorizer::resume`](crate::Authorizer::resume).
+    Pending(PasswordCheck),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Verdict<'a> {
+    /// It may go on, changed like this.
+    Allowed(Allowed<'a>),
+    /// It may not.
+    Refused(Refused<'a>),
+}
+
+/// How an allowed request is changed before it goes on.
+#[derive(Debug)]
+pub struct Allowed<'a> {
+    /// The rule that allowed it, as `role: rule`.
+    pub rule: &'a str,
+    /// Who asked; `None` is an anonymous caller.
+    pub user: Option<&'a str>,
+    /// The canonical path.
+    pub path: Cow<'a, [u8]>,
+    pub(crate) changes: Changes<'a>,
+}
+
+/// How a refused request is answered.
+#[derive(Debug)]
+pub struct Refused<'a> {
+    /// Why.
+    pub reason: Reason,
+    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured method.
+    pub headers: &'a [AnswerHeader],
+    /// The body of the answer.
+    pub body: &'a str,
+    /// The `deny` rule that decided, as `role: rule`, if one did.
+    pub rule: Option<&'a str>,
+    /// Who asked, where that is known.
+    pub user: Option<&'a str>,
+    /// The canonical path; empty where the request could not be read.
+    pub path: Cow<'a, [u8]>,
+}
+
+/// A header of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerHeader {
+    /// In lower case.
+    pub name: &'static str,
+    /// Without control characters.
+    pub value: Box<str>,
+}
+
+/// Why a request is refused. A closed list: the name and the status of each are for logs, metrics and answers.
+///
+/// That the program itself failed, or is overloaded, is not among them: it is no verdict, but an error of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The method is not a token (RFC 9110, 9.1): 400.
+    InvalidMethod,
+    /// The path cannot be judged: 400.
+    InvalidPath(PathError),
+    /// The host cannot be judged: 400.
+    InvalidHost(HostError),
+    /// A control byte in the `Authorization`: 400.
+    ControlBytes,
+    /// More than one `Authorization`: 400.
+    DuplicateAuthorization,
+    /// No proof, where `anyone` does not suffice: 401.
+    NoProof,
+    /// A proof that does not verify: 401.
+    BadProof(Refusal),
+    /// Nothing allows it: 403.
+    NotAllowed,
+    /// A `deny` rule says no: 403.
+    Denied,
+}
+
+impl<'a> Allowed<'a> {
+    /// Headers to overwrite: names in lower case, values not empty and without control characters.
+    pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
+        self.changes.set()
+    }
+
+    /// Names of headers to remove: those whose value came out empty, those that the policy drops, and the aliases of all
+    /// of them that the request carries. None of them is also set. A name may come twice.
+    pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        self.changes.remove()
+    }
+}
+
+impl Verdict<'_> {
+    /// The HTTP status: 200 for an allowed request.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Allowed(_) => 200,
+            Self::Refused(refused) => refused.reason.status(),
+        }
+    }
+}
+
+impl Reason {
+    /// The HTTP status of the answer.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InvalidMethod
+            | Self::InvalidPath(_)
+            | Self::InvalidHost(_)
+            | Self::ControlBytes
+            | Self::DuplicateAuthorization => 400,
+            Self::NoProof | Self::BadProof(_) => 401,
+            Self::NotAllowed | Self::Denied => 403,
+        }
+    }
+
+    /// Its name in logs, metrics and answers, such as `invalid_path`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidMethod => "invalid_method",
+            Self::InvalidPath(_) => "invalid_path",
+            Self::InvalidHost(_) => "invalid_host",
+            Self::ControlBytes => "control_bytes",
+            Self::DuplicateAuthorization => "duplicate_authorization",
+            Self::NoProof => "no_proof",
+            Self::BadProof(_refusal) => "bad_proof",
+            Self::NotAllowed => "not_allowed",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidMethod => f.write_str("the method is not a token"),
+            Self::InvalidPath(why) => why.fmt(f),
+            Self::InvalidHost(why) => why.fmt(f),
+            Self::ControlBytes => f.write_str("a control byte in the authorization"),
+            Self::DuplicateAuthorization => f.write_str("more than one authorization"),
+            Self::NoProof => f.write_str("no proof of who asks"),
+            Self::BadProof(why) => why.fmt(f),
+            Self::NotAllowed => f.write_str("nothing allows it"),
+            Self::Denied => f.write_str("a rule denies it"),
+        }
+    }
+}
