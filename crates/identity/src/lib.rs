@@ -1,19 +1,42 @@
 //! Proof bytes in, verified caller out. The clock and the keys are arguments; nothing here does I/O or waits.
+//!
+//! Read [`Authenticator`] first: it takes the value of the `Authorization` header and says who is [`Identified`].
+//! `basic` and `password` are HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] are tokens and the keys
+//! that verify them; `cache` remembers what was verified, under the keyed hashes of `seal`.
 
+mod authenticator;
+mod authorization;
+mod basic;
+mod cache;
+mod json;
+pub mod jwks;
+mod jwt;
+mod names;
+mod password;
+mod refusal;
+mod seal;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::problem::Problem;
+pub use authenticator::{Authenticator, Limits};
+pub use basic::{PasswordCheck, PasswordChecked};
+pub use password::{Recipe, RecipeError, hash_password};
+pub use refusal::Refusal;
 
 /// A time, since the Unix epoch.
 pub type Time = Duration;
 
+/// The bytes of the key sets that were fetched, by address.
+pub type FetchedKeys = HashMap<Arc<str>, Arc<[u8]>>;
+
 /// A caller whose proof has been verified.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The user name, with its source's prefix; never empty.
+    /// The user name, with its source's prefix; never empty, no control characters.
     pub user: Arc<str>,
-    /// The groups, with their source's prefix.
+    /// The groups, with their source's prefix; none is empty or has control characters.
     pub groups: Vec<Arc<str>>,
     /// The roles that the token carries, where its issuer's count.
     pub roles: Vec<Arc<str>>,
@@ -41,89 +64,4 @@ pub struct Known<T> {
     pub subject: Subject,
     /// What was attached.
     pub attached: T,
-}
-
-/// Why a proof does not verify. A closed list; none tells what the proof was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
-    /// A scheme that the policy does not configure.
-    #[error("unsupported scheme")]
-    UnsupportedScheme,
-}
-
-/// A password that must be hashed.
-#[derive(Debug)]
-pub struct PasswordCheck {}
-
-/// A password that was hashed: whether it was right.
-#[derive(Debug)]
-pub struct PasswordChecked {}
-
-/// Verifies proofs, and remembers those that were right. `T` is what the caller attaches to each verified subject.
-#[derive(Debug)]
-pub struct Authenticator<T> {
-    attached: std::marker::PhantomData<T>,
-}
-
-/// The bytes of the key sets that were fetched, by address.
-pub type FetchedKeys = std::collections::HashMap<Arc<str>, Arc<[u8]>>;
-
-impl PasswordCheck {
-    /// Equal for equal user and password, and secret to this process: to run equal checks once.
-    #[must_use]
-    pub fn key(&self) -> u128 {
-        todo!()
-    }
-
-    /// Hashes: takes milliseconds, so never on a request thread.
-    #[must_use]
-    pub fn run(self) -> PasswordChecked {
-        todo!()
-    }
-}
-
-impl<T> Authenticator<T> {
-    /// Checks hashes and keys and makes them ready.
-    ///
-    /// # Errors
-    /// Every hash and key that is unreadable or too weak, with its place.
-    pub fn compile(
-        settings: &policy::model::Identity,
-        fetched: &FetchedKeys,
-        previous: Option<&Self>,
-    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        let _ = (settings, fetched, previous);
-        todo!()
-    }
-
-    /// Who is calling, by the value of the one `Authorization` header.
-    pub fn identify(
-        &self,
-        authorization: Option<&[u8]>,
-        now: Time,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Identified<T> {
-        let _ = (authorization, now, attach);
-        todo!()
-    }
-
-    /// Who is calling, now that the password has been hashed.
-    pub fn finish(
-        &self,
-        checked: PasswordChecked,
-        now: Time,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Identified<T> {
-        let _ = (checked, now, attach);
-        todo!()
-    }
-
-    /// The subject of a token with these claims, taken as verified.
-    ///
-    /// # Errors
-    /// When no configured issuer is the claims' `iss`, or they name no user.
-    pub fn subject_of(&self, claims: &serde_json::Value) -> Result<Subject, Refusal> {
-        let _ = claims;
-        todo!()
-    }
 }

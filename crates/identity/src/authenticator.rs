@@ -1,0 +1,309 @@
+//! The one entrance: header value in, caller out.
+
+mod carried;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use policy::model;
+use policy::problem::{Problem, Severity};
+use serde_json::Value;
+
+use crate::authorization::{self, Proof};
+use crate::basic::{Account, Accounts, Credentials, PasswordChecked};
+use crate::cache::{Cache, Window};
+use crate::jwt::{self, Issuer, Token};
+use crate::seal::Seal;
+use crate::{FetchedKeys, Identified, Known, Refusal, Subject, Time};
+use carried::Carried;
+
+/// How far a clock may be set back before what was verified must be verified again.
+const CLOCK_SLIP: Duration = Duration::from_secs(60);
+
+/// Verifies proofs, and remembers those that were right. `T` is what the caller attaches to each verified subject.
+///
+/// It never changes but for its caches; a new policy or key set makes a new one.
+pub struct Authenticator<T> {
+    basic: Option<Basic<T>>,
+    issuers: Vec<Issuer>,
+    /// Verified tokens, by the keyed hash of the whole token. Dies with the key sets.
+    tokens: Cache<Arc<Known<T>>>,
+    seal: Seal,
+    limits: Limits,
+}
+
+/// HTTP Basic: the users, and who has signed in.
+struct Basic<T> {
+    accounts: Accounts,
+    verify: bool,
+    /// Verified credentials, by the keyed hash of user and password; where passwords are not checked, of the user.
+    credentials: Cache<SignedIn<T>>,
+    /// Credentials that were verified under the policy before this one, against the same hashes.
+    carried: Carried,
+}
+
+/// Somebody whose credentials were verified.
+struct SignedIn<T> {
+    known: Arc<Known<T>>,
+    /// `None` where passwords are not checked.
+    account: Option<Arc<Account>>,
+}
+
+/// How much is remembered, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many verified Basic credentials.
+    pub credentials: usize,
+    /// How long a Basic credential counts as verified, from its verification on.
+    pub credentials_for: Duration,
+    /// How many verified tokens. Each until it expires.
+    pub tokens: usize,
+    /// How long all remembered tokens may be together, in bytes; the claims that are kept of each take a few times as
+    /// much memory as its text.
+    pub token_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 65,536 of each, credentials for ten minutes, and 32 MiB of tokens: enough for the callers of a large site at any
+    /// one time.
+    fn default() -> Self {
+        Self {
+            credentials: 1 << 16,
+            credentials_for: Duration::from_secs(600),
+            tokens: 1 << 16,
+            token_bytes: 32 << 20,
+        }
+    }
+}
+
+impl<T> Authenticator<T> {
+    /// Checks hashes and keys and makes them ready.
+    ///
+    /// Whoever was signed in at `previous` stays so where the stored hash is the same: a reload does not make everybody
+    /// hash again at once.
+    ///
+    /// # Errors
+    /// Every hash and key that is unreadable or too weak, with its place.
+    pub fn compile(
+        settings: &model::Identity,
+        fetched: &FetchedKeys,
+        previous: Option<&Self>,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        Self::compile_with(settings, fetched, previous, Limits::default())
+    }
+
+    /// As [`Authenticator::compile`], with other limits.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compile_with(
+        settings: &model::Identity,
+        fetched: &FetchedKeys,
+        previous: Option<&Self>,
+        limits: Limits,
+    ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
+        let mut problems = Vec::new();
+        let basic =
+            settings.basic.as_ref().map(|basic| Basic::compile(basic, previous, limits, &mut problems));
+        let compile = |issuer| Issuer::compile(issuer, fetched, &mut problems);
+        let issuers = settings.jwt.iter().map(compile).collect();
+        let seal = previous.map(|previous| previous.seal.clone()).or_else(Seal::random);
+        let Some(seal) = seal else {
+            problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
+            return Err(problems);
+        };
+        if problems.iter().any(|problem| problem.severity == Severity::Error) {
+            return Err(problems);
+        }
+        let tokens = Cache::new(limits.tokens, limits.token_bytes);
+        Ok((Self { basic, issuers, tokens, seal, limits }, problems))
+    }
+
+    /// Who is calling, by the value of the one `Authorization` header; `None` is no such header.
+    ///
+    /// The first call for a caller calls `attach`; later ones find what it gave, and allocate nothing.
+    pub fn identify(
+        &self,
+        authorization: Option<&[u8]>,
+        now: Time,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> Identified<T> {
+        let Some(value) = authorization else { return Identified::Anonymous };
+        match (authorization::read(value), &self.basic) {
+            (Proof::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, now, attach),
+            (Proof::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, now, attach),
+            (Proof::Basic(_) | Proof::Bearer(_) | Proof::Other, _) => {
+                Identified::Refused(Refusal::UnsupportedScheme)
+            }
+        }
+    }
+
+    /// Who is calling, now that the password has been hashed.
+    pub fn finish(
+        &self,
+        checked: PasswordChecked,
+        now: Time,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> Identified<T> {
+        // The check may come from the policy before this one: what counts is that the hash is still this one.
+        let account =
+            self.basic.as_ref().and_then(|basic| Some((basic, basic.accounts.unchanged(&checked.account)?)));
+        match account {
+            Some((basic, account)) if checked.right => {
+                let window = self.credentials_window(now);
+                Identified::Known(basic.remember(checked.credentials, account, window, attach))
+            }
+            Some(_) | None => Identified::Refused(Refusal::BadPassword),
+        }
+    }
+
+    /// The subject of a token with these claims, taken as verified.
+    ///
+    /// # Errors
+    /// When no configured issuer is the claims' `iss`, or they name no user.
+    pub fn subject_of(&self, claims: &Value) -> Result<Subject, Refusal> {
+        let members = claims.as_object().ok_or(Refusal::MalformedClaims)?;
+        let issuer = self.issuer(members.get("iss"))?;
+        jwt::subject(members.clone(), &issuer.settings)
+    }
+
+    /// The addresses whose keys should be fetched again, because a token named a key that they did not have. Each is
+    /// told once until the next such token; how often that leads to a fetch is for the caller to bound.
+    pub fn take_refetches(&self) -> impl Iterator<Item = Arc<str>> {
+        self.issuers.iter().filter_map(Issuer::take_refetch)
+    }
+
+    fn credentials(
+        &self,
+        basic: &Basic<T>,
+        encoded: &[u8],
+        now: Time,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> Identified<T> {
+        let credentials = match Credentials::decode(encoded) {
+            Ok(credentials) => credentials,
+            Err(refusal) => return Identified::Refused(refusal),
+        };
+        if !basic.verify {
+            return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
+        }
+        let key = self.seal.pair(credentials.user().as_bytes(), credentials.password());
+        if let Some(known) = basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
+            return Identified::Known(known);
+        }
+        if let Some((account, window)) = basic.carried.find(key, now) {
+            return Identified::Known(basic.remember(key, account, window, attach));
+        }
+        match basic.accounts.check(&credentials, key, &self.seal) {
+            Some(check) => Identified::Pending(check),
+            None => Identified::Refused(Refusal::BadPassword),
+        }
+    }
+
+    /// A user whose password something in front has checked.
+    fn trusted(
+        &self,
+        basic: &Basic<T>,
+        user: &str,
+        now: Time,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> Arc<Known<T>> {
+        let key = self.seal.whole(user.as_bytes());
+        if let Some(known) = basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
+            return known;
+        }
+        let known = known(basic.accounts.trusted(user), attach);
+        let signed_in = SignedIn { known: Arc::clone(&known), account: None };
+        basic.credentials.insert(key, signed_in, self.credentials_window(now), 0);
+        known
+    }
+
+    fn token(&self, text: &[u8], now: Time, attach: impl FnOnce(&Subject) -> T) -> Identified<T> {
+        if text.len() > jwt::MAX_BYTES {
+            return Identified::Refused(Refusal::MalformedToken);
+        }
+        let key = self.seal.whole(text);
+        if let Some(known) = self.tokens.find(key, now, Arc::clone) {
+            return Identified::Known(known);
+        }
+        match Token::read(text).and_then(|token| self.issuer(token.payload.get("iss"))?.verify(token, now)) {
+            Ok(verified) => {
+                let known = known(verified.subject, attach);
+                self.tokens.insert(key, Arc::clone(&known), verified.window, text.len());
+                Identified::Known(known)
+            }
+            Err(refusal) => Identified::Refused(refusal),
+        }
+    }
+
+    fn issuer(&self, iss: Option<&Value>) -> Result<&Issuer, Refusal> {
+        let iss = iss.and_then(Value::as_str).ok_or(Refusal::UnknownIssuer)?;
+        self.issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(Refusal::UnknownIssuer)
+    }
+
+    fn credentials_window(&self, now: Time) -> Window {
+        let until = now.saturating_add(self.limits.credentials_for);
+        Window { from: now.saturating_sub(CLOCK_SLIP), until }
+    }
+}
+
+impl<T> Basic<T> {
+    fn compile(
+        settings: &model::Basic,
+        previous: Option<&Authenticator<T>>,
+        limits: Limits,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let accounts = Accounts::compile(settings, problems);
+        let previous = previous.and_then(|previous| previous.basic.as_ref());
+        let carried = match previous.filter(|previous| previous.verify && settings.verify) {
+            Some(previous) => previous.carry(&accounts, limits.credentials),
+            None => Carried::default(),
+        };
+        let credentials = Cache::new(limits.credentials, usize::MAX);
+        Self { accounts, verify: settings.verify, credentials, carried }
+    }
+
+    /// Who has signed in here and has the same hash there.
+    fn carry(&self, accounts: &Accounts, limit: usize) -> Carried {
+        let mut carried = self.carried.still(accounts);
+        self.credentials.for_each(|key, signed_in, window| {
+            if let Some(account) = signed_in.account.as_ref().and_then(|account| accounts.unchanged(account))
+            {
+                carried.insert(key, account, window);
+            }
+        });
+        carried.limit(limit);
+        carried
+    }
+
+    fn remember(
+        &self,
+        key: u128,
+        account: &Arc<Account>,
+        window: Window,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> Arc<Known<T>> {
+        let known = known(account.subject.clone(), attach);
+        let signed_in = SignedIn { known: Arc::clone(&known), account: Some(Arc::clone(account)) };
+        self.credentials.insert(key, signed_in, window, 0);
+        known
+    }
+}
+
+fn known<T>(subject: Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
+    let attached = attach(&subject);
+    Arc::new(Known { subject, attached })
+}
+
+fn place(settings: &model::Identity) -> Option<policy::problem::Place> {
+    let basic = settings.basic.as_ref().map(|basic| &basic.at);
+    basic.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned()
+}
+
+impl<T> fmt::Debug for Authenticator<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authenticator").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! Who had signed in under the policy before, and need not hash again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::Time;
+use crate::basic::{Account, Accounts};
+use crate::cache::Window;
+
+/// Verified credentials by keyed hash. It never changes once the policy is in force, so it needs no lock; whoever is
+/// found goes to the cache with the time that was left.
+#[derive(Default)]
+pub(super) struct Carried(HashMap<u128, (Arc<Account>, Window)>);
+
+impl Carried {
+    pub(super) fn find(&self, key: u128, now: Time) -> Option<(&Arc<Account>, Window)> {
+        let (account, window) = self.0.get(&key)?;
+        window.holds(now).then_some((account, *window))
+    }
+
+    /// Those whose hash is the same there.
+    pub(super) fn still(&self, accounts: &Accounts) -> Self {
+        let unchanged = |account: &Arc<Account>| accounts.unchanged(account).cloned();
+        Self(
+            self.0
+                .iter()
+                .filter_map(|(key, (account, window))| Some((*key, (unchanged(account)?, *window))))
+                .collect(),
+        )
+    }
+
+    pub(super) fn insert(&mut self, key: u128, account: &Arc<Account>, window: Window) {
+        self.0.insert(key, (Arc::clone(account), window));
+    }
+
+    /// Keeps at most so many, those that hold longest.
+    pub(super) fn limit(&mut self, limit: usize) {
+        if self.0.len() <= limit {
+            return;
+        }
+        let mut all: Vec<_> = self.0.drain().collect();
+        all.sort_unstable_by_key(|(_, (_, window))| std::cmp::Reverse(window.until));
+        self.0 = all.into_iter().take(limit).collect();
+    }
+}

@@ -1,0 +1,62 @@
+//! The value of an `Authorization` header (RFC 9110, 11.4 and 11.6.2).
+
+/// What kind of proof a request carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof<'a> {
+    /// RFC 7617: base64.
+    Basic(&'a [u8]),
+    /// RFC 6750: a token.
+    Bearer(&'a [u8]),
+    /// Any other scheme, or none.
+    Other,
+}
+
+/// Takes a value apart: a scheme in any case (RFC 9110, 11.1), one space or more, and the rest as it is.
+pub(crate) fn read(value: &[u8]) -> Proof<'_> {
+    let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+    let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();
+    let rest = rest.trim_ascii_start();
+    if scheme.eq_ignore_ascii_case(b"basic") {
+        Proof::Basic(rest)
+    } else if scheme.eq_ignore_ascii_case(b"bearer") {
+        Proof::Bearer(rest)
+    } else {
+        Proof::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_read_in_any_case() {
+        for value in ["Basic YTpi", "basic YTpi", "BASIC YTpi", "bAsIc   YTpi"] {
+            assert_eq!(read(value.as_bytes()), Proof::Basic(b"YTpi"), "{value}");
+        }
+        assert_eq!(read(b"bearer a.b.c"), Proof::Bearer(b"a.b.c"));
+    }
+
+    #[test]
+    fn what_is_not_a_scheme_of_ours_is_another() {
+        for value in [
+            "",
+            " ",
+            "Negotiate x",
+            "Basic\tYTpi",
+            " Basic YTpi",
+            "BasicYTpi",
+            "Basic,YTpi",
+            "\u{0}",
+            "Bearerx y",
+        ] {
+            assert_eq!(read(value.as_bytes()), Proof::Other, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_scheme_without_a_proof_is_that_scheme() {
+        assert_eq!(read(b"Basic"), Proof::Basic(b""));
+        assert_eq!(read(b"Bearer "), Proof::Bearer(b""));
+    }
+}

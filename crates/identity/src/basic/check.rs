@@ -1,0 +1,70 @@
+//! A password to be hashed, and one that was: what goes to the hashing pool and what comes back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::Account;
+use crate::password::Stored;
+use crate::seal::Seal;
+
+/// A password that must be hashed. The password is overwritten when this is dropped.
+pub struct PasswordCheck {
+    account: Arc<Account>,
+    /// False where `account` only stands in for a user that does not exist.
+    known: bool,
+    password: Zeroizing<Vec<u8>>,
+    credentials: u128,
+    key: u128,
+}
+
+/// A password that was hashed: whether it was right.
+#[derive(Clone)]
+pub struct PasswordChecked {
+    pub(crate) account: Arc<Account>,
+    pub(crate) right: bool,
+    /// What the cache knows these credentials by.
+    pub(crate) credentials: u128,
+}
+
+impl PasswordCheck {
+    /// `sealed` is the keyed hash of user and password.
+    pub(super) fn new(
+        account: Arc<Account>,
+        known: bool,
+        password: &[u8],
+        sealed: u128,
+        seal: &Seal,
+    ) -> Self {
+        let written = account.written.as_ref().map_or("", |secret| &secret.0);
+        let key = seal.pair(&sealed.to_le_bytes(), written.as_bytes());
+        Self { account, known, password: Zeroizing::new(password.to_vec()), credentials: sealed, key }
+    }
+
+    /// Equal for equal user, password and stored hash, and secret to this process: to run equal checks once.
+    #[must_use]
+    pub fn key(&self) -> u128 {
+        self.key
+    }
+
+    /// Hashes: takes milliseconds, so never on a request thread. It takes as long for a user that does not exist.
+    #[must_use]
+    pub fn run(self) -> PasswordChecked {
+        let matches =
+            self.account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&self.password));
+        PasswordChecked { right: matches & self.known, credentials: self.credentials, account: self.account }
+    }
+}
+
+impl fmt::Debug for PasswordCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordCheck(…)")
+    }
+}
+
+impl fmt::Debug for PasswordChecked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordChecked(…)")
+    }
+}

@@ -1,0 +1,63 @@
+//! What a Basic header says: `user:password` in base64 (RFC 7617, 2), on the stack and gone afterwards.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroize as _;
+
+use crate::Refusal;
+use crate::names::is_name;
+
+/// The longest base64 that is looked at. SHA-crypt costs as much as the password is long, so there must be an end.
+const MAX_ENCODED: usize = 2_048;
+/// What that decodes to.
+const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;
+
+/// Decoded credentials. The bytes are overwritten when this is dropped.
+pub(crate) struct Credentials {
+    bytes: [u8; MAX_DECODED],
+    length: usize,
+    colon: usize,
+}
+
+impl Credentials {
+    /// Decodes and checks.
+    ///
+    /// # Errors
+    /// What is not canonical base64, not UTF-8, has no colon, no user, or a control character.
+    pub(crate) fn decode(encoded: &[u8]) -> Result<Self, Refusal> {
+        let mut credentials = Self { bytes: [0; MAX_DECODED], length: MAX_DECODED, colon: 0 };
+        if encoded.len() > MAX_ENCODED {
+            return Err(Refusal::MalformedCredentials);
+        }
+        let decoded = STANDARD.decode_slice(encoded, &mut credentials.bytes);
+        credentials.length = decoded.map_err(|_| Refusal::MalformedCredentials)?;
+        credentials.colon = credentials.check().ok_or(Refusal::MalformedCredentials)?;
+        Ok(credentials)
+    }
+
+    /// The user, never empty.
+    pub(crate) fn user(&self) -> &str {
+        self.text().get(..self.colon).unwrap_or_default()
+    }
+
+    /// The password: all that is behind the first colon.
+    pub(crate) fn password(&self) -> &[u8] {
+        self.bytes.get(self.colon + 1..self.length).unwrap_or_default()
+    }
+
+    /// The place of the first colon, if all is well.
+    fn check(&self) -> Option<usize> {
+        let (user, password) = self.text().split_once(':')?;
+        (is_name(user) && !password.chars().any(char::is_control)).then_some(user.len())
+    }
+
+    fn text(&self) -> &str {
+        self.bytes.get(..self.length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Credentials {
+    fn drop(&mut self) {
+        self.bytes.iter_mut().take(self.length).for_each(|byte| byte.zeroize());
+    }
+}

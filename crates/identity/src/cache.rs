@@ -1,0 +1,205 @@
+//! What was verified, remembered: bounded in number, in bytes and in time.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use dashmap::DashMap;
+
+use crate::Time;
+
+/// How many entries that were used since they were last looked at are spared in a row before one goes all the same:
+/// so an insertion costs the same whatever the size.
+const SECOND_CHANCES: usize = 8;
+
+/// Values by keyed hash. Looking up takes one shard's lock for reading and allocates nothing.
+///
+/// Only what was verified comes in, so that a stranger cannot push anything out; whoever has one good proof can at
+/// most fill it with good proofs. What goes first is what was not used since the last round (the clock algorithm, one
+/// queue and a bit an entry: true LRU would write to shared memory on every hit).
+pub(crate) struct Cache<V> {
+    entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
+    /// Every key of `entries`, once, the oldest first. Only insertions take this lock.
+    queue: Mutex<Queue>,
+    max_entries: usize,
+    max_weight: usize,
+}
+
+/// When something holds: from `from` on, up to but without `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) from: Time,
+    pub(crate) until: Time,
+}
+
+struct Entry<V> {
+    value: V,
+    window: Window,
+    weight: usize,
+    used: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    keys: VecDeque<u128>,
+    weight: usize,
+}
+
+impl<V> Cache<V> {
+    /// An empty cache of at most so many entries whose weights are at most so much together.
+    pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
+        Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight }
+    }
+
+    /// What was remembered under this key and still holds.
+    pub(crate) fn find<R>(&self, key: u128, now: Time, read: impl FnOnce(&V) -> R) -> Option<R> {
+        let entry = self.entries.get(&key)?;
+        if !entry.window.holds(now) {
+            return None;
+        }
+        if !entry.used.load(Ordering::Relaxed) {
+            entry.used.store(true, Ordering::Relaxed);
+        }
+        Some(read(&entry.value))
+    }
+
+    /// Remembers a value, in place of what was there under this key.
+    pub(crate) fn insert(&self, key: u128, value: V, window: Window, weight: usize) {
+        if weight > self.max_weight || self.max_entries == 0 {
+            return;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = Entry { value, window, weight, used: AtomicBool::new(false) };
+        match self.entries.insert(key, entry) {
+            Some(old) => queue.weight = queue.weight.saturating_sub(old.weight),
+            None => queue.keys.push_back(key),
+        }
+        queue.weight = queue.weight.saturating_add(weight);
+        while queue.keys.len() > self.max_entries || queue.weight > self.max_weight {
+            self.evict(&mut queue);
+        }
+    }
+
+    /// Every value with its key and when it holds, in no order.
+    pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
+        self.entries.iter().for_each(|entry| read(*entry.key(), &entry.value, entry.window));
+    }
+
+    fn evict(&self, queue: &mut Queue) {
+        for chance in 0..=SECOND_CHANCES {
+            let Some(key) = queue.keys.pop_front() else { return };
+            let spared = chance < SECOND_CHANCES && self.was_used(key);
+            if spared {
+                queue.keys.push_back(key);
+                continue;
+            }
+            let weight = self.entries.remove(&key).map_or(0, |(_, entry)| entry.weight);
+            queue.weight = queue.weight.saturating_sub(weight);
+            return;
+        }
+    }
+
+    /// Whether an entry was used since this was last asked.
+    fn was_used(&self, key: u128) -> bool {
+        self.entries.get(&key).is_some_and(|entry| entry.used.swap(false, Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl Window {
+    /// Whether it holds at this time.
+    pub(crate) fn holds(self, now: Time) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
+/// Takes the low half of a key as it is: keys are keyed hashes already, and nobody outside can choose them.
+#[derive(Default)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "half of a uniform hash is a uniform hash")]
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
+
+    fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
+        cache.find(key, Duration::from_secs(now), |value| *value)
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_while_it_holds() {
+        let cache = Cache::new(4, 100);
+        cache.insert(1, 10, Window { from: Duration::from_secs(5), until: Duration::from_secs(9) }, 1);
+        let found = [4, 5, 8, 9].map(|now| find(&cache, 1, now));
+        assert_eq!(found, [None, Some(10), Some(10), None]);
+    }
+
+    #[test]
+    fn it_is_bounded_in_number() {
+        let cache = Cache::new(100, 1_000_000);
+        (0..10_000).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 1));
+        assert_eq!(cache.len(), 100);
+    }
+
+    #[test]
+    fn it_is_bounded_in_weight() {
+        let cache = Cache::new(100, 1_000);
+        (0..1_000).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 300));
+        assert_eq!(cache.len(), 3);
+        cache.insert(7, 7, ALWAYS, 1_001);
+        assert_eq!(cache.len(), 3, "what is too heavy does not push the others out");
+    }
+
+    #[test]
+    fn the_same_key_again_takes_no_second_place() {
+        let cache = Cache::new(4, 100);
+        (0..50).for_each(|value| cache.insert(1, value, ALWAYS, 30));
+        cache.insert(2, 2, ALWAYS, 30);
+        assert_eq!((find(&cache, 1, 0), find(&cache, 2, 0)), (Some(49), Some(2)));
+    }
+
+    #[test]
+    fn what_is_used_outlives_what_is_not() {
+        let cache = Cache::new(64, 1_000);
+        cache.insert(0, 0, ALWAYS, 1);
+        for key in 1..1_000_u32 {
+            cache.insert(u128::from(key), key, ALWAYS, 1);
+            assert_eq!(find(&cache, 0, 0), Some(0), "after {key} others");
+        }
+    }
+
+    #[test]
+    fn it_stays_bounded_where_everything_is_used() {
+        let cache = Cache::new(64, 1_000);
+        for key in 0..1_000_u32 {
+            cache.insert(u128::from(key), key, ALWAYS, 1);
+            (0..=key).for_each(|key| drop(find(&cache, u128::from(key), 0)));
+        }
+        assert_eq!(cache.len(), 64);
+    }
+}

@@ -1,0 +1,156 @@
+//! JSON (RFC 8259) read strictly: a member name that comes twice is refused, at every level.
+//!
+//! `serde_json` alone keeps the last of two members of one name, and other programs keep the first, so that the same
+//! token would say different things to each (RFC 8725, 2.4; RFC 7519, 4 and 7515, 4 allow refusing).
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// How deep arrays and objects may be nested: ten times what any real claim set needs.
+const MAX_DEPTH: u8 = 32;
+
+/// Reads one JSON text and nothing behind it.
+///
+/// # Errors
+/// Text that is not JSON, is nested too deep, or names a member twice. The error tells the place, never the content.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut source = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { depth: MAX_DEPTH }.deserialize(&mut source)?;
+    source.end()?;
+    Ok(value)
+}
+
+/// Reads a value below which `depth` more levels are allowed.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: u8,
+}
+
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("nested too deep"))?;
+        Ok(Self { depth })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        source.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inside = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(inside)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inside = self.deeper()?;
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(inside)?;
+            if object.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member name comes twice"));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_json_reads_as_usual() {
+        let text = br#" {"a":[1,-2,2.5,1e3,true,null,"\u00e9"],"b":{"c":{}}} "#;
+        assert_eq!(parse(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
+    }
+
+    #[test]
+    fn a_name_that_comes_twice_is_refused_at_every_level() {
+        for text in
+            [r#"{"a":1,"a":1}"#, r#"{"b":{"a":1,"a":2}}"#, r#"[{"a":1,"a":2}]"#, r#"{"a":1,"\u0061":2}"#]
+        {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused() {
+        let texts: [&[u8]; 12] = [
+            b"",
+            b" ",
+            b"{",
+            b"{}x",
+            b"{} {}",
+            b"{a:1}",
+            b"{\"a\":NaN}",
+            b"[1,]",
+            b"\"\xff\"",
+            b"\"\\ud800\"",
+            b"1e999",
+            b"\xef\xbb\xbf{}",
+        ];
+        for text in texts {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_ends_before_the_stack_does() {
+        let nested = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
+        assert!(parse(nested(32).as_bytes()).is_ok());
+        assert!(parse(nested(33).as_bytes()).is_err());
+        assert!(parse(nested(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_the_content() {
+        let error = parse(br#"{"k":"hunter2","k":"hunter2"}"#).unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

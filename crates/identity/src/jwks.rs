@@ -1,0 +1,182 @@
+//! JSON Web Key Sets (RFC 7517): which keys verify which tokens.
+//!
+//! Every key is pinned to exactly one algorithm when it is loaded (RFC 8725, 3.1), so a token cannot choose:
+//!
+//! | key | algorithm |
+//! |---|---|
+//! | any with `alg` | that one, if it fits the key |
+//! | RSA without `alg` | RS256, the one that JWA recommends and OpenID Connect has as its default |
+//! | EC without `alg` | the one of its curve: ES256, ES384, ES512 (RFC 7518, 3.4) |
+//! | OKP Ed25519 without `alg` | EdDSA (RFC 8037, 3.1) |
+//! | oct without `alg` | none: it is refused |
+
+mod algorithm;
+mod key;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::json;
+
+pub(crate) use algorithm::Algorithm;
+pub(crate) use key::Key;
+
+/// How long a key set may be, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// How many keys it may have: every `kid` is looked for among them.
+const MAX_KEYS: usize = 256;
+
+/// The keys of an issuer that can be used; at least one.
+#[derive(Debug)]
+pub struct KeySet {
+    keys: Vec<Key>,
+}
+
+/// A key that cannot be used, and why. The others can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFault {
+    /// The key, by its place from 1 and its `kid`.
+    pub key: String,
+    /// What is wrong with it, or only different: see [`KeyFault::foreign`].
+    pub message: &'static str,
+    /// True where the key is sound but for something else than verifying tokens here (encryption, say), as many
+    /// issuers publish them too. False where the key is weak, damaged or should not be there.
+    pub foreign: bool,
+}
+
+/// A key set that cannot be used at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetError {
+    /// Longer than [`MAX_BYTES`].
+    #[error("longer than 1 MiB")]
+    TooLong,
+    /// Not strict JSON.
+    #[error("not JSON without duplicate names: {0}")]
+    NotJson(String),
+    /// Not an object with a list of objects `keys` (RFC 7517, 5).
+    #[error("not an object with a list `keys` of at most 256 keys")]
+    NotAKeySet,
+    /// No key in it can be used; these are the reasons.
+    #[error("no key that can verify tokens")]
+    NoUsableKey(Vec<KeyFault>),
+}
+
+/// Reads a key set: the keys that can be used, and what is wrong with the others.
+///
+/// # Errors
+/// A set that is not one, or without any key that can be used.
+pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
+    let set = objects(bytes)?;
+    let twice = kids_that_come_twice(&set);
+    let (mut keys, mut faults) = (Vec::new(), Vec::new());
+    for (place, jwk) in (1..).zip(&set) {
+        match Key::read(jwk).and_then(|key| unique(key, &twice)) {
+            Ok(key) => keys.push(key),
+            Err(fault) => faults.push(fault.of(place, jwk)),
+        }
+    }
+    if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
+}
+
+fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(KeySetError::TooLong);
+    }
+    let value = json::parse(bytes).map_err(|error| KeySetError::NotJson(error.to_string()))?;
+    let Value::Object(mut members) = value else { return Err(KeySetError::NotAKeySet) };
+    let Some(Value::Array(keys)) = members.remove("keys") else { return Err(KeySetError::NotAKeySet) };
+    if keys.len() > MAX_KEYS {
+        return Err(KeySetError::NotAKeySet);
+    }
+    let object = |key| match key {
+        Value::Object(members) => Ok(members),
+        _ => Err(KeySetError::NotAKeySet),
+    };
+    keys.into_iter().map(object).collect()
+}
+
+fn kids_that_come_twice(set: &[Map<String, Value>]) -> Vec<&str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let kids = set.iter().filter_map(|jwk| jwk.get("kid").and_then(Value::as_str));
+    kids.for_each(|kid| *counts.entry(kid).or_default() += 1);
+    counts.into_iter().filter(|(_, count)| *count > 1).map(|(kid, _)| kid).collect()
+}
+
+/// A `kid` that means two keys means none (RFC 7517, 4.5).
+fn unique(key: Key, twice: &[&str]) -> Result<Key, Fault> {
+    match key.kid() {
+        Some(kid) if twice.contains(&kid) => Err(Fault::refused("another key has the same `kid`")),
+        _ => Ok(key),
+    }
+}
+
+impl KeySet {
+    /// The key that a token with this header must have been signed with.
+    ///
+    /// With a `kid`, that key or none. Without one, the only key of the algorithm, if there is just one: trying
+    /// several would let a token choose.
+    pub(crate) fn select(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
+        if kid.is_some() {
+            return self.keys.iter().find(|key| key.kid() == kid);
+        }
+        let mut fitting = self.keys.iter().filter(|key| key.algorithm() == algorithm);
+        let first = fitting.next();
+        if fitting.next().is_some() { None } else { first }
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Never true.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether one of the keys is a shared secret, which does not belong at an address.
+    pub(crate) fn has_secret(&self) -> bool {
+        self.keys.iter().any(Key::is_secret)
+    }
+}
+
+/// Why one key cannot be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    message: &'static str,
+    foreign: bool,
+}
+
+impl Fault {
+    /// Weak, damaged, or not to be there.
+    pub(crate) const fn refused(message: &'static str) -> Self {
+        Self { message, foreign: false }
+    }
+
+    /// Sound, but for something else.
+    pub(crate) const fn foreign(message: &'static str) -> Self {
+        Self { message, foreign: true }
+    }
+
+    fn of(self, place: usize, jwk: &Map<String, Value>) -> KeyFault {
+        let key = match jwk.get("kid") {
+            Some(Value::String(kid)) => {
+                let shown: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
+                format!("key {place} (`{shown}`)")
+            }
+            _ => format!("key {place}"),
+        };
+        KeyFault { key, message: self.message, foreign: self.foreign }
+    }
+}
+
+impl fmt::Display for KeyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}

@@ -1,0 +1,229 @@
+//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): checked when it is loaded, ready to verify with.
+
+use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
+use aws_lc_rs::{constant_time, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+use super::Fault;
+use super::algorithm::{Algorithm, Needs};
+
+/// The shortest RSA modulus, in bits (RFC 7518, 3.3).
+const MIN_RSA: usize = 2048;
+/// The longest: each verification costs its square.
+const MAX_RSA: usize = 8192;
+/// The smallest RSA exponent (FIPS 186-5, A.1.1 has it above 2^16).
+const MIN_EXPONENT: u64 = 65_537;
+/// The largest: what the library takes, and verification stays cheap.
+const MAX_EXPONENT: u64 = (1 << 33) - 1;
+
+/// A key that can verify tokens, pinned to one algorithm.
+pub(crate) struct Key {
+    kid: Option<Box<str>>,
+    algorithm: Algorithm,
+    material: Material,
+}
+
+enum Material {
+    Public(ParsedPublicKey),
+    Secret(hmac::Key),
+}
+
+type Jwk = Map<String, Value>;
+
+impl Key {
+    pub(super) fn read(jwk: &Jwk) -> Result<Self, Fault> {
+        let kid = text(jwk, "kid")?.map(Box::from);
+        let kind = text(jwk, "kty")?.ok_or(Fault::refused("a key without `kty`"))?;
+        no_private_part(jwk, kind)?;
+        for_signatures(jwk)?;
+        let algorithm = pinned(jwk, kind)?;
+        let material = material(jwk, kind, algorithm)?;
+        Ok(Self { kid, algorithm, material })
+    }
+
+    pub(crate) fn kid(&self) -> Option<&str> {
+        self.kid.as_deref()
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    pub(super) fn is_secret(&self) -> bool {
+        matches!(self.material, Material::Secret(_))
+    }
+
+    /// Whether this key made this signature of this message.
+    pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+        match &self.material {
+            Material::Public(key) => key.verify_sig(message, signature).is_ok(),
+            Material::Secret(key) => {
+                let tag = hmac::sign(key, message);
+                constant_time::verify_slices_are_equal(tag.as_ref(), signature).is_ok()
+            }
+        }
+    }
+}
+
+/// Whoever reads a key set must not be able to sign.
+fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
+    let private = ["d", "p", "q", "dp", "dq", "qi", "oth"];
+    if kind != "oct" && private.iter().any(|name| jwk.contains_key(*name)) {
+        return Err(Fault::refused(
+            "a private key, which must not be here: publish the public part, and replace the key",
+        ));
+    }
+    Ok(())
+}
+
+/// `use` and `key_ops` (RFC 7517, 4.2 and 4.3), where they are.
+fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
+    if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
+        return Err(Fault::foreign("its `use` is not `sig`"));
+    }
+    match jwk.get("key_ops") {
+        None => Ok(()),
+        Some(Value::Array(operations)) if operations.iter().any(|operation| operation == "verify") => Ok(()),
+        Some(Value::Array(_)) => Err(Fault::foreign("its `key_ops` do not have `verify`")),
+        Some(_) => Err(Fault::refused("its `key_ops` are not a list")),
+    }
+}
+
+/// The one algorithm of a key: see the table at the top of [`super`].
+fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
+    if let Some(name) = text(jwk, "alg")? {
+        return Algorithm::named(name).ok_or(Fault::foreign("its `alg` is not one that is supported"));
+    }
+    match kind {
+        "RSA" => Ok(Algorithm::Rs256),
+        "EC" => curve(jwk).map(|(algorithm, _)| algorithm),
+        "OKP" => Ok(Algorithm::EdDsa),
+        "oct" => Err(Fault::refused("a shared secret without `alg`")),
+        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+    }
+}
+
+fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fault> {
+    match (kind, algorithm.needs()) {
+        ("oct", Needs::Secret(hash)) => secret(jwk, hash),
+        ("RSA", Needs::Rsa(parameters)) => {
+            let (n, e) = (modulus(jwk)?, exponent(jwk)?);
+            let components = RsaPublicKeyComponents { n, e };
+            components
+                .to_parsed_public_key(parameters)
+                .map(Material::Public)
+                .map_err(|_| Fault::refused("not an RSA key"))
+        }
+        ("EC", Needs::Curve(verification)) => {
+            let (fitting, size) = curve(jwk)?;
+            if fitting != algorithm {
+                return Err(Fault::refused("its `alg` does not fit its `crv`"));
+            }
+            public(ParsedPublicKey::new(verification, point(jwk, size)?))
+        }
+        ("OKP", Needs::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
+        ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::refused("its `alg` does not fit its `kty`")),
+        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+    }
+}
+
+fn public<E>(key: Result<ParsedPublicKey, E>) -> Result<Material, Fault> {
+    key.map(Material::Public).map_err(|_| Fault::refused("not a point on its curve"))
+}
+
+/// A shared secret at least as long as its hash (RFC 7518, 3.2).
+fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
+    let secret = Zeroizing::new(bytes(jwk, "k")?);
+    if secret.len() < hash.digest_algorithm().output_len() {
+        return Err(Fault::refused("a shared secret that is shorter than its hash"));
+    }
+    Ok(Material::Secret(hmac::Key::new(hash, &secret)))
+}
+
+fn modulus(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
+    let modulus = number(jwk, "n")?;
+    let leading = modulus.first().map_or(0, |first| first.leading_zeros());
+    let bits = (modulus.len() * 8).saturating_sub(usize::try_from(leading).unwrap_or(0));
+    if bits < MIN_RSA {
+        return Err(Fault::refused("an RSA key of fewer than 2048 bits"));
+    }
+    if bits > MAX_RSA {
+        return Err(Fault::refused("an RSA key of more than 8192 bits"));
+    }
+    if modulus.last().is_some_and(|last| last % 2 == 0) {
+        return Err(Fault::refused("an RSA key whose modulus is even"));
+    }
+    Ok(modulus)
+}
+
+fn exponent(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
+    let exponent = number(jwk, "e")?;
+    let value =
+        exponent.iter().try_fold(0_u64, |value, byte| value.checked_mul(256)?.checked_add(u64::from(*byte)));
+    match value {
+        Some(value) if value % 2 == 0 => Err(Fault::refused("an RSA key whose exponent is even")),
+        Some(..MIN_EXPONENT) => Err(Fault::refused("an RSA key whose exponent is below 65537")),
+        Some(MIN_EXPONENT..=MAX_EXPONENT) => Ok(exponent),
+        _ => Err(Fault::refused("an RSA key whose exponent is above 2^33")),
+    }
+}
+
+/// A number in big-endian bytes (RFC 7518, 2). Some programs put a zero before it; it is taken off.
+fn number(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
+    Ok(bytes(jwk, name)?.into_iter().skip_while(|byte| *byte == 0).collect())
+}
+
+/// The algorithm of a curve and the size of its coordinates in bytes (RFC 7518, 3.4 and 6.2.1).
+fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
+    match text(jwk, "crv")? {
+        Some("P-256") => Ok((Algorithm::Es256, 32)),
+        Some("P-384") => Ok((Algorithm::Es384, 48)),
+        Some("P-521") => Ok((Algorithm::Es512, 66)),
+        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
+        None => Err(Fault::refused("a key without `crv`")),
+    }
+}
+
+/// A point in SEC 1's uncompressed form.
+fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
+    let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
+    if x.len() != size || y.len() != size {
+        return Err(Fault::refused("a coordinate that is not as long as its curve says"));
+    }
+    Ok([vec![4], x, y].concat())
+}
+
+fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
+    match text(jwk, "crv")? {
+        Some("Ed25519") => bytes(jwk, "x"),
+        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
+        None => Err(Fault::refused("a key without `crv`")),
+    }
+}
+
+/// A member that is a string, if it is there.
+fn text<'a>(jwk: &'a Jwk, name: &'static str) -> Result<Option<&'a str>, Fault> {
+    match jwk.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Fault::refused("a member of the wrong type")),
+    }
+}
+
+/// A member that is bytes in canonical base64url.
+fn bytes(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
+    let text = text(jwk, name)?.ok_or(Fault::refused("a key without all its members"))?;
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| Fault::refused("a member that is not canonical base64url"))
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Key")
+            .field("kid", &self.kid)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! The claims of a token (RFC 7519, 4): when it holds, for whom, and about whom.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use policy::model::{self, ClaimPath};
+use serde_json::{Map, Number, Value};
+
+use crate::cache::Window;
+use crate::names::{is_name, prefixed};
+use crate::{Refusal, Subject, Time};
+
+/// When a token with these claims holds.
+///
+/// # Errors
+/// A missing `exp`; an `exp`, `nbf` or `iat` that is not a number; `max_age` without an `iat`; or it does not hold now.
+pub(super) fn window(
+    claims: &Map<String, Value>,
+    issuer: &model::Issuer,
+    now: Time,
+) -> Result<Window, Refusal> {
+    let skew = issuer.clock_skew;
+    let expires = date(claims, "exp")?.ok_or(Refusal::MalformedClaims)?.saturating_add(skew);
+    let (not_before, issued) = (date(claims, "nbf")?, date(claims, "iat")?);
+    let from = not_before.max(issued).unwrap_or_default().saturating_sub(skew);
+    let too_old = match (issuer.max_age, issued) {
+        (None, _) => Time::MAX,
+        (Some(age), Some(issued)) => issued.saturating_add(age).saturating_add(skew),
+        (Some(_), None) => return Err(Refusal::MalformedClaims),
+    };
+    if now >= expires {
+        return Err(Refusal::Expired);
+    }
+    if now >= too_old {
+        return Err(Refusal::TooOld);
+    }
+    if now < from {
+        return Err(Refusal::NotYetValid);
+    }
+    Ok(Window { from, until: expires.min(too_old) })
+}
+
+/// A NumericDate (RFC 7519, 2), if it is there.
+fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, Refusal> {
+    match claims.get(name) {
+        None => Ok(None),
+        Some(Value::Number(number)) => Ok(Some(since_epoch(number))),
+        Some(_) => Err(Refusal::MalformedClaims),
+    }
+}
+
+/// What is before the epoch is taken as the epoch, and what is beyond all time as the end of it.
+fn since_epoch(number: &Number) -> Time {
+    match (number.as_u64(), number.as_f64()) {
+        (Some(seconds), _) => Duration::from_secs(seconds),
+        (None, Some(seconds)) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(Time::MAX),
+        _ => Time::ZERO,
+    }
+}
+
+/// Whether the token is for one of these audiences (RFC 7519, 4.1.3).
+pub(super) fn check_audience(claims: &Map<String, Value>, accepted: &[Arc<str>]) -> Result<(), Refusal> {
+    let named = match claims.get("aud") {
+        None => return Err(Refusal::WrongAudience),
+        Some(Value::String(audience)) => vec![audience.as_str()],
+        Some(Value::Array(list)) => texts(list)?,
+        Some(_) => return Err(Refusal::MalformedClaims),
+    };
+    let fits = named.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
+    if fits { Ok(()) } else { Err(Refusal::WrongAudience) }
+}
+
+/// Whom these claims are about, in the names of this issuer.
+///
+/// # Errors
+/// No user name, or names that are not where the policy says or not strings.
+pub(crate) fn subject(claims: Map<String, Value>, issuer: &model::Issuer) -> Result<Subject, Refusal> {
+    let Some(Value::String(user)) = at(&claims, &issuer.claims.user) else {
+        return Err(Refusal::MalformedClaims);
+    };
+    if !is_name(user) {
+        return Err(Refusal::MalformedClaims);
+    }
+    let user = prefixed(&issuer.user_prefix, user);
+    let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
+    let roles = issuer.claims.roles.as_ref().filter(|_| issuer.roles_from_token);
+    let roles = names(&claims, roles, "")?;
+    Ok(Subject { user, groups, roles, claims: Value::Object(claims) })
+}
+
+/// The names in a claim: a list of strings, or one string with spaces between them. None where the claim is missing.
+///
+/// A claim of another type is an error, not an empty list: a group that is lost could be one that a `deny` is for.
+fn names(
+    claims: &Map<String, Value>,
+    path: Option<&ClaimPath>,
+    prefix: &str,
+) -> Result<Vec<Arc<str>>, Refusal> {
+    let found = match path.and_then(|path| at(claims, path)) {
+        None => Vec::new(),
+        Some(Value::String(text)) => text.split(' ').filter(|name| !name.is_empty()).collect(),
+        Some(Value::Array(list)) => texts(list)?,
+        Some(_) => return Err(Refusal::MalformedClaims),
+    };
+    if found.iter().all(|name| is_name(name)) {
+        Ok(found.into_iter().map(|name| prefixed(prefix, name)).collect())
+    } else {
+        Err(Refusal::MalformedClaims)
+    }
+}
+
+fn texts(list: &[Value]) -> Result<Vec<&str>, Refusal> {
+    list.iter().map(|item| item.as_str().ok_or(Refusal::MalformedClaims)).collect()
+}
+
+/// The value at a place (RFC 6901, 4).
+fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
+    let (first, rest) = path.0.split_first()?;
+    rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
+        Value::Object(members) => members.get(&**name),
+        Value::Array(items) => items.get(index(name)?),
+        _ => None,
+    })
+}
+
+/// The index that a reference token is: digits without a leading zero.
+fn index(name: &str) -> Option<usize> {
+    let canonical = name == "0" || name.starts_with(|first: char| ('1'..='9').contains(&first));
+    if canonical { name.parse().ok() } else { None }
+}

@@ -1,0 +1,121 @@
+//! One issuer: its settings, its keys, and the verification of its tokens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use policy::model::{self, Keys};
+use policy::problem::{Place, Problem};
+
+use super::token::Token;
+use super::{claims, subject};
+use crate::cache::Window;
+use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
+use crate::{FetchedKeys, Refusal, Subject, Time};
+
+/// An issuer, ready to verify.
+pub(crate) struct Issuer {
+    pub(crate) settings: model::Issuer,
+    /// `None` where they are at an address and have not been fetched yet.
+    keys: Option<KeySet>,
+    /// Set when a token named a key that is not there: the set may have been replaced.
+    refetch: AtomicBool,
+}
+
+/// Whom a token is about, and when it says so.
+pub(crate) struct Verified {
+    pub(crate) subject: Subject,
+    pub(crate) window: Window,
+}
+
+impl Issuer {
+    /// Reads the keys; what is wrong with them goes to `problems`.
+    pub(crate) fn compile(
+        settings: &model::Issuer,
+        fetched: &FetchedKeys,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let keys = match &settings.keys {
+            Keys::File { bytes, at, path } => read(bytes, at, path, Problem::error, problems),
+            Keys::Url { url, at, .. } => {
+                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, url, problems))
+            }
+        };
+        Self { settings: settings.clone(), keys, refetch: AtomicBool::new(false) }
+    }
+
+    /// Verifies a token that names this issuer.
+    ///
+    /// # Errors
+    /// Every reason not to believe it.
+    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<Verified, Refusal> {
+        let required = self.settings.required_type.as_deref();
+        if required.is_some_and(|required| !token.header.is_of_type(required)) {
+            return Err(Refusal::WrongType);
+        }
+        let key = self.key(&token)?;
+        if key.algorithm() != token.header.algorithm {
+            return Err(Refusal::WrongAlgorithm);
+        }
+        if !key.verify(token.signed, &token.signature) {
+            return Err(Refusal::BadSignature);
+        }
+        let window = claims::window(&token.payload, &self.settings, now)?;
+        claims::check_audience(&token.payload, &self.settings.audiences)?;
+        Ok(Verified { subject: subject(token.payload, &self.settings)?, window })
+    }
+
+    /// The address whose keys should be fetched again, if a token asked for one that is not there since this was last
+    /// asked.
+    pub(crate) fn take_refetch(&self) -> Option<Arc<str>> {
+        match &self.settings.keys {
+            Keys::Url { url, .. } if self.refetch.swap(false, Ordering::Relaxed) => Some(Arc::clone(url)),
+            Keys::Url { .. } | Keys::File { .. } => None,
+        }
+    }
+
+    fn key(&self, token: &Token<'_>) -> Result<&Key, Refusal> {
+        let keys = self.keys.as_ref().ok_or(Refusal::KeysUnavailable)?;
+        let kid = token.header.kid.as_deref();
+        keys.select(kid, token.header.algorithm).ok_or_else(|| {
+            self.refetch.fetch_or(kid.is_some(), Ordering::Relaxed);
+            Refusal::UnknownKey
+        })
+    }
+}
+
+/// A fetched set: one bad key in it must not take the good ones away, since whoever runs the issuer is somebody else.
+fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
+    let keys = read(bytes, at, url, Problem::warning, problems)?;
+    if keys.has_secret() {
+        let message = format!("`{url}` publishes a shared secret: whoever can read it can make tokens");
+        problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
+    }
+    Some(keys)
+}
+
+/// Reads a set; `severity` is that of a key that is weak or damaged.
+fn read(
+    bytes: &[u8],
+    at: &Place,
+    source: &str,
+    severity: fn(Place, String) -> Problem,
+    problems: &mut Vec<Problem>,
+) -> Option<KeySet> {
+    let mut note = |fault: &KeyFault| {
+        let severity = if fault.foreign { Problem::warning } else { severity };
+        problems.push(severity(at.clone(), format!("{fault}, in `{source}`")));
+    };
+    match jwks::parse(bytes) {
+        Ok((keys, faults)) => {
+            faults.iter().for_each(note);
+            Some(keys)
+        }
+        Err(error) => {
+            if let KeySetError::NoUsableKey(faults) = &error {
+                faults.iter().for_each(&mut note);
+            }
+            problems.push(Problem::error(at.clone(), format!("key set `{source}`: {error}")));
+            None
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The shape of a token: the compact serialisation (RFC 7515, 7.1) and no other.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::header::Header;
+use crate::{Refusal, json};
+
+/// How long a token may be, in bytes.
+pub(crate) const MAX_BYTES: usize = 16 * 1024;
+
+/// A token that has the right shape. Nothing in it is verified.
+pub(crate) struct Token<'a> {
+    /// What is signed: the first two parts and the dot between them.
+    pub(crate) signed: &'a [u8],
+    pub(crate) header: Header,
+    pub(crate) payload: Map<String, Value>,
+    pub(crate) signature: Vec<u8>,
+}
+
+impl<'a> Token<'a> {
+    /// Takes a token apart.
+    ///
+    /// # Errors
+    /// Anything but three parts in canonical base64url with two JSON objects in them, and every unsafe header.
+    pub(crate) fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+        if text.len() > MAX_BYTES || !text.iter().all(|byte| is_allowed(*byte)) {
+            return Err(Refusal::MalformedToken);
+        }
+        let parts: Vec<&[u8]> = text.splitn(4, |byte| *byte == b'.').collect();
+        let [header, payload, signature] = parts.as_slice() else { return Err(Refusal::MalformedToken) };
+        let signed = text.get(..header.len() + 1 + payload.len()).ok_or(Refusal::MalformedToken)?;
+        let header = Header::read(&object(header)?)?;
+        let (payload, signature) = (object(payload)?, decode(signature)?);
+        Ok(Self { signed, header, payload, signature })
+    }
+}
+
+fn is_allowed(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+fn object(part: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    match json::parse(&decode(part)?) {
+        Ok(Value::Object(members)) => Ok(members),
+        _ => Err(Refusal::MalformedToken),
+    }
+}
+
+/// Bytes in base64url without padding, and with the bits that are left over zero: one text for each value.
+fn decode(part: &[u8]) -> Result<Vec<u8>, Refusal> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::MalformedToken)
+}

@@ -1,0 +1,126 @@
+//! Stored password hashes: reading each format, and checking a password against one in constant time.
+//!
+//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own file below.
+
+mod argon2id;
+mod bcrypt;
+mod pbkdf2;
+mod recipe;
+mod sha1;
+mod sha_crypt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+pub use recipe::{Recipe, RecipeError, hash_password};
+
+/// A stored hash, ready to be compared with. It shows neither salt nor digest.
+pub(crate) struct Stored(Scheme);
+
+/// One variant a format: the same work for every password of the same length.
+enum Scheme {
+    Argon2id(argon2id::Hash),
+    Bcrypt(bcrypt::Hash),
+    Pbkdf2(pbkdf2::Hash),
+    ShaCrypt(sha_crypt::Hash),
+    Sha1(sha1::Hash),
+}
+
+/// A hash that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HashError {
+    /// What is wrong.
+    pub(crate) message: &'static str,
+    /// What to do about it.
+    pub(crate) help: &'static str,
+}
+
+/// How a hash that can be used is weaker than it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Weakness(pub(crate) &'static str);
+
+/// What a hash is and what is weak about it.
+type Read<T> = Result<(T, Option<Weakness>), HashError>;
+
+const MAKE_ONE: &str = "make a new one with `rolegate hash-password`";
+
+impl Stored {
+    /// Reads a stored hash.
+    ///
+    /// # Errors
+    /// Formats that are not supported, hashes that are damaged, and costs that would take seconds or gigabytes.
+    pub(crate) fn parse(text: &str) -> Read<Self> {
+        if let Some(digest) = text.strip_prefix("{SHA}") {
+            return wrap(sha1::parse(digest), Scheme::Sha1);
+        }
+        let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
+            return Err(HashError { message: "a password that is not hashed", help: MAKE_ONE });
+        };
+        match id {
+            "argon2id" => wrap(argon2id::parse(rest), Scheme::Argon2id),
+            "2a" | "2b" | "2y" => wrap(bcrypt::parse(rest), Scheme::Bcrypt),
+            "pbkdf2-sha256" => wrap(pbkdf2::parse(pbkdf2::Digest::Sha256, rest), Scheme::Pbkdf2),
+            "pbkdf2-sha512" => wrap(pbkdf2::parse(pbkdf2::Digest::Sha512, rest), Scheme::Pbkdf2),
+            "5" => wrap(sha_crypt::parse(sha_crypt::Digest::Sha256, rest), Scheme::ShaCrypt),
+            "6" => wrap(sha_crypt::parse(sha_crypt::Digest::Sha512, rest), Scheme::ShaCrypt),
+            _ => Err(unsupported(id)),
+        }
+    }
+
+    /// Whether this is the password that was hashed. Takes milliseconds, the same whether it is or not.
+    pub(crate) fn matches(&self, password: &[u8]) -> bool {
+        match &self.0 {
+            Scheme::Argon2id(hash) => hash.matches(password),
+            Scheme::Bcrypt(hash) => hash.matches(password),
+            Scheme::Pbkdf2(hash) => hash.matches(password),
+            Scheme::ShaCrypt(hash) => hash.matches(password),
+            Scheme::Sha1(hash) => hash.matches(password),
+        }
+    }
+}
+
+fn wrap<T>(read: Read<T>, scheme: fn(T) -> Scheme) -> Read<Stored> {
+    read.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
+}
+
+fn unsupported(id: &str) -> HashError {
+    let message = match id {
+        "apr1" | "1" => "an MD5 hash (`$apr1$`, `$1$`), which is not supported",
+        "2" | "2x" => "a bcrypt hash of a faulty version (`$2$`, `$2x$`), which is not supported",
+        "argon2i" | "argon2d" => "an argon2 hash that is not argon2id, which is not supported",
+        "y" | "gy" | "7" | "scrypt" => "a scrypt or yescrypt hash, which is not supported",
+        "pbkdf2" | "pbkdf2-sha1" => "a PBKDF2 hash with SHA-1, which is not supported",
+        _ => "a password hash of an unknown format",
+    };
+    HashError { message, help: MAKE_ONE }
+}
+
+/// A damaged hash of a known format.
+const fn damaged(message: &'static str) -> HashError {
+    HashError { message, help: MAKE_ONE }
+}
+
+/// A hash that would cost so much that a few requests could stop the process.
+const fn too_costly(message: &'static str) -> HashError {
+    HashError { message, help: "make a new one with less cost" }
+}
+
+/// Base64 as PHC strings have it: the standard alphabet without padding.
+fn phc_base64(text: &str) -> Option<Box<[u8]>> {
+    STANDARD_NO_PAD.decode(text).ok().map(Vec::into_boxed_slice)
+}
+
+/// A decimal number as PHC strings have it: digits only, no leading zero.
+fn decimal(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let canonical = digits && (text == "0" || !text.starts_with('0'));
+    if canonical { text.parse().ok() } else { None }
+}
+
+/// Whether two digests are the same, without telling where they differ.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! bcrypt: `$2b$12$` and 53 characters, 22 of them salt. `$2a$` and `$2y$` mean the same where the password is at most
+//! 72 bytes and has no NUL, and others are refused.
+
+use base64::Engine as _;
+use base64::alphabet::BCRYPT;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use zeroize::Zeroizing;
+
+use super::{Read, Weakness, damaged, too_costly};
+use crate::password::same;
+
+/// bcrypt looks at no more than this many bytes. What is longer is refused: two passwords that differ only behind
+/// would be the same one.
+pub(super) const MAX_PASSWORD: usize = 72;
+/// The highest cost: seconds a check.
+pub(super) const MAX_COST: u32 = 16;
+/// The lowest cost that bcrypt has.
+pub(super) const MIN_COST: u32 = 4;
+/// The least that OWASP's password storage cheat sheet recommends.
+const FAIR_COST: u32 = 10;
+
+/// Trailing bits are ignored, as every implementation does: some programs left them set in the salt.
+pub(super) const ALPHABET: GeneralPurpose =
+    GeneralPurpose::new(&BCRYPT, NO_PAD.with_decode_allow_trailing_bits(true));
+
+pub(super) struct Hash {
+    cost: u32,
+    salt: [u8; 16],
+    digest: [u8; 23],
+}
+
+/// What stands behind `$2b$`.
+pub(super) fn parse(text: &str) -> Read<Hash> {
+    let bad = damaged("a bcrypt hash that is not `$2b$`, two digits, `$` and 53 characters");
+    let (cost, rest) = text.split_once('$').ok_or(bad)?;
+    if cost.len() != 2 || !cost.bytes().all(|byte| byte.is_ascii_digit()) || rest.len() != 53 {
+        return Err(bad);
+    }
+    let cost: u32 = cost.parse().map_err(|_| bad)?;
+    let (salt, digest) = rest.split_at_checked(22).ok_or(bad)?;
+    let salt = decode(salt).ok_or(bad)?;
+    let digest = decode(digest).ok_or(bad)?;
+    match cost {
+        ..MIN_COST => Err(damaged("a bcrypt hash whose cost is below 4")),
+        MIN_COST..=MAX_COST => Ok((Hash { cost, salt, digest }, weakness(cost))),
+        _ => Err(too_costly("a bcrypt hash whose cost is above 16: seconds a check")),
+    }
+}
+
+fn weakness(cost: u32) -> Option<Weakness> {
+    (cost < FAIR_COST).then_some(Weakness("bcrypt with a cost below 10"))
+}
+
+fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    ALPHABET.decode(text).ok()?.try_into().ok()
+}
+
+impl Hash {
+    /// A password that is too long costs as much as any other.
+    pub(super) fn matches(&self, password: &[u8]) -> bool {
+        let digest = Zeroizing::new(digest(self.cost, self.salt, password));
+        let fits = password.len() <= MAX_PASSWORD;
+        fits & digest.get(..23).is_some_and(|digest| same(digest, &self.digest))
+    }
+}
+
+/// bcrypt of a password with the NUL behind it, cut at 72 bytes.
+pub(super) fn digest(cost: u32, salt: [u8; 16], password: &[u8]) -> [u8; 24] {
+    let ended = password.iter().copied().chain([0]).take(MAX_PASSWORD);
+    let ended: Zeroizing<Vec<u8>> = Zeroizing::new(ended.collect());
+    bcrypt::bcrypt(cost, salt, &ended)
+}

@@ -1,0 +1,81 @@
+//! PBKDF2 (RFC 8018) in a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`, or as passlib writes it,
+//! `$pbkdf2-sha256$600000$salt$digest` with `.` for `+`.
+
+use std::num::NonZeroU32;
+
+use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512};
+
+use super::{Read, Weakness, damaged, decimal, phc_base64, too_costly};
+
+/// The most rounds: seconds a check.
+pub(super) const MAX_ROUNDS: u32 = 10_000_000;
+
+/// The hash inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Digest {
+    Sha256,
+    Sha512,
+}
+
+pub(super) struct Hash {
+    digest: Digest,
+    rounds: NonZeroU32,
+    salt: Box<[u8]>,
+    key: Box<[u8]>,
+}
+
+/// What stands behind `$pbkdf2-sha256$` or `$pbkdf2-sha512$`.
+pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
+    let bad = damaged("a PBKDF2 hash that is not `$pbkdf2-sha256$i=…,l=…$salt$digest`");
+    let fields: Vec<&str> = text.split('$').collect();
+    let [costs, salt, key] = fields.as_slice() else { return Err(bad) };
+    let (rounds, length) = costs_of(costs).ok_or(bad)?;
+    let rounds = NonZeroU32::new(rounds).ok_or(bad)?;
+    let salt = bytes(salt).filter(|salt| (8..=64).contains(&salt.len()));
+    let salt = salt.ok_or(damaged("a PBKDF2 hash whose salt is not 8 to 64 bytes in base64"))?;
+    let key = bytes(key).filter(|key| (16..=64).contains(&key.len()));
+    let key = key.ok_or(damaged("a PBKDF2 hash whose digest is not 16 to 64 bytes in base64"))?;
+    if length.is_some_and(|length| length != key.len()) {
+        return Err(damaged("a PBKDF2 hash whose digest is not as long as its `l` says"));
+    }
+    if rounds.get() > MAX_ROUNDS {
+        return Err(too_costly("a PBKDF2 hash of more than 10,000,000 rounds: seconds a check"));
+    }
+    Ok((Hash { digest, rounds, salt, key }, weakness(digest, rounds)))
+}
+
+/// The rounds, and the digest's length where it is said.
+fn costs_of(text: &str) -> Option<(u32, Option<usize>)> {
+    let Some(rest) = text.strip_prefix("i=") else { return Some((decimal(text)?, None)) };
+    match rest.split_once(",l=") {
+        Some((rounds, length)) => Some((decimal(rounds)?, Some(usize::try_from(decimal(length)?).ok()?))),
+        None => Some((decimal(rest)?, None)),
+    }
+}
+
+fn bytes(text: &str) -> Option<Box<[u8]>> {
+    phc_base64(&text.replace('.', "+"))
+}
+
+fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
+    let (fair, weakness) = match digest {
+        Digest::Sha256 => (600_000, "PBKDF2-SHA256 with fewer than 600,000 rounds"),
+        Digest::Sha512 => (210_000, "PBKDF2-SHA512 with fewer than 210,000 rounds"),
+    };
+    (rounds.get() < fair).then_some(Weakness(weakness))
+}
+
+impl Hash {
+    pub(super) fn matches(&self, password: &[u8]) -> bool {
+        pbkdf2::verify(self.digest.algorithm(), self.rounds, &self.salt, password, &self.key).is_ok()
+    }
+}
+
+impl Digest {
+    pub(super) fn algorithm(self) -> pbkdf2::Algorithm {
+        match self {
+            Self::Sha256 => PBKDF2_HMAC_SHA256,
+            Self::Sha512 => PBKDF2_HMAC_SHA512,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Making a new hash, as `rolegate hash-password` does.
+
+use std::num::NonZeroU32;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+use super::{bcrypt, pbkdf2, sha_crypt};
+
+/// How a password is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// Argon2id (RFC 9106).
+    Argon2id {
+        /// Memory in KiB.
+        memory: u32,
+        /// Passes over the memory.
+        passes: u32,
+        /// Lanes.
+        lanes: u32,
+    },
+    /// bcrypt, version `2b`.
+    Bcrypt {
+        /// The binary logarithm of the rounds, 4 to 16.
+        cost: u32,
+    },
+    /// PBKDF2 (RFC 8018) with HMAC-SHA-256.
+    Pbkdf2Sha256 {
+        /// Rounds.
+        rounds: NonZeroU32,
+    },
+    /// PBKDF2 (RFC 8018) with HMAC-SHA-512.
+    Pbkdf2Sha512 {
+        /// Rounds.
+        rounds: NonZeroU32,
+    },
+    /// SHA-crypt with SHA-512, as crypt(3) has it.
+    Sha512Crypt {
+        /// Rounds, 1,000 to 10,000,000.
+        rounds: u32,
+    },
+}
+
+/// Why a password cannot be hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecipeError {
+    /// Nobody could sign in with it (RFC 7617, 2), or it is too long for a header.
+    #[error("a password must not be empty, longer than 1,024 bytes, or have control characters")]
+    Unusable,
+    /// bcrypt looks at no more.
+    #[error("bcrypt takes at most 72 bytes")]
+    TooLongForBcrypt,
+    /// The parameters are out of their range.
+    #[error("parameters out of range")]
+    Parameters,
+    /// The system has no randomness.
+    #[error("no randomness from the system")]
+    NoRandomness,
+}
+
+/// The longest password that is hashed, in bytes.
+const MAX_PASSWORD: usize = 1_024;
+
+impl Default for Recipe {
+    /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat sheet.
+    fn default() -> Self {
+        Self::Argon2id { memory: 19_456, passes: 2, lanes: 1 }
+    }
+}
+
+/// Hashes a password with a new random salt: what a policy has as a user's `password`.
+///
+/// # Errors
+/// A password with which nobody could sign in, or parameters that a policy would refuse.
+pub fn hash_password(password: &str, recipe: Recipe) -> Result<String, RecipeError> {
+    if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
+        return Err(RecipeError::Unusable);
+    }
+    let hash = match recipe {
+        Recipe::Argon2id { memory, passes, lanes } => argon2id(password, memory, passes, lanes),
+        Recipe::Bcrypt { cost } => bcrypt(password, cost),
+        Recipe::Pbkdf2Sha256 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha256, rounds),
+        Recipe::Pbkdf2Sha512 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha512, rounds),
+        Recipe::Sha512Crypt { rounds } => sha_crypt(password, rounds),
+    }?;
+    super::Stored::parse(&hash).map_err(|_| RecipeError::Parameters)?;
+    Ok(hash)
+}
+
+fn argon2id(password: &str, memory: u32, passes: u32, lanes: u32) -> Result<String, RecipeError> {
+    super::argon2id::check_cost(memory, passes, lanes).map_err(|_| RecipeError::Parameters)?;
+    let params = Params::new(memory, passes, lanes, None).map_err(|_| RecipeError::Parameters)?;
+    let (salt, mut digest) = (salt()?, [0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(password.as_bytes(), &salt, &mut digest)
+        .map_err(|_| RecipeError::Parameters)?;
+    let (salt, digest) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(digest));
+    Ok(format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${salt}${digest}"))
+}
+
+fn bcrypt(password: &str, cost: u32) -> Result<String, RecipeError> {
+    if password.len() > bcrypt::MAX_PASSWORD {
+        return Err(RecipeError::TooLongForBcrypt);
+    }
+    if !(bcrypt::MIN_COST..=bcrypt::MAX_COST).contains(&cost) {
+        return Err(RecipeError::Parameters);
+    }
+    let salt = salt()?;
+    let [digest @ .., _] = bcrypt::digest(cost, salt, password.as_bytes());
+    Ok(format!("$2b${cost:02}${}{}", bcrypt::ALPHABET.encode(salt), bcrypt::ALPHABET.encode(digest)))
+}
+
+fn pbkdf2(password: &str, digest: pbkdf2::Digest, rounds: NonZeroU32) -> Result<String, RecipeError> {
+    if rounds.get() > pbkdf2::MAX_ROUNDS {
+        return Err(RecipeError::Parameters);
+    }
+    let (salt, mut key) = (salt()?, [0; 32]);
+    aws_lc_rs::pbkdf2::derive(digest.algorithm(), rounds, &salt, password.as_bytes(), &mut key);
+    let name = match digest {
+        pbkdf2::Digest::Sha256 => "pbkdf2-sha256",
+        pbkdf2::Digest::Sha512 => "pbkdf2-sha512",
+    };
+    Ok(format!("${name}$i={rounds},l=32${}${}", STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(key)))
+}
+
+fn sha_crypt(password: &str, rounds: u32) -> Result<String, RecipeError> {
+    if rounds > sha_crypt::MAX_ROUNDS {
+        return Err(RecipeError::Parameters);
+    }
+    let params = ::sha_crypt::Params::new(rounds).map_err(|_| RecipeError::Parameters)?;
+    let digest = sha_crypt::Digest::Sha512;
+    let salt = STANDARD_NO_PAD.encode(salt()?).replace('+', ".");
+    let salt: String = salt.chars().take(16).collect();
+    let hash = digest.of(password.as_bytes(), salt.as_bytes(), params);
+    Ok(format!("$6$rounds={rounds}${salt}${}", digest.write(&hash)))
+}
+
+fn salt() -> Result<[u8; 16], RecipeError> {
+    let mut salt = [0; 16];
+    aws_lc_rs::rand::fill(&mut salt).map_err(|_| RecipeError::NoRandomness)?;
+    Ok(salt)
+}

@@ -1,0 +1,22 @@
+//! `{SHA}` and the base64 of one SHA-1 (RFC 2307): unsalted and fast, so accepted with a warning.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Read, Weakness, damaged, same};
+
+pub(super) struct Hash([u8; 20]);
+
+/// What stands behind `{SHA}`.
+pub(super) fn parse(text: &str) -> Read<Hash> {
+    let digest = STANDARD.decode(text).ok().and_then(|digest| digest.try_into().ok());
+    let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;
+    Ok((Hash(digest), Some(Weakness("`{SHA}`, which is unsalted and fast to guess"))))
+}
+
+impl Hash {
+    pub(super) fn matches(&self, password: &[u8]) -> bool {
+        same(digest(&SHA1_FOR_LEGACY_USE_ONLY, password).as_ref(), &self.0)
+    }
+}
