@@ -1,0 +1,198 @@
+//! Reading a `CheckRequest`: one pass, borrowing from the message.
+//!
+//! Only what is used is looked at; other fields are skipped. A field that occurs twice is merged as protobuf says: the
+//! last scalar wins, messages are merged, lines add up. A `headers` map with one name twice counts as two lines, which is
+//! stricter than "the last wins": a second `authorization` then is seen, and refused.
+
+use crate::wire::{Fields, Value, WireError};
+
+/// More header lines than this are refused. Envoy itself lets through 100 a request, unless told otherwise.
+pub const MAX_HEADERS: usize = 2_000;
+
+/// What Envoy says of an HTTP request. Its header lines are handed out while it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckRequest<'a> {
+    /// `attributes.request.http.method`. Not checked to be UTF-8: see [`CheckRequest::path`].
+    pub method: &'a [u8],
+    /// `attributes.request.http.path`, with the query. Clients can get any bytes into it; so it is not checked to be
+    /// UTF-8 here but judged with the rest of the path: a refusal rather than an error, which `failure_mode_allow`
+    /// would let pass.
+    pub path: &'a [u8],
+    /// `attributes.request.http.host`.
+    pub host: &'a str,
+    /// `attributes.request.http.id`.
+    pub id: &'a str,
+    /// `attributes.request.http.scheme`.
+    pub scheme: &'a str,
+    /// `attributes.request.http.protocol`.
+    pub protocol: &'a str,
+    /// Whether a body is forwarded (`body` or `raw_body`).
+    pub has_body: bool,
+    /// `attributes.source.principal`: what the client's certificate proves.
+    pub source_principal: &'a str,
+    /// `attributes.destination.principal`: what the proxy's own certificate says.
+    pub destination_principal: &'a str,
+}
+
+/// A header line, pseudo-headers among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The value: `raw_value` where it is not empty, else `value`.
+    pub value: &'a [u8],
+}
+
+/// Why a message is not a `CheckRequest` of an HTTP request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// It is not protobuf.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// A field has another type than it should.
+    #[error("field {0} of `{1}` has the wrong type")]
+    Type(u32, &'static str),
+    /// A string is not UTF-8 (protobuf.dev, "Language Guide (proto 3)": `string`).
+    #[error("field {0} of `{1}` is not UTF-8")]
+    Utf8(u32, &'static str),
+    /// There is no `attributes.request.http`.
+    #[error("there is no HTTP request in it")]
+    NoHttpRequest,
+    /// There are more than [`MAX_HEADERS`] header lines.
+    #[error("there are more than {MAX_HEADERS} header lines")]
+    TooManyHeaders,
+}
+
+type Decoded<T> = Result<T, DecodeError>;
+
+impl<'a> CheckRequest<'a> {
+    /// Reads a message and gives each header line of either shape to `line`.
+    ///
+    /// # Errors
+    /// When the message is malformed, is not about an HTTP request, or has too many header lines. Lines may have been
+    /// given out by then; they count for nothing.
+    pub fn decode(message: &'a [u8], line: impl FnMut(Header<'a>)) -> Decoded<Self> {
+        let mut reader = Reader { request: Self::default(), lines: 0, found: false, line };
+        reader.check_request(message)?;
+        if reader.found { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
+    }
+}
+
+struct Reader<'a, L> {
+    request: CheckRequest<'a>,
+    lines: usize,
+    found: bool,
+    line: L,
+}
+
+impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
+    fn check_request(&mut self, message: &'a [u8]) -> Decoded<()> {
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number == 1 {
+                self.attributes(bytes(value, 1, "CheckRequest")?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn attributes(&mut self, message: &'a [u8]) -> Decoded<()> {
+        const IN: &str = "AttributeContext";
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => principal(bytes(value, number, IN)?, &mut self.request.source_principal)?,
+                2 => principal(bytes(value, number, IN)?, &mut self.request.destination_principal)?,
+                4 => self.request(bytes(value, number, IN)?)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, message: &'a [u8]) -> Decoded<()> {
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number == 2 {
+                self.found = true;
+                self.http(bytes(value, number, "Request")?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn http(&mut self, message: &'a [u8]) -> Decoded<()> {
+        const IN: &str = "HttpRequest";
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            let request = &mut self.request;
+            match number {
+                1 => request.id = string(value, number, IN)?,
+                2 => request.method = bytes(value, number, IN)?,
+                3 => self.line(bytes(value, number, IN)?, "HeadersEntry")?,
+                4 => request.path = bytes(value, number, IN)?,
+                5 => request.host = string(value, number, IN)?,
+                6 => request.scheme = string(value, number, IN)?,
+                10 => request.protocol = string(value, number, IN)?,
+                11 | 12 => request.has_body |= !bytes(value, number, IN)?.is_empty(),
+                13 => self.header_map(bytes(value, number, IN)?)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn header_map(&mut self, message: &'a [u8]) -> Decoded<()> {
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number == 1 {
+                self.line(bytes(value, number, "HeaderMap")?, "HeaderValue")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A `HeaderValue`, or an entry of `headers`, which has the same numbers for its key and value.
+    fn line(&mut self, message: &'a [u8], of: &'static str) -> Decoded<()> {
+        let (mut name, mut text, mut raw) = ("", "", &[][..]);
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => name = string(value, number, of)?,
+                2 => text = string(value, number, of)?,
+                3 => raw = bytes(value, number, of)?,
+                _ => {}
+            }
+        }
+        self.lines += 1;
+        if self.lines > MAX_HEADERS {
+            return Err(DecodeError::TooManyHeaders);
+        }
+        let value = if raw.is_empty() { text.as_bytes() } else { raw };
+        (self.line)(Header { name: name.as_bytes(), value });
+        Ok(())
+    }
+}
+
+fn principal<'a>(peer: &'a [u8], principal: &mut &'a str) -> Decoded<()> {
+    let mut fields = Fields::new(peer);
+    while let Some((number, value)) = fields.next()? {
+        if number == 4 {
+            *principal = string(value, number, "Peer")?;
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn bytes<'a>(value: Value<'a>, number: u32, of: &'static str) -> Decoded<&'a [u8]> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        Value::Varint(_) | Value::Fixed => Err(DecodeError::Type(number, of)),
+    }
+}
+
+#[inline]
+fn string<'a>(value: Value<'a>, number: u32, of: &'static str) -> Decoded<&'a str> {
+    str::from_utf8(bytes(value, number, of)?).map_err(|_| DecodeError::Utf8(number, of))
+}

@@ -1,0 +1,108 @@
+//! What is generated from `proto/` is fresh, and `proto/` itself says what Envoy's own messages say.
+//!
+//! After a change of `proto/`: `cargo test -p envoy --test generated -- --ignored`.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use envoy_types::pb::envoy::service::auth::v3 as theirs;
+use prost::Message as _;
+use protox::prost_reflect::DynamicMessage;
+
+const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto");
+const DESCRIPTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generated/descriptors.bin");
+
+fn compiler() -> protox::Compiler {
+    let mut compiler = protox::Compiler::new([PROTO]).unwrap();
+    compiler.include_imports(true);
+    compiler.open_file("envoy/service/auth/v3/external_auth.proto").unwrap();
+    compiler
+}
+
+/// A message of ours, by name, holding what these bytes say.
+fn ours(name: &str, bytes: &[u8]) -> DynamicMessage {
+    let descriptor = compiler().descriptor_pool().get_message_by_name(name).unwrap();
+    DynamicMessage::decode(descriptor, bytes).unwrap()
+}
+
+#[test]
+fn the_descriptors_are_fresh() {
+    let fresh = compiler().encode_file_descriptor_set();
+    assert!(
+        fresh == envoy::FILE_DESCRIPTOR_SET,
+        "run this test file with `-- --ignored` and commit the result"
+    );
+}
+
+#[test]
+#[ignore = "writes the generated file"]
+fn write_the_descriptors() {
+    let path = Path::new(DESCRIPTORS);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, compiler().encode_file_descriptor_set()).unwrap();
+}
+
+#[test]
+fn the_service_and_its_call_have_the_names_on_the_wire() {
+    let service = compiler().descriptor_pool().get_service_by_name(envoy::SERVICE).unwrap();
+    let call = service.methods().next().unwrap();
+    assert_eq!(format!("/{}/{}", service.full_name(), call.name()), envoy::CHECK_PATH);
+}
+
+#[test]
+fn a_request_of_theirs_is_wholly_known_to_ours() {
+    use envoy_types::pb::envoy::config::core::v3::{HeaderMap, HeaderValue};
+    let header = HeaderValue { key: "a".into(), value: "b".into(), raw_value: vec![0xFF] };
+    let http = theirs::attribute_context::HttpRequest {
+        id: "1".into(),
+        method: "GET".into(),
+        headers: [("a".to_owned(), "b".to_owned())].into(),
+        path: "/".into(),
+        host: "h".into(),
+        scheme: "https".into(),
+        protocol: "HTTP/2".into(),
+        body: "text".into(),
+        raw_body: vec![1],
+        header_map: Some(HeaderMap { headers: vec![header] }),
+        ..Default::default()
+    };
+    let peer = |name: &str| theirs::attribute_context::Peer { principal: name.into(), ..Default::default() };
+    let request = theirs::CheckRequest {
+        attributes: Some(theirs::AttributeContext {
+            source: Some(peer("s")),
+            destination: Some(peer("d")),
+            request: Some(theirs::attribute_context::Request { http: Some(http), ..Default::default() }),
+            context_extensions: [("c".to_owned(), "d".to_owned())].into(),
+            ..Default::default()
+        }),
+    };
+    let bytes = request.encode_to_vec();
+    let ours = ours("envoy.service.auth.v3.CheckRequest", &bytes);
+    assert!(nothing_unknown(&ours), "{ours:?}");
+    assert_eq!(theirs::CheckRequest::decode(&ours.encode_to_vec()[..]).unwrap(), request);
+}
+
+#[test]
+fn an_answer_of_ours_is_wholly_known_to_the_descriptors() {
+    let allowed =
+        envoy::response::allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter()).unwrap();
+    let denied = envoy::response::denied(401, [("www-authenticate", "Basic")].into_iter(), "no").unwrap();
+    for answer in [allowed, denied] {
+        let message = ours("envoy.service.auth.v3.CheckResponse", &answer[5..]);
+        assert!(nothing_unknown(&message), "{message:?}");
+        assert_eq!(message.encode_to_vec().len(), answer.len() - 5);
+    }
+}
+
+/// Whether no field of a message, however deep, is unknown.
+fn nothing_unknown(message: &DynamicMessage) -> bool {
+    use protox::prost_reflect::Value;
+    fn known(value: &Value) -> bool {
+        match value {
+            Value::Message(message) => nothing_unknown(message),
+            Value::List(values) => values.iter().all(known),
+            _ => true,
+        }
+    }
+    message.unknown_fields().next().is_none() && message.fields().all(|(_, value)| known(value))
+}

@@ -1,0 +1,324 @@
+//! Another implementation as the oracle: what `envoy-types` encodes we decode, and what we encode it decodes.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::collections::HashMap;
+
+use envoy::{CheckRequest, DecodeError, EncodeError, Header, response};
+use envoy_types::pb::envoy::config::core::v3 as core;
+use envoy_types::pb::envoy::service::auth::v3 as auth;
+use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use proptest::collection::{hash_map, vec};
+use proptest::prelude::*;
+use prost::Message as _;
+
+type Lines = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn decode(message: &[u8]) -> Result<(CheckRequest<'_>, Lines), DecodeError> {
+    let mut lines = Lines::new();
+    let request =
+        CheckRequest::decode(message, |Header { name, value }| lines.push((name.to_vec(), value.to_vec())))?;
+    Ok((request, lines))
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![3 => "[ -~]{0,24}", 1 => "\\PC{0,200}"]
+}
+
+fn peer() -> impl Strategy<Value = Peer> {
+    (text(), text(), hash_map(text(), text(), 0..3)).prop_map(|(service, principal, labels)| Peer {
+        address: Some(socket_address()),
+        service,
+        labels,
+        principal,
+        certificate: String::new(),
+    })
+}
+
+fn socket_address() -> core::Address {
+    use core::address::Address;
+    use core::socket_address::PortSpecifier;
+    let socket = core::SocketAddress {
+        address: "127.0.0.1".into(),
+        port_specifier: Some(PortSpecifier::PortValue(65535)),
+        ..Default::default()
+    };
+    core::Address { address: Some(Address::SocketAddress(socket)) }
+}
+
+fn header_value() -> impl Strategy<Value = core::HeaderValue> {
+    (text(), text(), vec(any::<u8>(), 0..40)).prop_map(|(key, value, raw_value)| core::HeaderValue {
+        key,
+        value,
+        raw_value,
+    })
+}
+
+prop_compose! {
+    fn http()(
+        id in text(), method in text(), headers in hash_map(text(), text(), 0..8), path in text(), host in text(),
+        scheme in text(), rest in (text(), any::<i64>(), text(), vec(any::<u8>(), 0..4)),
+        header_map in proptest::option::of(vec(header_value(), 0..8)),
+    ) -> HttpRequest {
+        let (protocol, size, body, raw_body) = rest;
+        HttpRequest {
+            id, method, headers, path, host, scheme, protocol, size, body, raw_body,
+            query: "q=1".into(), fragment: "f".into(),
+            header_map: header_map.map(|headers| core::HeaderMap { headers }),
+        }
+    }
+}
+
+prop_compose! {
+    fn check_request()(
+        source in proptest::option::of(peer()), destination in proptest::option::of(peer()), http in http(),
+        context_extensions in hash_map(text(), text(), 0..3),
+    ) -> auth::CheckRequest {
+        auth::CheckRequest { attributes: Some(auth::AttributeContext {
+            source, destination, context_extensions,
+            request: Some(Request { time: Some(Default::default()), http: Some(http) }),
+            tls_session: Some(auth::attribute_context::TlsSession { sni: "sni.example.com".into() }),
+            ..Default::default()
+        }) }
+    }
+}
+
+fn http_of(request: &auth::CheckRequest) -> &HttpRequest {
+    request.attributes.as_ref().unwrap().request.as_ref().unwrap().http.as_ref().unwrap()
+}
+
+fn lines_of(http: &HttpRequest) -> Lines {
+    let map =
+        http.headers.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let list = http.header_map.iter().flat_map(|map| &map.headers).map(|line| {
+        let value =
+            if line.raw_value.is_empty() { line.value.clone().into_bytes() } else { line.raw_value.clone() };
+        (line.key.clone().into_bytes(), value)
+    });
+    let mut lines: Lines = map.chain(list).collect();
+    lines.sort();
+    lines
+}
+
+fn principal(peer: Option<&Peer>) -> &str {
+    peer.map_or("", |peer| &peer.principal)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_they_encode_we_decode(request in check_request()) {
+        let bytes = request.encode_to_vec();
+        let (read, mut lines) = decode(&bytes).unwrap();
+        lines.sort();
+        let http = http_of(&request);
+        prop_assert_eq!(lines, lines_of(http));
+        prop_assert_eq!(read.method, http.method.as_bytes());
+        prop_assert_eq!(read.path, http.path.as_bytes());
+        prop_assert_eq!(read.host, &http.host);
+        prop_assert_eq!(read.id, &http.id);
+        prop_assert_eq!(read.scheme, &http.scheme);
+        prop_assert_eq!(read.protocol, &http.protocol);
+        prop_assert_eq!(read.has_body, !(http.body.is_empty() && http.raw_body.is_empty()));
+        let attributes = request.attributes.as_ref().unwrap();
+        prop_assert_eq!(read.source_principal, principal(attributes.source.as_ref()));
+        prop_assert_eq!(read.destination_principal, principal(attributes.destination.as_ref()));
+    }
+
+    /// Two messages one after the other are one message, merged (protobuf.dev, "Encoding", "Last One Wins").
+    #[test]
+    fn messages_merge_as_theirs_do(first in check_request(), second in check_request()) {
+        let bytes = [first.encode_to_vec(), second.encode_to_vec()].concat();
+        let merged = auth::CheckRequest::decode(&bytes[..]).unwrap();
+        let (read, lines) = decode(&bytes).unwrap();
+        let http = http_of(&merged);
+        prop_assert_eq!(read.path, http.path.as_bytes());
+        prop_assert_eq!(read.method, http.method.as_bytes());
+        prop_assert_eq!(read.host, &http.host);
+        prop_assert_eq!(lines.len(), lines_of(http_of(&first)).len() + lines_of(http_of(&second)).len());
+        prop_assert!(lines_of(http).iter().all(|line| lines.contains(line)));
+    }
+
+    /// What is cut short is an error to us where it is one to them, and never more than they read.
+    #[test]
+    fn a_message_cut_anywhere_never_says_more(request in check_request(), at in any::<prop::sample::Index>()) {
+        let bytes = request.encode_to_vec();
+        let cut = &bytes[..at.index(bytes.len())];
+        match (auth::CheckRequest::decode(cut), decode(cut)) {
+            (Err(_), ours) => prop_assert!(ours.is_err()),
+            (Ok(theirs), Ok((read, _))) => prop_assert_eq!(read.path, http_of(&theirs).path.as_bytes()),
+            (Ok(_), Err(error)) => prop_assert_eq!(error, DecodeError::NoHttpRequest),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..300)) {
+        let _ = decode(&bytes);
+    }
+
+    /// One byte changed: whatever we read of it, they read the same, if they read it at all.
+    #[test]
+    fn a_changed_byte_never_reads_as_something_else(
+        request in check_request(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut bytes = request.encode_to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let (Ok(theirs), Ok((read, _))) = (auth::CheckRequest::decode(&bytes[..]), decode(&bytes)) {
+            prop_assert_eq!(read.path, http_of(&theirs).path.as_bytes());
+            prop_assert_eq!(read.host, &http_of(&theirs).host);
+        }
+    }
+
+    #[test]
+    fn what_we_allow_they_read(set in vec(line(), 0..6), remove in vec("[a-z_.-]{1,30}", 0..4)) {
+        let answer = response::allowed(pairs(&set), remove.iter().map(String::as_str)).unwrap();
+        let response = read(&answer);
+        prop_assert_eq!(response.status.unwrap().code, 0);
+        let Some(HttpResponse::OkResponse(ok)) = response.http_response else { panic!("not allowed") };
+        prop_assert_eq!(&ok.headers_to_remove, &remove);
+        prop_assert_eq!(headers(&ok.headers), set);
+    }
+
+    #[test]
+    fn what_we_deny_they_read(
+        status in prop_oneof![Just(400_u16), Just(401), Just(403), 400_u16..600], set in vec(line(), 0..6), body in "\\PC{0,300}",
+    ) {
+        let answer = response::denied(status, pairs(&set), &body).unwrap();
+        let response = read(&answer);
+        let code = match status { 400 => 3, 401 => 16, _ => 7 };
+        prop_assert_eq!(response.status.unwrap().code, code);
+        let Some(HttpResponse::DeniedResponse(denied)) = response.http_response else { panic!("not denied") };
+        prop_assert_eq!(denied.status.unwrap().code, i32::from(status));
+        prop_assert_eq!(denied.body, body);
+        prop_assert_eq!(headers(&denied.headers), set);
+    }
+}
+
+fn line() -> impl Strategy<Value = (String, String)> {
+    ("[a-zA-Z0-9_.-]{1,20}", prop_oneof![3 => "[ -~]{0,300}", 1 => "[ -~ä€😀]{0,40}"])
+}
+
+fn pairs(lines: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> + Clone {
+    lines.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Takes the gRPC prefix off and decodes; what is left is read whole.
+fn read(answer: &[u8]) -> auth::CheckResponse {
+    let (&[flag, ref length @ ..], message) = answer.split_first_chunk::<5>().unwrap();
+    assert_eq!(flag, 0);
+    assert_eq!(u32::from_be_bytes(*length) as usize, message.len());
+    let response = auth::CheckResponse::decode(message).unwrap();
+    assert_eq!(response.encoded_len(), message.len(), "fields that they do not know");
+    response
+}
+
+/// The lines of an answer, each of which must overwrite, to every version of Envoy.
+#[expect(deprecated, reason = "`append` is what Envoy up to 1.40 goes by")]
+fn headers(options: &[core::HeaderValueOption]) -> Vec<(String, String)> {
+    let overwrite = core::header_value_option::HeaderAppendAction::OverwriteIfExistsOrAdd;
+    let line = |option: &core::HeaderValueOption| {
+        assert_eq!(option.append.map(|append| append.value), Some(false));
+        assert_eq!(option.append_action(), overwrite);
+        let header = option.header.clone().unwrap();
+        assert!(header.raw_value.is_empty());
+        (header.key, header.value)
+    };
+    options.iter().map(line).collect()
+}
+
+#[test]
+fn the_prefix_is_as_grpc_says() {
+    let answer = response::allowed(std::iter::empty(), std::iter::empty()).unwrap();
+    assert_eq!(answer, [0, 0, 0, 0, 4, 0x0A, 0, 0x1A, 0]);
+    assert_eq!(answer.capacity(), answer.len());
+}
+
+/// RFC 9110, 5.5 and 5.6.2; response splitting (CWE-113).
+#[test]
+fn what_would_harm_as_a_header_is_not_written() {
+    for name in ["", "a b", "a:b", ":path", "a\r\nb", "a\0", "ä"] {
+        let set = [(name, "v")];
+        assert_eq!(
+            response::allowed(set.into_iter(), std::iter::empty()),
+            Err(EncodeError::HeaderName),
+            "{name:?}"
+        );
+        assert_eq!(response::denied(403, set.into_iter(), ""), Err(EncodeError::HeaderName), "{name:?}");
+        let remove = response::allowed(std::iter::empty(), [name].into_iter());
+        assert_eq!(remove, Err(EncodeError::HeaderName), "{name:?}");
+    }
+    for value in ["a\rb", "a\nb", "a\0", "\u{1b}[0m", "\u{7f}", "a\tb"] {
+        let set = [("a", value)];
+        assert_eq!(response::allowed(set.into_iter(), std::iter::empty()), Err(EncodeError::HeaderValue));
+        assert_eq!(response::denied(403, set.into_iter(), ""), Err(EncodeError::HeaderValue));
+    }
+}
+
+#[test]
+fn a_refusal_has_a_status_that_refuses() {
+    for status in [0, 100, 200, 302, 399, 600, u16::MAX] {
+        assert_eq!(response::denied(status, std::iter::empty(), ""), Err(EncodeError::Status));
+    }
+}
+
+#[test]
+fn a_message_without_an_http_request_is_an_error() {
+    let attributes = |request| auth::CheckRequest {
+        attributes: Some(auth::AttributeContext { request, ..Default::default() }),
+    };
+    for request in [
+        auth::CheckRequest { attributes: None },
+        attributes(None),
+        attributes(Some(Request { time: None, http: None })),
+    ] {
+        assert_eq!(decode(&request.encode_to_vec()), Err(DecodeError::NoHttpRequest));
+    }
+    assert_eq!(decode(b""), Err(DecodeError::NoHttpRequest));
+}
+
+fn with_http(http: HttpRequest) -> Vec<u8> {
+    let request = Some(Request { time: None, http: Some(http) });
+    auth::CheckRequest { attributes: Some(auth::AttributeContext { request, ..Default::default() }) }
+        .encode_to_vec()
+}
+
+#[test]
+fn header_lines_are_bounded() {
+    let headers = |count: usize| HttpRequest {
+        headers: (0..count).map(|n| (format!("h{n}"), String::new())).collect::<HashMap<_, _>>(),
+        ..Default::default()
+    };
+    assert!(decode(&with_http(headers(envoy::request::MAX_HEADERS))).is_ok());
+    let over = with_http(headers(envoy::request::MAX_HEADERS + 1));
+    assert_eq!(decode(&over), Err(DecodeError::TooManyHeaders));
+}
+
+#[test]
+fn one_name_twice_in_the_map_is_two_lines() {
+    let entry = [0x1A, 6, 0x0A, 1, b'a', 0x12, 1, b'b'];
+    let http = [&entry[..], &entry].concat();
+    let request = [&[0x12, 16][..], &http].concat();
+    let attributes = [&[0x22, 18][..], &request].concat();
+    let message = [&[0x0A, 20][..], &attributes].concat();
+    assert_eq!(decode(&message).unwrap().1.len(), 2);
+}
+
+#[test]
+fn a_known_field_of_another_type_is_an_error() {
+    // `attributes`, `request`, `http` and `method` as numbers.
+    assert_eq!(decode(&[0x08, 1]), Err(DecodeError::Type(1, "CheckRequest")));
+    assert_eq!(decode(&[0x0A, 2, 0x20, 1]), Err(DecodeError::Type(4, "AttributeContext")));
+    assert_eq!(decode(&[0x0A, 4, 0x22, 2, 0x10, 1]), Err(DecodeError::Type(2, "Request")));
+    assert_eq!(decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x10, 1]), Err(DecodeError::Type(2, "HttpRequest")));
+}
+
+#[test]
+fn strings_are_utf8_but_method_and_path_are_left_to_the_judge() {
+    let message = |key: u8| [0x0A, 7, 0x22, 5, 0x12, 3, key, 1, 0xFF];
+    assert_eq!(decode(&message(2 << 3 | 2)).unwrap().0.method, b"\xFF");
+    assert_eq!(decode(&message(4 << 3 | 2)).unwrap().0.path, b"\xFF");
+    assert_eq!(decode(&message(1 << 3 | 2)), Err(DecodeError::Utf8(1, "HttpRequest")));
+    assert_eq!(decode(&message(5 << 3 | 2)), Err(DecodeError::Utf8(5, "HttpRequest")));
+}
