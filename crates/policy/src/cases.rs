@@ -1,10 +1,16 @@
 //! What must hold of a policy: the golden cases beside it, in `cases.yaml`.
 
+mod json;
+mod read;
+mod time;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::problem::{Place, Problem};
+use crate::report::Report;
+use crate::yaml;
 
 /// One thing that must hold.
 #[derive(Clone, Debug)]
@@ -68,6 +74,9 @@ pub struct Expect {
 /// # Errors
 /// Every problem in it, not the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
-    let _ = (file, text);
-    todo!()
+    let mut report = Report::new(file.into());
+    let cases = yaml::parse(text, &mut report).map(|root| read::cases(&mut report, &root));
+    let mut problems = report.finish();
+    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }
 }

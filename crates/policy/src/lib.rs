@@ -14,7 +14,9 @@ pub mod model;
 pub mod pattern;
 pub mod problem;
 pub mod reference;
+mod report;
+mod yaml;
 
-pub use load::{Files, Loaded, Source, load};
+pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load};
 pub use model::Policy;
 pub use problem::{Place, Problem, Severity};

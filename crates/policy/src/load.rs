@@ -1,10 +1,30 @@
 //! From files to a policy.
 
+mod draft;
+mod gather;
+mod host;
+pub mod htpasswd;
+mod identity;
+mod jwt;
+mod link;
+mod method;
+mod password;
+mod path;
+mod percent;
+mod response;
+mod rule;
+mod sources;
+mod template;
+mod values;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::load::gather::Gather;
+use crate::load::sources::Sources;
 use crate::model::Policy;
-use crate::problem::Problem;
+use crate::problem::{Problem, Severity};
 
 /// Where the bytes of a policy's files come from.
 pub trait Files {
@@ -46,6 +66,45 @@ pub struct Source {
 /// # Errors
 /// Every problem in all the files, warnings among them, in the order of their places.
 pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
-    let _ = (files, file);
-    todo!()
+    let mut gather = Gather::new(Sources::new(files));
+    gather.policy(file);
+    let Gather { sources, draft, mut problems, .. } = gather;
+    let policy = link::link(draft, &mut problems);
+    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return Err(problems);
+    }
+    Ok(Loaded { policy, warnings: problems, sources: sources.finish() })
+}
+
+/// Files in memory, by path.
+#[derive(Clone, Debug, Default)]
+pub struct MapFiles(pub BTreeMap<PathBuf, Vec<u8>>);
+
+impl MapFiles {
+    /// Only this one file.
+    #[must_use]
+    pub fn of(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::default().and(path, bytes)
+    }
+
+    /// The same with another file.
+    #[must_use]
+    pub fn and(mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.0.insert(PathBuf::from(path), bytes.into());
+        self
+    }
+}
+
+impl Files for MapFiles {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        self.0.get(path).cloned().ok_or_else(|| "no such file".to_owned())
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
+        let names: Vec<String> =
+            inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        if names.is_empty() { Err("no such folder".to_owned()) } else { Ok(names) }
+    }
 }

@@ -1,0 +1,117 @@
+//! A tree of YAML as JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
+
+use crate::report::Report;
+use crate::yaml::{Node, Scalar, Value};
+
+/// Writes a tree as JSON; `None` where something in it has no JSON.
+pub(super) fn write(report: &mut Report, node: &Node) -> Option<String> {
+    let mut out = String::new();
+    value(report, node, &mut out).then_some(out)
+}
+
+fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
+    match &node.value {
+        Value::Scalar(scalar) => match literal(scalar) {
+            Some(literal) => out.push_str(&literal),
+            None => {
+                let help = "put it in quotes, or write it in decimal";
+                report.error_help(node.at, "a number that JSON does not have", help);
+                return false;
+            }
+        },
+        Value::List(items) => {
+            out.push('[');
+            for (number, item) in items.iter().enumerate() {
+                separate(number, out);
+                if !value(report, item, out) {
+                    return false;
+                }
+            }
+            out.push(']');
+        }
+        Value::Map(entries) => {
+            out.push('{');
+            for (number, (key, item)) in entries.iter().enumerate() {
+                separate(number, out);
+                string(&key.text, out);
+                out.push(':');
+                if !value(report, item, out) {
+                    return false;
+                }
+            }
+            out.push('}');
+        }
+    }
+    true
+}
+
+fn separate(number: usize, out: &mut String) {
+    if number > 0 {
+        out.push(',');
+    }
+}
+
+fn literal(scalar: &Scalar) -> Option<String> {
+    let text = &*scalar.text;
+    if scalar.is_nothing() {
+        return Some("null".to_owned());
+    }
+    if scalar.plain {
+        match text {
+            "true" | "True" | "TRUE" => return Some("true".to_owned()),
+            "false" | "False" | "FALSE" => return Some("false".to_owned()),
+            _ if looks_like_a_number(text) => return number(text),
+            _ => {}
+        }
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    string(text, &mut out);
+    Some(out)
+}
+
+/// Whether YAML takes it for a number. Hexadecimal, octal, infinity and not-a-number are among them.
+fn looks_like_a_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let special = [".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"].contains(&unsigned);
+    let radix = |prefix: &str, radix: u32| {
+        text.strip_prefix(prefix).is_some_and(|it| !it.is_empty() && it.chars().all(|it| it.is_digit(radix)))
+    };
+    let decimal = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
+        && unsigned.contains(|it: char| it.is_ascii_digit())
+        && unsigned.parse::<f64>().is_ok();
+    special || radix("0x", 16) || radix("0o", 8) || decimal
+}
+
+/// A decimal number in JSON's form (RFC 8259, 6).
+fn number(text: &str) -> Option<String> {
+    let (minus, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    if !unsigned.bytes().all(|it| it.is_ascii_digit() || b".eE+-".contains(&it)) {
+        return None;
+    }
+    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
+        Some(at) => unsigned.split_at_checked(at)?,
+        None => (unsigned, ""),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let point = if fraction.is_empty() { "" } else { "." };
+    Some(format!("{minus}{whole}{point}{fraction}{exponent}"))
+}
+
+/// RFC 8259, 7.
+fn string(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            it if it < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(it))),
+            it => out.push(it),
+        }
+    }
+    out.push('"');
+}

@@ -1,0 +1,138 @@
+//! From the tree of a `cases.yaml` to cases. A case may hold passwords and tokens: no problem shows one.
+
+use crate::cases::{Case, Expect, Proof, Request, json, time};
+use crate::report::{Fields, Report};
+use crate::yaml::{Node, Value};
+
+/// Reads every case; what is wrong with one does not keep the others from being read.
+pub(super) fn cases(report: &mut Report, root: &Node) -> Vec<Case> {
+    let items = report.list(root, "a file of cases").unwrap_or_default();
+    items.iter().filter_map(|item| case(report, item)).collect()
+}
+
+fn case(report: &mut Report, node: &Node) -> Option<Case> {
+    let fields = report.fields(node, "a case", &["name", "request", "expect"])?;
+    let name = required(report, &fields, "name").and_then(|node| owned(report, node, "`name`"));
+    let request = required(report, &fields, "request").and_then(|node| request(report, node));
+    let expect = required(report, &fields, "expect").and_then(|node| expect(report, node));
+    Some(Case { name: name?, request: request?, expect: expect?, at: report.place(node.at) })
+}
+
+fn required<'n>(report: &mut Report, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
+    let node = fields.value(key);
+    if node.is_none() {
+        let at = fields.field(key).map_or(fields.at, |(key, _)| key.at);
+        report.error(at, format!("`{key}` is missing"));
+    }
+    node
+}
+
+fn owned(report: &mut Report, node: &Node, what: &str) -> Option<String> {
+    report.text(node, what).map(|text| text.text.to_owned())
+}
+
+fn request(report: &mut Report, node: &Node) -> Option<Request> {
+    let known = ["method", "path", "host", "headers", "basic", "bearer", "claims", "at"];
+    let fields = report.fields(node, "a request", &known)?;
+    let path = required(report, &fields, "path").and_then(|node| owned(report, node, "`path`"));
+    let method = fields.value("method").and_then(|node| owned(report, node, "`method`"));
+    let host = fields.value("host").and_then(|node| owned(report, node, "`host`"));
+    let headers = fields.value("headers").map(|node| headers(report, node));
+    let proof = proof(report, &fields);
+    let at = fields.value("at").and_then(|node| {
+        let text = report.text(node, "`at`")?;
+        let at = time::parse(text.text);
+        if at.is_none() {
+            let help = "write it in UTC, such as `2026-01-01T00:00:00Z`";
+            report.error_help(text.at, format!("`{}` is not a time", text.text), help);
+        }
+        at
+    });
+    Some(Request {
+        method: method.unwrap_or_else(|| "GET".to_owned()),
+        path: path?,
+        host: host.unwrap_or_else(|| "localhost".to_owned()),
+        headers: headers.unwrap_or_default(),
+        proof: proof?,
+        at,
+    })
+}
+
+fn proof(report: &mut Report, fields: &Fields<'_>) -> Option<Proof> {
+    let mut proofs = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
+    let Some((key, node)) = proofs.next() else { return Some(Proof::None) };
+    if let Some((second, _)) = proofs.next() {
+        let message = format!("a request has either `{}` or `{}`", key.text, second.text);
+        report.error_help(second.at, message, "make two cases of it");
+    }
+    match &*key.text {
+        "basic" => {
+            let proof = owned(report, node, "`basic`")?;
+            if !proof.contains(':') {
+                report.error(node.at, "`basic` is not `user:password`");
+            }
+            Some(Proof::Basic(proof))
+        }
+        "bearer" => owned(report, node, "`bearer`").map(Proof::Bearer),
+        _ => {
+            report.entries(node, "`claims`")?;
+            json::write(report, node).map(Proof::Claims)
+        }
+    }
+}
+
+/// Header lines: a name with a value, or with a list of values that each make a line.
+fn headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
+    let entries = report.entries(node, "`headers`");
+    let mut lines = Vec::new();
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
+        let values = match &node.value {
+            Value::List(items) => items.as_slice(),
+            Value::Scalar(_) | Value::Map(_) => std::slice::from_ref(node),
+        };
+        for value in values {
+            if let Some(value) = owned(report, value, "the value of a header") {
+                lines.push((key.text.to_string(), value));
+            }
+        }
+    }
+    lines
+}
+
+fn expect(report: &mut Report, node: &Node) -> Option<Expect> {
+    if matches!(node.value, Value::Scalar(_)) {
+        let status = status(report, node)?;
+        return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
+    }
+    let fields = report.fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
+    let status = required(report, &fields, "status").and_then(|node| status(report, node));
+    let rule = fields.value("rule").and_then(|node| owned(report, node, "`rule`"));
+    let reason = fields.value("reason").and_then(|node| owned(report, node, "`reason`"));
+    let headers = fields.value("headers").map(|node| expected_headers(report, node));
+    Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
+}
+
+/// Headers that must be there; one without a value must not be there.
+fn expected_headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
+    let entries = report.entries(node, "`headers`");
+    let mut headers = Vec::new();
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
+        let value = if node.is_nothing() {
+            Some(String::new())
+        } else {
+            owned(report, node, "the value of a header")
+        };
+        headers.extend(value.map(|value| (key.text.to_string(), value)));
+    }
+    headers
+}
+
+fn status(report: &mut Report, node: &Node) -> Option<u16> {
+    let text = report.text(node, "a status")?;
+    let status = text.text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+    if status.is_none() {
+        let message = format!("`{}` is not a status", text.text);
+        report.error_help(text.at, message, "write a number such as `200`, `401` or `403`");
+    }
+    status
+}

@@ -1,0 +1,206 @@
+//! Names become numbers: what roles extend, and what is granted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::load::draft::{Draft, GrantDraft, Named, RoleDraft};
+use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::problem::{Place, Problem};
+use crate::report::closest;
+
+/// How many names a near miss is looked for, so that a thousand unknown names among a million stay cheap.
+const SUGGESTIONS: usize = 100;
+
+/// Looks up every name. Cycles in `extends` are cut, so that what follows ends.
+pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
+    let mut names =
+        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.incomplete, looked: 0 };
+    let mut kept = Vec::with_capacity(draft.roles.len());
+    for role in draft.roles {
+        if names.define(&role, problems) {
+            kept.push(role);
+        }
+    }
+    let mut roles = Vec::with_capacity(kept.len());
+    let mut places = Vec::with_capacity(kept.len());
+    for role in kept {
+        let (role, at) = names.role(role, problems);
+        roles.push(role);
+        places.push(at);
+    }
+    cut_cycles(&mut roles, &places, problems);
+    let grants = draft.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    Policy {
+        identity: draft.identity.map(|(_, it)| it).unwrap_or_default(),
+        roles,
+        grants,
+        allow_response: draft.allow_response.map(|(_, it)| it).unwrap_or_default(),
+        deny_response: draft.deny_response.map(|(_, it)| it).unwrap_or_default(),
+    }
+}
+
+/// The names of the roles.
+struct Names {
+    by_name: HashMap<Arc<str>, (RoleId, Place)>,
+    in_order: Vec<Arc<str>>,
+    incomplete: bool,
+    looked: usize,
+}
+
+impl Names {
+    /// Gives a role its number; false if there is one of its name already.
+    fn define(&mut self, role: &RoleDraft, problems: &mut Vec<Problem>) -> bool {
+        if let Some((_, first)) = self.by_name.get(&role.name) {
+            let problem =
+                Problem::error(role.at.clone(), format!("the role `{}` is defined twice", role.name))
+                    .help("rename one, or put their rules together")
+                    .related(first.clone(), "the first is here");
+            problems.push(problem);
+            return false;
+        }
+        let id = RoleId(u32::try_from(self.in_order.len()).unwrap_or(u32::MAX));
+        self.by_name.insert(role.name.clone(), (id, role.at.clone()));
+        self.in_order.push(role.name.clone());
+        true
+    }
+
+    /// A role with the numbers of those it extends, and the places where they are named.
+    fn role(&mut self, draft: RoleDraft, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
+        let mut extends = Vec::with_capacity(draft.extends.len());
+        let mut places = Vec::with_capacity(draft.extends.len());
+        for Named { name, at } in &draft.extends {
+            let at = Place { line: at.line, column: at.column, file: draft.at.file.clone() };
+            doubt_reserved(&draft.name, name, &at, problems);
+            if let Some(id) = self.find(name, &at, problems)
+                && !extends.contains(&id)
+            {
+                extends.push(id);
+                places.push(at);
+            }
+        }
+        let RoleDraft { name, allow, deny, at, .. } = draft;
+        (Role { name, extends, allow, deny, at }, places)
+    }
+
+    fn grant(&mut self, draft: GrantDraft, problems: &mut Vec<Problem>) -> Option<Grant> {
+        let role = self.find(&draft.role, &draft.at, problems)?;
+        let plain = |names: Vec<Named>| names.into_iter().map(|it| it.name).collect();
+        Some(Grant { role, users: plain(draft.users), groups: plain(draft.groups) })
+    }
+
+    fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {
+        if let Some((id, _)) = self.by_name.get(name) {
+            return Some(*id);
+        }
+        // What could not be read may have defined it.
+        if !self.incomplete {
+            let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
+            problems.push(match self.suggestion(name) {
+                Some(help) => problem.help(help),
+                None => problem.help("define it under `roles`"),
+            });
+        }
+        None
+    }
+
+    fn suggestion(&mut self, name: &str) -> Option<String> {
+        self.looked += 1;
+        if self.looked > SUGGESTIONS || name == ANYONE || name == AUTHENTICATED {
+            return None;
+        }
+        closest(name, self.in_order.iter().map(|it| &**it)).map(|it| format!("did you mean `{it}`?"))
+    }
+}
+
+/// Reserved roles come by themselves: to extend one is at best needless, and at worst opens it to everybody.
+fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
+    let problem = match (role, extended) {
+        (ANYONE, AUTHENTICATED) => {
+            let message = "every caller gets what `authenticated` may, also an anonymous one";
+            Problem::warning(at.clone(), message).help("leave it out")
+        }
+        (ANYONE, _) => return,
+        (_, ANYONE) => {
+            Problem::warning(at.clone(), "every caller has the role `anyone` already").help("leave it out")
+        }
+        (_, AUTHENTICATED) => {
+            let message = "every caller with a verified proof has the role `authenticated` already";
+            Problem::warning(at.clone(), message).help("leave it out")
+        }
+        _ => return,
+    };
+    problems.push(problem);
+}
+
+/// Where the walk over the roles stands with one of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    Ahead,
+    On,
+    Done,
+}
+
+/// Reports each cycle in `extends` and takes the link out that closes it.
+fn cut_cycles(roles: &mut [Role], places: &[Vec<Place>], problems: &mut Vec<Problem>) {
+    let mut state = vec![Walk::Ahead; roles.len()];
+    let mut closing: Vec<(usize, RoleId)> = Vec::new();
+    for start in 0..roles.len() {
+        if state.get(start) == Some(&Walk::Ahead) {
+            walk(start, roles, places, &mut state, &mut closing, problems);
+        }
+    }
+    for (from, to) in closing {
+        if let Some(role) = roles.get_mut(from) {
+            role.extends.retain(|it| *it != to);
+        }
+    }
+}
+
+/// Walks up from one role; the path holds each role and which of its links comes next.
+fn walk(
+    start: usize,
+    roles: &[Role],
+    places: &[Vec<Place>],
+    state: &mut [Walk],
+    closing: &mut Vec<(usize, RoleId)>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut path = vec![(start, 0_usize)];
+    set(state, start, Walk::On);
+    while let Some((role, next)) = path.last_mut() {
+        let (from, link) = (*role, *next);
+        *next += 1;
+        let Some(RoleId(to)) = roles.get(from).and_then(|role| role.extends.get(link)).copied() else {
+            set(state, from, Walk::Done);
+            path.pop();
+            continue;
+        };
+        let to_index = to as usize;
+        match state.get(to_index) {
+            Some(Walk::Ahead) => {
+                set(state, to_index, Walk::On);
+                path.push((to_index, 0));
+            }
+            Some(Walk::On) => {
+                closing.push((from, RoleId(to)));
+                let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to_index);
+                let chain: Vec<String> = on_path.chain([to_index]).map(|it| quoted(roles, it)).collect();
+                if let Some(at) = places.get(from).and_then(|places| places.get(link)) {
+                    let message = format!("roles extend each other: {}", chain.join(" -> "));
+                    problems.push(Problem::error(at.clone(), message).help("leave one of the `extends` out"));
+                }
+            }
+            Some(Walk::Done) | None => {}
+        }
+    }
+}
+
+fn set(state: &mut [Walk], role: usize, walk: Walk) {
+    if let Some(it) = state.get_mut(role) {
+        *it = walk;
+    }
+}
+
+fn quoted(roles: &[Role], role: usize) -> String {
+    roles.get(role).map(|role| format!("`{}`", role.name)).unwrap_or_default()
+}

@@ -1,0 +1,52 @@
+//! What can be said of a user name and of a password hash without hashing. Neither is ever shown.
+
+use crate::report::Report;
+use crate::yaml::Mark;
+
+/// Whether a hash looks like one. What looks like one may still be of a kind that is not supported: who verifies
+/// passwords knows.
+pub(crate) fn check(report: &mut Report, at: Mark, hash: &str) -> bool {
+    if !is_like_a_hash(hash) {
+        report.error_help(
+            at,
+            "the password is not a hash",
+            "run `rolegate hash-password` and write what it prints",
+        );
+        return false;
+    }
+    if hash.starts_with("{SHA}") {
+        let help = "run `rolegate hash-password` and write what it prints";
+        report.warning_help(
+            at,
+            "`{SHA}` is a fast hash without a salt: who reads it finds the password",
+            help,
+        );
+    }
+    true
+}
+
+/// `$name$…` (as of crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
+fn is_like_a_hash(hash: &str) -> bool {
+    let word =
+        |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
+    let of = |start: char, end: char| {
+        let named = hash.strip_prefix(start).and_then(|it| it.split_once(end));
+        named.is_some_and(|(name, rest)| word(name) && !rest.is_empty())
+    };
+    (of('$', '$') || of('{', '}')) && hash.bytes().all(|it| it.is_ascii_graphic())
+}
+
+/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown: a password may follow the colon.
+pub(crate) fn is_user_name(report: &mut Report, at: Mark, name: &str) -> bool {
+    let fault = if name.is_empty() {
+        "a user name is empty"
+    } else if name.contains(':') {
+        "a user name has a `:` in it, which ends the name in a Basic header"
+    } else if name.chars().any(char::is_control) {
+        "a user name has a control character in it"
+    } else {
+        return true;
+    };
+    report.error(at, fault);
+    false
+}

@@ -1,0 +1,199 @@
+//! The path of a rule: `/people/{id}`, `/logs/index_*`, `/files/**`.
+//!
+//! It is brought into the form that canonical requests have, so that the two are compared byte for byte. A path that
+//! no canonical request can have is an error: such a rule would look like protection and be none.
+
+use crate::load::percent::{self, Spelling};
+use crate::pattern::{Glob, Pattern, Segment};
+use crate::report::{Report, Text};
+
+/// Reads a path. Two patterns come of one that spells a printable character as `%40`: requests may do either.
+pub(crate) fn read(report: &mut Report, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
+    let Some(name) = path.strip_prefix('/') else {
+        let help = format!("did you mean `/{path}`?");
+        report.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
+        return None;
+    };
+    let mut reading = Reading { report, text, failed: false };
+    reading.whole(path);
+    let (segments, rest) = reading.segments(name);
+    if reading.failed {
+        return None;
+    }
+    let as_it_is = segments.iter().map(|it| it.canonical.clone()).collect();
+    let mut patterns = vec![Pattern { absolute: true, segments: as_it_is, rest }];
+    if segments.iter().any(|it| it.raw.is_some()) {
+        let raw = segments.into_iter().map(|it| it.raw.unwrap_or(it.canonical)).collect();
+        patterns.push(Pattern { absolute: true, segments: raw, rest });
+    }
+    Some(patterns)
+}
+
+/// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
+pub(crate) fn asterisk() -> Pattern {
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
+}
+
+/// A segment in canonical form, and with its printable characters raw where that differs.
+struct Read {
+    canonical: Segment,
+    raw: Option<Segment>,
+}
+
+/// A path that is being read.
+struct Reading<'r, 't> {
+    report: &'r mut Report,
+    text: &'r Text<'t>,
+    failed: bool,
+}
+
+impl Reading<'_, '_> {
+    /// What can be wrong with a path whatever its segments are.
+    fn whole(&mut self, path: &str) {
+        for (at, character) in path.char_indices() {
+            let part = path.get(at..).unwrap_or_default();
+            match character {
+                '?' | '#' => {
+                    let help = "end the path before it: it applies to every query";
+                    self.error(part, "a query or fragment never takes part in matching", help);
+                    return;
+                }
+                '\\' => self.error(part, "`\\` never matches: such a request is refused", "write `/`"),
+                ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
+                _ if character.is_ascii_control() => {
+                    self.error(part, "a control character never matches", "leave it out");
+                }
+                _ => {}
+            }
+        }
+        if path.contains(';') {
+            let help = "make sure that the path without its parameters is covered by a rule as well";
+            let message = "a request with `;` is judged with and without what follows it";
+            self.report.warning_help(self.text.locate(path), message, help);
+        }
+    }
+
+    fn segments(&mut self, name: &str) -> (Vec<Read>, bool) {
+        let parts: Vec<&str> = name.split('/').collect();
+        let last = parts.len().saturating_sub(1);
+        let mut segments = Vec::with_capacity(parts.len());
+        let mut rest = false;
+        for (number, part) in parts.iter().enumerate() {
+            match *part {
+                "**" if number == last => rest = true,
+                "**" => self.error(part, "`**` is not the last segment", "write `*` for exactly one segment"),
+                "" if number < last => {
+                    self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
+                }
+                part => segments.extend(self.segment(part)),
+            }
+        }
+        (segments, rest)
+    }
+
+    fn segment(&mut self, part: &str) -> Option<Read> {
+        if part.contains(['{', '}']) {
+            return self.placeholder(part).map(|canonical| Read { canonical, raw: None });
+        }
+        if part.contains("**") {
+            let help = "write `*` inside a segment, and `/**` for any number of further segments";
+            self.error(part, "`**` is not a segment of its own", help);
+            return None;
+        }
+        if part.contains('*') { self.glob(part) } else { self.literal(part) }
+    }
+
+    fn placeholder(&mut self, part: &str) -> Option<Segment> {
+        let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+        match inner.filter(|name| !name.contains(['{', '}'])) {
+            Some("user") => Some(Segment::Owner),
+            Some("") => {
+                self.error(part, "a placeholder without a name", "write `{id}`");
+                None
+            }
+            Some(name) if name.chars().all(|it| it.is_alphanumeric() || "_-.".contains(it)) => {
+                if name.eq_ignore_ascii_case("user") {
+                    let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
+                    self.report.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
+                }
+                Some(Segment::One(name.into()))
+            }
+            Some(_) => {
+                let help = "a name has letters, digits, `_`, `-` and `.`; `**` is any number of segments";
+                self.error(part, format!("`{part}` is not a placeholder"), help);
+                None
+            }
+            None => {
+                let help = match as_glob(part) {
+                    Some(glob) => format!("did you mean `{glob}`?"),
+                    None => "write a brace of the path itself as `%7B` or `%7D`".to_owned(),
+                };
+                self.error(part, format!("`{part}` has more than a placeholder in it"), help);
+                None
+            }
+        }
+    }
+
+    fn glob(&mut self, part: &str) -> Option<Read> {
+        let spellings: Option<Vec<Spelling<'_>>> =
+            part.split('*').map(|piece| self.spelling(piece)).collect();
+        let spellings = spellings?;
+        let raw = spellings.iter().any(|it| it.raw.is_some()).then(|| {
+            let pieces = spellings.iter().map(|it| it.raw.as_ref().unwrap_or(&it.canonical));
+            Segment::Glob(Glob(pieces.map(|piece| piece.as_str().into()).collect()))
+        });
+        let pieces = spellings.iter().map(|it| it.canonical.as_str().into()).collect();
+        Some(Read { canonical: Segment::Glob(Glob(pieces)), raw })
+    }
+
+    fn literal(&mut self, part: &str) -> Option<Read> {
+        let spelling = self.spelling(part)?;
+        if matches!(spelling.canonical.as_str(), "." | "..") {
+            let help = "write the path that it leads to";
+            self.error(part, format!("`{part}` never matches: dot segments of requests are removed"), help);
+            return None;
+        }
+        if !percent::is_utf8(&spelling.canonical) {
+            let help = "encode the UTF-8 bytes of each character";
+            self.error(part, format!("`{part}` never matches: it is not UTF-8"), help);
+            return None;
+        }
+        if let Some(name) = part.strip_prefix(':').filter(|name| !name.is_empty()) {
+            let help = format!("did you mean `{{{name}}}`?");
+            let message = format!("`{part}` is these very characters");
+            self.report.warning_help(self.text.locate(part), message, help);
+        }
+        let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
+        Some(Read { canonical: Segment::Literal(spelling.canonical.into()), raw })
+    }
+
+    fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
+        match percent::read(piece) {
+            Ok(spelling) => {
+                if let Some((triplet, character)) = spelling.needless {
+                    let message =
+                        format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
+                    let help = format!("write `{character}`");
+                    self.report.warning_help(self.text.locate(triplet), message, help);
+                }
+                Some(spelling)
+            }
+            Err((part, error)) => {
+                self.error(part, format!("`{part}` {}", error.message()), error.help());
+                None
+            }
+        }
+    }
+
+    fn error(&mut self, part: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.failed = true;
+        self.report.error_help(self.text.locate(part), message, help);
+    }
+}
+
+/// What somebody meant who wrote `{id}.json`: `*.json`.
+fn as_glob(part: &str) -> Option<String> {
+    let (before, from) = part.split_once('{')?;
+    let (_, after) = from.split_once('}')?;
+    (!before.contains('}') && !after.contains(['{', '}'])).then(|| format!("{before}*{after}"))
+}

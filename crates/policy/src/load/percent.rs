@@ -1,0 +1,155 @@
+//! The percent-encoding of a rule's path (RFC 3986, 2), in the form that canonical requests have.
+
+/// A piece of a segment in canonical form: unreserved characters raw, every other encoded one as an upper-case
+/// triplet, everything that is not ASCII encoded.
+#[derive(Debug)]
+pub(crate) struct Spelling<'p> {
+    pub(crate) canonical: String,
+    /// The same with every printable character raw, where that is different.
+    pub(crate) raw: Option<String>,
+    /// The first triplet that could be written as the character it stands for.
+    pub(crate) needless: Option<(&'p str, char)>,
+}
+
+/// Why a request with such a path is never judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Never {
+    /// `%` without two hex digits.
+    Triplet,
+    /// An encoded control character.
+    Control,
+    /// An encoded `/` or `\`.
+    Separator,
+}
+
+/// Reads a piece of a segment.
+///
+/// # Errors
+/// The part that no request has, and why.
+pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Never)> {
+    let mut spelling = Spelling { canonical: String::with_capacity(piece.len()), raw: None, needless: None };
+    let mut rest = piece;
+    while let Some(character) = rest.chars().next() {
+        let after = rest.get(character.len_utf8()..).unwrap_or_default();
+        if character != '%' {
+            spelling.push(character);
+            rest = after;
+            continue;
+        }
+        let (triplet, byte) = triplet(rest)?;
+        spelling.push_byte(byte, triplet);
+        rest = after.get(2..).unwrap_or_default();
+    }
+    Ok(spelling)
+}
+
+/// Whether the bytes that a canonical piece stands for are UTF-8.
+pub(crate) fn is_utf8(canonical: &str) -> bool {
+    if !canonical.contains('%') {
+        return true;
+    }
+    let mut bytes = Vec::with_capacity(canonical.len());
+    let mut rest = canonical.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let encoded = canonical.get(canonical.len() - rest.len()..).and_then(|rest| triplet(rest).ok());
+        match encoded.filter(|_| *first == b'%') {
+            Some((_, byte)) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+/// The triplet that this text starts with, and its byte.
+fn triplet(text: &str) -> Result<(&str, u8), (&str, Never)> {
+    let incomplete = || text.char_indices().nth(3).and_then(|(end, _)| text.get(..end)).unwrap_or(text);
+    let digits = text.get(1..3).filter(|it| it.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let byte = byte.ok_or_else(|| (incomplete(), Never::Triplet))?;
+    let triplet = text.get(..3).unwrap_or(text);
+    match byte {
+        b'/' | b'\\' => Err((triplet, Never::Separator)),
+        _ if byte.is_ascii_control() => Err((triplet, Never::Control)),
+        _ => Ok((triplet, byte)),
+    }
+}
+
+impl<'p> Spelling<'p> {
+    fn push(&mut self, character: char) {
+        let mut buffer = [0; 4];
+        for byte in character.encode_utf8(&mut buffer).bytes() {
+            if byte.is_ascii() {
+                self.push_both(char::from(byte));
+            } else {
+                self.push_encoded(byte);
+            }
+        }
+    }
+
+    fn push_byte(&mut self, byte: u8, triplet: &'p str) {
+        let character = char::from(byte);
+        if is_unreserved(byte) {
+            self.push_both(character);
+        } else if byte.is_ascii_graphic() && byte != b'%' {
+            let mut raw = self.raw.take().unwrap_or_else(|| self.canonical.clone());
+            raw.push(character);
+            self.canonical.push_str(&encoded(byte));
+            self.raw = Some(raw);
+            if self.needless.is_none() && !matches!(byte, b'?' | b'#' | b'*' | b'{' | b'}') {
+                self.needless = Some((triplet, character));
+            }
+        } else {
+            self.push_encoded(byte);
+        }
+    }
+
+    fn push_both(&mut self, character: char) {
+        self.canonical.push(character);
+        if let Some(raw) = &mut self.raw {
+            raw.push(character);
+        }
+    }
+
+    fn push_encoded(&mut self, byte: u8) {
+        let triplet = encoded(byte);
+        self.canonical.push_str(&triplet);
+        if let Some(raw) = &mut self.raw {
+            raw.push_str(&triplet);
+        }
+    }
+}
+
+impl Never {
+    /// What is the matter with the part, to be put after it.
+    pub(crate) fn message(self) -> &'static str {
+        match self {
+            Self::Triplet => "is not a percent-encoded byte",
+            Self::Control => "never matches: a request with an encoded control character is refused",
+            Self::Separator => "never matches: a request with an encoded separator is refused",
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn help(self) -> &'static str {
+        match self {
+            Self::Triplet => "write two hex digits after `%`, or `%25` for the character itself",
+            Self::Control => "leave it out",
+            Self::Separator => "write `/`",
+        }
+    }
+}
+
+fn encoded(byte: u8) -> String {
+    format!("%{byte:02X}")
+}
+
+/// RFC 3986, 2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}

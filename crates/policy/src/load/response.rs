@@ -1,0 +1,120 @@
+//! `allow_response` and `deny_response`.
+
+use std::collections::HashMap;
+
+use crate::load::method::is_token;
+use crate::load::template;
+use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
+use crate::problem::Problem;
+use crate::report::{Fields, Report, Text, closest};
+use crate::yaml::{Mark, Node};
+
+/// Headers that frame a message: whoever changes them changes where it ends.
+const FRAMING: &[&str] =
+    &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// Reads `allow_response`.
+pub(crate) fn allow(report: &mut Report, node: &Node) -> Option<AllowResponse> {
+    let fields = report.fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let mut seen = HashMap::new();
+    let set_headers = set(report, &fields, &mut seen);
+    let mut remove_headers = Vec::new();
+    if let Some(node) = fields.value("remove_headers") {
+        for (text, _) in report.texts(node, "`remove_headers`", "a header name") {
+            if let Some(name) = header(report, &text, &mut seen) {
+                remove_headers.push(name.into());
+            }
+        }
+    }
+    Some(AllowResponse { set_headers, remove_headers })
+}
+
+fn set(report: &mut Report, fields: &Fields<'_>, seen: &mut HashMap<String, Mark>) -> Vec<SetHeader> {
+    let headers = fields.value("set_headers").and_then(|node| report.entries(node, "`set_headers`"));
+    let mut set = Vec::new();
+    for (key, node) in headers.iter().flat_map(Fields::iter) {
+        let name = header(report, &Text::of_key(key), seen);
+        let value = value(report, node);
+        if let (Some(name), Some(value)) = (name, value) {
+            set.push(SetHeader { name: name.into(), value });
+        }
+    }
+    set
+}
+
+fn value(report: &mut Report, node: &Node) -> Option<crate::model::Template> {
+    let text = report.text(node, "the value of a header")?;
+    if text.text.chars().any(char::is_control) {
+        report.error(text.at, "the value of a header has a control character in it");
+        return None;
+    }
+    template::read(report, &text)
+}
+
+/// The name of a header in lower case, if it is one that may be changed.
+fn header(report: &mut Report, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+    let name = text.text.to_ascii_lowercase();
+    if let Some((message, help)) = fault(&name) {
+        report.error_help(text.at, message, help);
+        return None;
+    }
+    if name.starts_with("x-envoy-") {
+        let message = format!("`{name}` is one of Envoy's own headers");
+        report.warning_help(text.at, message, "take another name");
+    }
+    if let Some(first) = seen.get(&name) {
+        let problem = Problem::error(report.place(text.at), format!("the header `{name}` is named twice"))
+            .help("a header is either set or removed, once")
+            .related(report.place(*first), "the first is here");
+        report.push(problem);
+        return None;
+    }
+    seen.insert(name.clone(), text.at);
+    Some(name)
+}
+
+fn fault(name: &str) -> Option<(String, &'static str)> {
+    if name.starts_with(':') || name == "host" {
+        return Some((format!("`{name}` decides where a request goes and is never changed"), "leave it out"));
+    }
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Some((format!("`{name}` is not a header name"), "write one such as `x-user`"));
+    }
+    let framing = FRAMING.contains(&name);
+    framing.then(|| (format!("`{name}` frames the message and is never changed"), "leave it out"))
+}
+
+/// Reads `deny_response`.
+pub(crate) fn deny(report: &mut Report, node: &Node) -> Option<DenyResponse> {
+    let fields = report.fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let body = fields.value("body").and_then(|node| report.shared(node, "`body`"));
+    let content_type = fields.value("content_type").and_then(|node| content_type(report, node));
+    let explain = fields.value("explain").and_then(|node| report.boolean(node, "`explain`"));
+    Some(DenyResponse {
+        body: body.map(|(_, body)| body.clone()),
+        content_type: content_type.unwrap_or_default(),
+        explain: explain.unwrap_or(false),
+    })
+}
+
+fn content_type(report: &mut Report, node: &Node) -> Option<ContentType> {
+    let text = report.text(node, "`content_type`")?;
+    let short = text.text.split(['/', ';']).nth(1).unwrap_or(text.text);
+    match text.text {
+        "json" => return Some(ContentType::Json),
+        "text" => return Some(ContentType::Text),
+        "html" => return Some(ContentType::Html),
+        _ => {}
+    }
+    let close = match short {
+        "plain" => Some("text"),
+        "json" | "html" => Some(short),
+        _ => closest(text.text, ["json", "text", "html"]),
+    };
+    let help = match close {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => "write `json`, `text` or `html`".to_owned(),
+    };
+    report.error_help(text.at, format!("unknown content type `{}`", text.text), help);
+    None
+}

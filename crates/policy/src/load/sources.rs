@@ -1,0 +1,63 @@
+//! The files of a policy: each is read once.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::load::{Files, Source};
+
+/// Reads files and keeps what was in them.
+pub(crate) struct Sources<'f> {
+    files: &'f dyn Files,
+    read: Vec<Source>,
+    known: HashMap<PathBuf, Arc<[u8]>>,
+}
+
+impl<'f> Sources<'f> {
+    pub(crate) fn new(files: &'f dyn Files) -> Self {
+        Self { files, read: Vec::new(), known: HashMap::new() }
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, String> {
+        if let Some(bytes) = self.known.get(path) {
+            return Ok(bytes.clone());
+        }
+        let bytes: Arc<[u8]> = self.files.read(path)?.into();
+        self.read.push(Source { path: path.to_owned(), bytes: bytes.clone() });
+        self.known.insert(path.to_owned(), bytes.clone());
+        Ok(bytes)
+    }
+
+    /// The names in a folder, sorted.
+    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let mut names = self.files.list(folder)?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub(crate) fn finish(self) -> Vec<Source> {
+        self.read
+    }
+}
+
+/// The path of a file that another one names: relative to the other's folder.
+pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
+    let joined = file.parent().unwrap_or_else(|| Path::new("")).join(name);
+    joined.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// The same path for every spelling of it, to tell whether two name the same file.
+pub(crate) fn identity(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}

@@ -1,0 +1,142 @@
+//! Small values: spans of time, addresses, places of claims.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::model::ClaimPath;
+use crate::report::{Report, Text};
+
+/// Reads a span of time: a whole number and a unit, such as `60s` or `5m`.
+pub(crate) fn duration(report: &mut Report, text: &Text<'_>, what: &str) -> Option<Duration> {
+    let value = parse_duration(text.text);
+    if value.is_none() {
+        let help = if !text.text.is_empty() && text.text.bytes().all(|it| it.is_ascii_digit()) {
+            format!("did you mean `{}s`?", text.text)
+        } else {
+            "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
+        };
+        report.error_help(text.at, format!("{what} `{}` is not a span of time", text.text), help);
+    }
+    value
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|it: char| !it.is_ascii_digit())?;
+    let (number, unit) = text.split_at_checked(digits)?;
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+/// Checks an address that keys are fetched from. It may hold a secret, so it is never shown.
+pub(crate) fn is_url(report: &mut Report, text: &Text<'_>) -> bool {
+    let fault = url_fault(text.text);
+    if let Some((message, help)) = fault {
+        report.error_help(text.at, message, help);
+    }
+    fault.is_none()
+}
+
+/// What is wrong with an address, and what to do.
+fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
+    let form = "write `https://host/path`";
+    let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
+    if url.contains(|it: char| {
+        it.is_control() || it.is_whitespace() || !it.is_ascii() || "\"<>\\^`{|}".contains(it)
+    }) {
+        return Some(("the URL has a character that URLs do not have", "percent-encode it"));
+    }
+    if rest.contains('#') {
+        return Some(("the URL has a fragment", "leave it out"));
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Some(("the URL has a user or password", "leave it out"));
+    }
+    let Some(host) = host_of(authority) else { return Some(("the URL has no valid host", form)) };
+    match scheme {
+        "https" => None,
+        "http" if is_loopback(host) => None,
+        "http" => Some(("`http` is taken only on a loopback address", "write `https`")),
+        _ => Some(("the URL is not one of `https`", form)),
+    }
+}
+
+/// The host of a `host:port`, if both are valid.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
+        return None;
+    }
+    let named = |it: &str| {
+        let label = |it: &str| {
+            !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
+        };
+        it.strip_suffix('.').unwrap_or(it).split('.').all(label)
+    };
+    (named(host) || in_brackets(host).is_some()).then_some(host)
+}
+
+fn in_brackets(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || in_brackets(host).is_some_and(|address| address.is_loopback())
+}
+
+/// Reads the place of a claim: a name, or a JSON pointer (RFC 6901).
+pub(crate) fn claim_path(report: &mut Report, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
+    let at = text.locate(path);
+    if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
+        let help = "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
+        report.error_help(at, format!("`{path}` is not the place of a claim"), help);
+        return None;
+    }
+    let Some(pointer) = path.strip_prefix('/') else {
+        doubt_dots(report, text, path);
+        return Some(ClaimPath(vec![path.into()]));
+    };
+    let names: Option<Vec<Box<str>>> = pointer.split('/').map(unescape).collect();
+    if names.is_none() {
+        let help = "in a JSON pointer `~0` is `~` and `~1` is `/`";
+        report.error_help(at, format!("`{path}` is not a JSON pointer"), help);
+    }
+    names.map(ClaimPath)
+}
+
+/// One name of a JSON pointer (RFC 6901, 4).
+fn unescape(name: &str) -> Option<Box<str>> {
+    let mut parts = name.split('~');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (sign, rest) = match part.strip_prefix('0') {
+            Some(rest) => ('~', rest),
+            None => ('/', part.strip_prefix('1')?),
+        };
+        out.push(sign);
+        out.push_str(rest);
+    }
+    Some(out.into_boxed_str())
+}
+
+/// Says so where a name looks like a path of another notation. Names with dots exist: namespaced ones are URLs.
+fn doubt_dots(report: &mut Report, text: &Text<'_>, path: &str) {
+    let word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+    if path.contains('.') && path.split('.').all(word) {
+        let message = format!("`{path}` is one claim of that name");
+        let help = format!("did you mean `/{}`?", path.replace('.', "/"));
+        report.warning_help(text.locate(path), message, help);
+    }
+}

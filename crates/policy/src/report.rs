@@ -1,0 +1,298 @@
+//! Reading a tree of YAML: what is expected where, and every problem at its place.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::problem::{Place, Problem, Severity};
+use crate::yaml::{Key, Mark, Node, Scalar, Value};
+
+/// How many characters of a message are shown.
+const LONGEST: usize = 400;
+
+/// The problems of one file.
+#[derive(Debug)]
+pub(crate) struct Report {
+    file: Arc<Path>,
+    problems: Vec<Problem>,
+    errors: usize,
+}
+
+/// The entries of a mapping, of which the keys have been checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'n> {
+    pub(crate) at: Mark,
+    entries: &'n [(Key, Node)],
+}
+
+/// A text of which parts can be located.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'n> {
+    pub(crate) text: &'n str,
+    /// Where the value starts, with its quote.
+    pub(crate) at: Mark,
+    plain: bool,
+    verbatim: bool,
+}
+
+impl Report {
+    pub(crate) fn new(file: Arc<Path>) -> Self {
+        Self { file, problems: Vec::new(), errors: 0 }
+    }
+
+    pub(crate) fn finish(self) -> Vec<Problem> {
+        self.problems
+    }
+
+    /// How many errors there are so far.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    pub(crate) fn place(&self, at: Mark) -> Place {
+        Place { file: self.file.clone(), line: at.line, column: at.column }
+    }
+
+    /// Adds a problem. What it shows of the file stays on one line and short.
+    pub(crate) fn push(&mut self, mut problem: Problem) {
+        tidy(&mut problem.message);
+        problem.help.as_mut().map(tidy);
+        self.errors += usize::from(problem.severity == Severity::Error);
+        self.problems.push(problem);
+    }
+
+    pub(crate) fn error(&mut self, at: Mark, message: impl Into<String>) {
+        self.push(Problem::error(self.place(at), message));
+    }
+
+    pub(crate) fn error_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Problem::error(self.place(at), message).help(help));
+    }
+
+    pub(crate) fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Problem::warning(self.place(at), message).help(help));
+    }
+
+    /// The entries of a mapping that knows only these keys. A key that is left out is `None`, and so is one without a
+    /// value.
+    pub(crate) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let fields = self.entries(node, what)?;
+        for (key, _) in fields.entries {
+            if !known.contains(&&*key.text) {
+                let problem = Problem::error(self.place(key.at), format!("unknown key `{}`", key.text));
+                let close = closest(&key.text, known.iter().copied());
+                self.push(match close {
+                    Some(close) => problem.help(format!("did you mean `{close}`?")),
+                    None => problem.help(format!("{what} has {}", enumerate(known))),
+                });
+            }
+        }
+        Some(fields)
+    }
+
+    /// The same where a key may be a secret in the wrong place: an unknown key is not shown.
+    pub(crate) fn secret_fields<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
+        let fields = self.entries(node, what)?;
+        for (key, _) in fields.entries {
+            if !known.contains(&&*key.text) {
+                let help = match closest(&key.text, known.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("{what} has {}", enumerate(known)),
+                };
+                self.error_help(key.at, "unknown key", help);
+            }
+        }
+        Some(fields)
+    }
+
+    /// The entries of a mapping with keys of any name.
+    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
+        match &node.value {
+            Value::Map(entries) => Some(Fields { at: node.at, entries }),
+            Value::Scalar(_) | Value::List(_) => {
+                self.unexpected(node, &format!("{what} must be a mapping"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::List(items) => Some(items),
+            Value::Scalar(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be a list"));
+                None
+            }
+        }
+    }
+
+    /// A text, also one that reads like a number; not nothing.
+    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
+        match &node.value {
+            Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be text"));
+                None
+            }
+        }
+    }
+
+    /// The texts of a list, each with its place.
+    pub(crate) fn texts<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        item: &str,
+    ) -> Vec<(Text<'n>, &'n Arc<str>)> {
+        let Some(items) = self.list(node, what) else { return Vec::new() };
+        items.iter().filter_map(|node| self.shared(node, item)).collect()
+    }
+
+    /// The texts under a key, at least one.
+    pub(crate) fn filled<'n>(
+        &mut self,
+        (key, node): (&'n Key, &'n Node),
+        help: &str,
+    ) -> Option<Vec<(Text<'n>, &'n Arc<str>)>> {
+        let what = format!("`{}`", key.text);
+        let texts = self.texts(node, &what, &format!("each of {what}"));
+        if matches!(&node.value, Value::List(items) if items.is_empty()) {
+            self.error_help(node.at, format!("{what} is empty"), help);
+        }
+        (!texts.is_empty()).then_some(texts)
+    }
+
+    /// A text together with the allocation that holds it.
+    pub(crate) fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
+        let text = self.text(node, what)?;
+        match &node.value {
+            Value::Scalar(scalar) => Some((text, &scalar.text)),
+            Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// Warns of what a list says twice.
+    pub(crate) fn warn_of_repetition(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
+        let mut seen = HashMap::with_capacity(texts.len());
+        for (text, _) in texts {
+            if let Some(first) = seen.insert(text.text, text.at) {
+                let problem =
+                    Problem::warning(self.place(text.at), format!("`{}` stands there twice", text.text))
+                        .help("leave one out")
+                        .related(self.place(first), "the other is here");
+                self.push(problem);
+            }
+        }
+    }
+
+    /// `true` or `false` (YAML 1.2.2, 10.3.2), without quotes.
+    pub(crate) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
+        match &node.value {
+            Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
+            Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be `true` or `false`"));
+                None
+            }
+        }
+    }
+
+    /// A value of the wrong kind. What it is goes into the message, but never its text.
+    fn unexpected(&mut self, node: &Node, expected: &str) {
+        let found = match &node.value {
+            Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
+            Value::Scalar(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        };
+        self.error(node.at, format!("{expected}, not {found}"));
+    }
+}
+
+impl<'n> Fields<'n> {
+    /// The value of this key, if it is there and not nothing.
+    pub(crate) fn value(&self, key: &str) -> Option<&'n Node> {
+        self.field(key).map(|(_, node)| node).filter(|node| !node.is_nothing())
+    }
+
+    /// The key and its value, which may be nothing.
+    pub(crate) fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
+        self.entries.iter().find(|(it, _)| &*it.text == key).map(|(key, node)| (key, node))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'n Key, &'n Node)> + use<'n> {
+        self.entries.iter().map(|(key, node)| (key, node))
+    }
+}
+
+impl<'n> Text<'n> {
+    pub(crate) fn new(at: Mark, scalar: &'n Scalar) -> Self {
+        Self { text: &scalar.text, at, plain: scalar.plain, verbatim: scalar.verbatim }
+    }
+
+    pub(crate) fn of_key(key: &'n Key) -> Self {
+        Self { text: &key.text, at: key.at, plain: false, verbatim: false }
+    }
+
+    /// Where a part of this text stands in the file; the start of the whole where that cannot be known.
+    pub(crate) fn locate(&self, part: &str) -> Mark {
+        let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        match self.text.get(..offset) {
+            Some(before) if self.verbatim => self.at.right(before.chars().count() + usize::from(!self.plain)),
+            _ => self.at,
+        }
+    }
+}
+
+/// Of these words the one that this one was probably meant to be.
+pub(crate) fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    let lower = word.to_lowercase();
+    let most = match word.chars().count() {
+        0..=2 => 1,
+        3..=5 => 2,
+        _ => 3,
+    };
+    words
+        .into_iter()
+        .filter(|it| *it != word && it.len().abs_diff(word.len()) <= 8)
+        .map(|it| (strsim::damerau_levenshtein(&lower, &it.to_lowercase()), it))
+        .filter(|(distance, it)| *distance <= most && *distance < it.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, it)| it)
+}
+
+/// `a`, `b` and `c`.
+pub(crate) fn enumerate(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// Makes a text fit for one line.
+fn tidy(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+        text.truncate(end);
+        text.push('…');
+    }
+    if text.contains(char::is_control) {
+        let escape =
+            |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+        *text = text.chars().map(escape).collect();
+    }
+}
+
+fn is_true(text: &str) -> bool {
+    matches!(text, "true" | "True" | "TRUE")
+}
+
+fn is_false(text: &str) -> bool {
+    matches!(text, "false" | "False" | "FALSE")
+}
