@@ -5,16 +5,19 @@
 //! upstream in `hygiene`. `explain` says why, slowly; `case` runs the golden cases of a policy.
 
 mod answer;
+mod case;
+mod explain;
 mod hygiene;
 mod request;
 mod revision;
 mod verdict;
+mod who_can;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
-use identity::{Authenticator, FetchedKeys, Identified, Known, PasswordChecked, Subject, Time};
+use identity::{Authenticator, FetchedKeys, Identified, Known, PasswordChecked, Refusal, Subject, Time};
 use policy::canonical::Readings;
 use policy::model::RuleId;
 use policy::problem::Problem;
@@ -23,8 +26,11 @@ use crate::answer::{Facts, Filled, Refusals};
 use crate::hygiene::{Changes, Hygiene};
 use crate::request::Read;
 
+pub use crate::case::CaseOutcome;
+pub use crate::explain::{Asker, ExplainedRole, ExplainedRule, Explanation, RoleSource};
 pub use crate::request::{Header, Request};
 pub use crate::verdict::{Allowed, AnswerHeader, Outcome, Reason, Refused, Verdict};
+pub use crate::who_can::{Permission, WhoCan};
 
 /// A compiled policy with its keys and caches: a snapshot. It never changes, and all threads share it.
 #[derive(Debug)]
@@ -105,16 +111,9 @@ impl Authorizer {
             Ok(read) => read,
             Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
         };
-        let who = self.authenticator.identify(read.authorization, now, |subject| self.attach(subject));
-        match who {
+        match self.authenticator.identify(read.authorization, now, |subject| self.attach(subject)) {
             Identified::Pending(check) => Outcome::Pending(check),
-            Identified::Anonymous => Outcome::Decided(self.judge(request, read, None, answer)),
-            Identified::Known(caller) => {
-                Outcome::Decided(self.judge(request, read, Some(&**known.insert(caller)), answer))
-            }
-            Identified::Refused(refusal) => {
-                Outcome::Decided(self.refuse(request, read, Reason::BadProof(refusal), answer))
-            }
+            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
         }
     }
 
@@ -128,18 +127,26 @@ impl Authorizer {
         now: Time,
     ) -> Verdict<'a> {
         let Scratch { host, answer, known } = scratch;
+        match request::read(request, host) {
+            Ok(read) => self.conclude(request, read, self.finish(checked, now), known, answer),
+            Err(reason) => self.refuse_unread(request, reason, answer),
+        }
+    }
+
+    /// Judges a request, and hashes its password right here if that is needed: milliseconds, so for tools and tests.
+    pub fn check_inline<'a>(
+        &'a self,
+        request: &Request<'a>,
+        scratch: &'a mut Scratch,
+        now: Time,
+    ) -> Verdict<'a> {
+        let Scratch { host, answer, known } = scratch;
         let read = match request::read(request, host) {
             Ok(read) => read,
             Err(reason) => return self.refuse_unread(request, reason, answer),
         };
-        match self.authenticator.finish(checked, now, |subject| self.attach(subject)) {
-            Identified::Known(caller) => self.judge(request, read, Some(&**known.insert(caller)), answer),
-            Identified::Refused(refusal) => self.refuse(request, read, Reason::BadProof(refusal), answer),
-            // A hashed password that names nobody, or must be hashed again, is no proof of anything.
-            Identified::Anonymous | Identified::Pending(_) => {
-                self.refuse(request, read, Reason::NoProof, answer)
-            }
-        }
+        let who = self.identify_inline(read.authorization, now);
+        self.conclude(request, read, who, known, answer)
     }
 
     /// Judges a request by a caller that is taken as verified; `None` is an anonymous one. The request's own
@@ -151,12 +158,10 @@ impl Authorizer {
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
         let Scratch { host, answer, known } = scratch;
-        let read = match request::read(request, host) {
-            Ok(read) => read,
-            Err(reason) => return self.refuse_unread(request, reason, answer),
-        };
-        *known = subject.map(|subject| Arc::new(Known { attached: self.attach(&subject), subject }));
-        self.judge(request, read, known.as_deref(), answer)
+        match request::read(request, host) {
+            Ok(read) => self.conclude(request, read, self.taken(subject), known, answer),
+            Err(reason) => self.refuse_unread(request, reason, answer),
+        }
     }
 
     /// The name of what is in force: 12 hexadecimal digits, the same for the same files and keys on every machine.
@@ -180,6 +185,47 @@ impl Authorizer {
         Attached { roles, values }
     }
 
+    /// Who asks, with the password hashed right here if that is needed.
+    fn identify_inline(&self, authorization: Option<&[u8]>, now: Time) -> Identified<Attached> {
+        match self.authenticator.identify(authorization, now, |subject| self.attach(subject)) {
+            Identified::Pending(check) => self.finish(check.run(), now),
+            who => who,
+        }
+    }
+
+    /// Who asks, once a password has been hashed. That is never an anonymous caller.
+    fn finish(&self, checked: PasswordChecked, now: Time) -> Identified<Attached> {
+        match self.authenticator.finish(checked, now, |subject| self.attach(subject)) {
+            Identified::Anonymous | Identified::Pending(_) => Identified::Refused(Refusal::BadPassword),
+            who => who,
+        }
+    }
+
+    /// Who asks, if the caller is taken as this subject.
+    fn taken(&self, subject: Option<Subject>) -> Identified<Attached> {
+        subject.map_or(Identified::Anonymous, |subject| {
+            Identified::Known(Arc::new(Known { attached: self.attach(&subject), subject }))
+        })
+    }
+
+    /// Judges a request that has been read, by a caller that has been identified.
+    fn conclude<'a>(
+        &'a self,
+        request: &Request<'a>,
+        read: Read<'a>,
+        who: Identified<Attached>,
+        known: &'a mut Option<Arc<Known<Attached>>>,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        match who {
+            Identified::Anonymous => self.judge(request, read, None, scratch),
+            Identified::Known(caller) => self.judge(request, read, Some(&**known.insert(caller)), scratch),
+            Identified::Refused(refusal) => self.refuse(request, read, Reason::BadProof(refusal), scratch),
+            // Nobody has looked at the password: it proves nothing.
+            Identified::Pending(_) => self.refuse(request, read, Reason::NoProof, scratch),
+        }
+    }
+
     /// Decides and answers. The one place where a request becomes allowed.
     fn judge<'a>(
         &'a self,
@@ -188,7 +234,7 @@ impl Authorizer {
         caller: Caller<'a>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let (reason, rule) = match self.decide(&read, caller) {
+        let (reason, rule) = match self.decide(&read, caller).1 {
             Decision::Allowed(rule) => {
                 return self.allow(request, read.paths, caller, rule, &mut scratch.by_rule);
             }
@@ -201,20 +247,27 @@ impl Authorizer {
         self.refuse_by(request, read, reason, rule, user, &mut scratch.body)
     }
 
-    /// Yes only if every reading of the path is allowed and no denial matches any. The rule is the one that allows the
-    /// canonical reading.
-    fn decide(&self, read: &Read<'_>, caller: Caller<'_>) -> Decision {
-        let first = self.decide_one(read, read.paths.first(), caller);
+    /// Yes only if every reading of the path is allowed and no denial matches any. What decides is given with the reading
+    /// that it decides on; a yes is that on the canonical one.
+    fn decide<'r>(&self, read: &'r Read<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
+        let canonical = read.paths.first();
+        let first = self.decide_one(read, canonical, caller);
         if !matches!(first, Decision::Allowed(_)) {
-            return first;
+            return (canonical, first);
         }
-        let others = read.paths.all().skip(1).map(|path| self.decide_one(read, path, caller));
-        let refused = others.into_iter().find(|decision| !matches!(decision, Decision::Allowed(_)));
-        let denied = || {
-            let decisions = read.paths.deny_only().map(|path| self.decide_one(read, path, caller));
-            decisions.into_iter().find(|decision| matches!(decision, Decision::Denied(_)))
-        };
-        refused.or_else(denied).unwrap_or(first)
+        for path in read.paths.all().skip(1) {
+            match self.decide_one(read, path, caller) {
+                Decision::Allowed(_) => {}
+                refused @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, refused),
+            }
+        }
+        for path in read.paths.deny_only() {
+            match self.decide_one(read, path, caller) {
+                Decision::Allowed(_) | Decision::NotAllowed => {}
+                denied @ Decision::Denied(_) => return (path, denied),
+            }
+        }
+        (canonical, first)
     }
 
     fn decide_one(&self, read: &Read<'_>, path: &[u8], caller: Caller<'_>) -> Decision {

@@ -139,7 +139,7 @@ impl Reason {
             Self::ControlBytes => "control_bytes",
             Self::DuplicateAuthorization => "duplicate_authorization",
             Self::NoProof => "no_proof",
-            Self::BadProof(_refusal) => "bad_proof",
+            Self::BadProof(refusal) => refusal.name(),
             Self::NotAllowed => "not_allowed",
             Self::Denied => "denied",
         }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub use encoding::{RuleSegment, names, rule_segment};
+pub use encoding::{RuleSegment, decoded, names, rule_segment};
 pub use host::{HostError, host};
 
 /// Why a path cannot be judged. Each is answered with 400 and the reason `invalid_path`.

@@ -53,6 +53,12 @@ pub fn names(segment: &[u8], user: &[u8]) -> bool {
     rest.is_empty()
 }
 
+/// The bytes that a segment of a canonical path names: all of its triplets decoded.
+#[must_use]
+pub fn decoded(segment: &[u8]) -> Vec<u8> {
+    decoded_where(segment, |_| true)
+}
+
 /// Unreserved characters decoded, every other triplet with upper-case digits; borrowed where it is so already.
 pub(super) fn normalise(text: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
     let mut changes = false;

@@ -1,0 +1,140 @@
+//! Golden cases: what must hold of a policy, asked and compared.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use identity::{Identified, Refusal, Subject, Time};
+use policy::cases::{Case, Expect, Proof};
+
+use crate::verdict::{Allowed, Refused, Verdict};
+use crate::{Authorizer, Header, Request, Scratch, request};
+
+/// What came of a [`Case`].
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CaseOutcome {
+    /// The HTTP status that came; 200 for an allowed request.
+    pub status: u16,
+    /// The rule that decided, as `role: rule`, if one did.
+    pub rule: Option<String>,
+    /// Why the request was refused, if it was.
+    pub reason: Option<&'static str>,
+    /// The headers of the request as the upstream gets it, or of the answer; names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// What is not as the case says, for a reader. Empty: the case holds.
+    pub failures: Vec<String>,
+}
+
+impl Authorizer {
+    /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the clock of cases that set none.
+    #[must_use]
+    pub fn run_case(&self, case: &Case, now: Time) -> CaseOutcome {
+        let now = case.request.at.unwrap_or(now);
+        let lines = header_lines(case);
+        let headers: Vec<Header<'_>> = lines
+            .iter()
+            .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+            .collect();
+        let asked = Request {
+            method: case.request.method.as_bytes(),
+            host: case.request.host.as_bytes(),
+            path: case.request.path.as_bytes(),
+            headers: &headers,
+            id: b"",
+        };
+        let mut scratch = Scratch::default();
+        let verdict = match &case.request.proof {
+            Proof::Claims(claims) => self.check_claims(&asked, claims, &mut scratch),
+            Proof::None | Proof::Basic(_) | Proof::Bearer(_) => self.check_inline(&asked, &mut scratch, now),
+        };
+        let mut outcome = outcome(&verdict, &lines);
+        outcome.failures = failures(&case.expect, &outcome);
+        outcome
+    }
+
+    /// Judges a request by the caller of a token with these claims, taken as verified.
+    fn check_claims<'a>(
+        &'a self,
+        request: &Request<'a>,
+        claims: &str,
+        scratch: &'a mut Scratch,
+    ) -> Verdict<'a> {
+        let who = match self.subject_of_text(claims) {
+            Ok(subject) => self.taken(Some(subject)),
+            Err(refusal) => Identified::Refused(refusal),
+        };
+        let Scratch { host, answer, known } = scratch;
+        match request::read(request, host) {
+            Ok(read) => self.conclude(request, read, who, known, answer),
+            Err(reason) => self.refuse_unread(request, reason, answer),
+        }
+    }
+
+    fn subject_of_text(&self, claims: &str) -> Result<Subject, Refusal> {
+        let claims = serde_json::from_str(claims).map_err(|_| Refusal::MalformedClaims)?;
+        self.authenticator.subject_of(&claims)
+    }
+}
+
+/// The header lines of a case's request, names in lower case.
+fn header_lines(case: &Case) -> Vec<(String, String)> {
+    let proof = match &case.request.proof {
+        Proof::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
+        Proof::Bearer(token) => Some(format!("Bearer {token}")),
+        Proof::None | Proof::Claims(_) => None,
+    };
+    let proof = proof.map(|value| ("authorization".to_owned(), value));
+    let others = case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    proof.into_iter().chain(others).collect()
+}
+
+fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
+    let (rule, reason, headers) = match verdict {
+        Verdict::Allowed(allowed) => (Some(allowed.rule), None, upstream_headers(allowed, lines)),
+        Verdict::Refused(refused) => (refused.rule, Some(refused.reason.name()), answer_headers(refused)),
+    };
+    let rule = rule.map(str::to_owned);
+    CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new() }
+}
+
+/// The headers of an allowed request once Envoy has changed them as it is told.
+fn upstream_headers(allowed: &Allowed<'_>, lines: &[(String, String)]) -> Vec<(String, String)> {
+    let kept = lines.iter().filter(|(name, _)| {
+        let ours = allowed.set().any(|(set, _)| set == name);
+        !ours && !allowed.remove().any(|removed| removed.eq_ignore_ascii_case(name))
+    });
+    let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    kept.cloned().chain(set).collect()
+}
+
+fn answer_headers(refused: &Refused<'_>) -> Vec<(String, String)> {
+    refused.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect()
+}
+
+fn failures(expect: &Expect, got: &CaseOutcome) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut must_be = |what: &str, expected: &str, got: &str| {
+        if expected != got {
+            failures.push(format!("{what}: expected {}, got {}", shown(expected), shown(got)));
+        }
+    };
+    must_be("status", &expect.status.to_string(), &got.status.to_string());
+    if let Some(rule) = &expect.rule {
+        must_be("rule", rule, got.rule.as_deref().unwrap_or_default());
+    }
+    if let Some(reason) = &expect.reason {
+        must_be("reason", reason, got.reason.unwrap_or_default());
+    }
+    for (name, value) in &expect.headers {
+        must_be(&format!("header {name}"), value, &joined(&got.headers, name));
+    }
+    failures
+}
+
+fn shown(value: &str) -> String {
+    if value.is_empty() { "none".to_owned() } else { format!("`{value}`") }
+}
+
+/// All the lines of one header, joined as RFC 9110, 5.3 says.
+fn joined(headers: &[(String, String)], name: &str) -> String {
+    let lines = headers.iter().filter(|(line, _)| line.eq_ignore_ascii_case(name));
+    lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
+}
