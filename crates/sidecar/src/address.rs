@@ -1,0 +1,96 @@
+//! Where to listen, as it is written in settings.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An address to listen on: `127.0.0.1:9191`, `[::1]:9191`, `localhost:9191` or `unix:/run/rolegate.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IP address and a port; port 0 lets the system choose.
+    Tcp(SocketAddr),
+    /// A Unix socket at this path.
+    Unix(PathBuf),
+}
+
+/// An address, or nothing at all: `off`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// Listen there.
+    On(Address),
+    /// Do not listen.
+    Off,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("`unix:` needs a path, such as `unix:/run/rolegate.sock`".to_owned()),
+            Some(path) => Ok(Self::Unix(PathBuf::from(path))),
+            None => tcp(text).map(Self::Tcp),
+        }
+    }
+}
+
+/// A name other than `localhost` would have to be looked up, and could turn out to be any address.
+fn tcp(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        "not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`"
+            .to_owned()
+    })
+}
+
+impl FromStr for AdminAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::On) }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::On(address) => address.fmt(f),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, AdminAddress};
+
+    #[test]
+    fn reads_what_it_shows() {
+        for text in ["127.0.0.1:9191", "[::1]:0", "unix:/run/a.sock", "unix:relative.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert_eq!("localhost:80".parse::<Address>().unwrap().to_string(), "127.0.0.1:80");
+        assert_eq!("off".parse::<AdminAddress>().unwrap(), AdminAddress::Off);
+    }
+
+    #[test]
+    fn refuses_what_is_no_address() {
+        for text in
+            ["", "9191", ":9191", "example.com:80", "127.0.0.1", "unix:", "127.0.0.1:99999", "localhost:x"]
+        {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::settings::ServeArgs;
+
+/// The whole command line.
+#[derive(Parser, Debug)]
+#[command(
+    name = "rolegate",
+    version,
+    about = "Authorizes HTTP requests for Envoy, by a policy that people can read"
+)]
+#[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all is well; `explain`: allowed
+  1  `explain`: denied
+  2  the arguments or the settings are wrong
+  3  the policy, or the cases beside it, cannot be read or do not compile
+  4  `test`: a case failed
+  5  the process could not do its work (a taken port, say)";
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Answers Envoy's questions by a policy, until SIGTERM; SIGHUP loads the policy again.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Box<ServeArgs>),
+    /// Reports every problem of a policy, each with its place.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Runs the cases beside a policy.
+    #[command(after_help = TEST_EXAMPLES)]
+    Test(TestArgs),
+    /// Says how a policy answers one request, and why.
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Says who may make a request.
+    #[command(after_help = WHO_CAN_EXAMPLES)]
+    WhoCan(WhoCanArgs),
+    /// Hashes a password, read from standard input, for a policy.
+    #[command(after_help = HASH_EXAMPLES)]
+    HashPassword(HashArgs),
+    /// Prints a script that completes these commands in a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  rolegate serve --policy policies/people
+  rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
+  ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
+
+A flag wins over the environment, the environment over the settings file, the file over the default.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  rolegate check policy.yaml
+  rolegate check --output json policies/people";
+
+const TEST_EXAMPLES: &str = "\
+Examples:
+  rolegate test policies/people            runs policies/people/cases.yaml
+  rolegate test more-cases.yaml            on the policy.yaml beside it
+  rolegate test --policy new.yaml policies/people/cases.yaml";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  rolegate explain --policy policies/people --basic alice:wonderland GET /people
+  rolegate explain --policy policies/people --user bob --group staff POST /people
+  rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
+  rolegate explain --policy policies/people GET /people        as an anonymous caller";
+
+const WHO_CAN_EXAMPLES: &str = "\
+Examples:
+  rolegate who-can --policy policies/people POST /people
+  rolegate who-can --policy policies/api --output json GET https://api.example.com/status";
+
+const HASH_EXAMPLES: &str = "\
+Examples:
+  rolegate hash-password                   asks, and shows what is typed
+  pass show people/alice | rolegate hash-password
+  rolegate hash-password --algorithm bcrypt < password";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  rolegate completions bash > ~/.local/share/bash-completion/completions/rolegate
+  rolegate completions fish > ~/.config/fish/completions/rolegate.fish";
+
+/// The arguments of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    #[arg(value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `test`.
+#[derive(Args, Debug)]
+pub struct TestArgs {
+    /// The cases: a file, or a folder with a `cases.yaml` in it.
+    #[arg(value_name = "DIR|FILE")]
+    pub cases: PathBuf,
+    /// The policy, if it is not the `policy.yaml` beside the cases.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub policy: Option<PathBuf>,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `explain`.
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// Who asks.
+    #[command(flatten)]
+    pub caller: CallerArgs,
+    /// What is asked.
+    #[command(flatten)]
+    pub request: RequestArgs,
+    /// A header of the request; repeat it for more than one.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub headers: Vec<(String, String)>,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Who asks; nobody named is an anonymous caller.
+#[derive(Args, Debug)]
+pub struct CallerArgs {
+    /// A user and a password, as HTTP Basic has them; `-` reads them from standard input.
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
+    pub basic: Option<String>,
+    /// A token; `-` reads it from standard input.
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
+    pub bearer: Option<String>,
+    /// A user who is taken as verified.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// A role that the user's token is taken to carry; repeat it for more than one.
+    #[arg(long = "role", value_name = "NAME", requires = "user")]
+    pub roles: Vec<String>,
+    /// A group that the user is taken to be in; repeat it for more than one.
+    #[arg(long = "group", value_name = "NAME", requires = "user")]
+    pub groups: Vec<String>,
+}
+
+/// What is asked.
+#[derive(Args, Debug)]
+pub struct RequestArgs {
+    /// The HTTP method.
+    pub method: String,
+    /// The path, or a URL with its host.
+    #[arg(value_name = "PATH|URL")]
+    pub target: String,
+    /// The HTTP host; `localhost` unless the URL has one.
+    #[arg(long)]
+    pub host: Option<String>,
+}
+
+/// The arguments of `who-can`.
+#[derive(Args, Debug)]
+pub struct WhoCanArgs {
+    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// What is asked.
+    #[command(flatten)]
+    pub request: RequestArgs,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `hash-password`.
+#[derive(Args, Debug)]
+pub struct HashArgs {
+    /// The password. Give it on standard input rather: arguments are seen by others and kept by shells.
+    pub password: Option<String>,
+    /// How to hash.
+    #[arg(long, value_enum, default_value_t)]
+    pub algorithm: Algorithm,
+    /// The form of what is printed.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// How to hash a password.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// Argon2id (RFC 9106): the one to take.
+    #[default]
+    Argon2id,
+    /// bcrypt: for hashes that other programs read too; 72 bytes at most.
+    Bcrypt,
+    /// PBKDF2 with HMAC-SHA-256 (RFC 8018): where rules ask for it.
+    Pbkdf2Sha256,
+}
+
+/// The arguments of `completions`.
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// The form of what is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON value, for programs.
+    Json,
+}
+
+impl RequestArgs {
+    /// The path with its query, as HTTP has it, and the host.
+    #[must_use]
+    pub fn path_and_host(&self) -> (String, String) {
+        let (path, host) = split_target(&self.target);
+        let host = self.host.as_deref().or(host).unwrap_or("localhost");
+        (path, host.to_owned())
+    }
+}
+
+/// A URL without a path has the path `/` (RFC 9110, 4.2.3).
+fn split_target(target: &str) -> (String, Option<&str>) {
+    let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://")) else {
+        return (target.to_owned(), None);
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    (format!("{slash}{path}"), Some(host))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::{Cli, split_target};
+
+    #[test]
+    fn is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn splits_a_url() {
+        assert_eq!(split_target("/a?b"), ("/a?b".to_owned(), None));
+        assert_eq!(split_target("https://h:1/a?b"), ("/a?b".to_owned(), Some("h:1")));
+        assert_eq!(split_target("http://h"), ("/".to_owned(), Some("h")));
+        assert_eq!(split_target("http://h?q"), ("/?q".to_owned(), Some("h")));
+        assert_eq!(split_target("*"), ("*".to_owned(), None));
+    }
+}

@@ -1,0 +1,118 @@
+//! What is in the decision log, and what becomes of it when nobody reads.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Counts, Decisions, QUEUE};
+use crate::grpc::{DecisionRecord, DecisionSink};
+use crate::settings::DecisionLog;
+
+fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
+    DecisionRecord {
+        time: Duration::from_micros(1_700_000_000_000_001),
+        request_id: "id-1",
+        method: "GET",
+        host: "example.com",
+        path,
+        user: Some("alice"),
+        allowed,
+        reason: (!allowed).then_some("not_allowed"),
+        rule: allowed.then_some("guest: GET /people"),
+        revision: "abc",
+        duration: Duration::from_micros(7),
+    }
+}
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
+    let memory = Memory::default();
+    let started = Decisions::start(which, memory.clone(), Arc::new(Counts::default())).unwrap();
+    let Some((decisions, writer)) = started else { return Vec::new() };
+    records.iter().for_each(|record| decisions.offer(record));
+    drop(decisions);
+    writer.finish();
+    let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_line_is_one_json_object() {
+    let lines = lines_of(DecisionLog::All, &[record(true, "/people"), record(false, "/a\"\n\u{1b}b")]);
+    assert_eq!(
+        lines,
+        [
+            serde_json::json!({
+                "time": 1_700_000_000.000_001, "decision": "allowed", "rule": "guest: GET /people", "user": "alice",
+                "method": "GET", "host": "example.com", "path": "/people", "request_id": "id-1", "revision": "abc",
+                "duration_us": 7
+            }),
+            serde_json::json!({
+                "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "user": "alice",
+                "method": "GET", "host": "example.com", "path": "/a\"\n\u{1b}b", "request_id": "id-1",
+                "revision": "abc", "duration_us": 7
+            }),
+        ]
+    );
+}
+
+#[test]
+fn only_what_is_asked_for_is_logged() {
+    let records = [record(true, "/1"), record(false, "/2")];
+    assert_eq!(lines_of(DecisionLog::Off, &records).len(), 0);
+    assert_eq!(lines_of(DecisionLog::Denied, &records).len(), 1);
+    assert_eq!(lines_of(DecisionLog::All, &records).len(), 2);
+}
+
+#[test]
+fn a_long_path_is_cut() {
+    let path = "/ä".repeat(5000);
+    let lines = lines_of(DecisionLog::All, &[record(true, &path)]);
+    assert!(lines[0]["path"].as_str().unwrap().len() <= super::LONGEST);
+}
+
+/// A reader that takes nothing until it is told to.
+struct Stuck(Receiver<()>);
+
+impl Write for Stuck {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stuck_reader_costs_lines_and_no_time() {
+    let (release, stuck): (Sender<()>, _) = channel();
+    let counts = Arc::new(Counts::default());
+    let (decisions, writer) =
+        Decisions::start(DecisionLog::All, Stuck(stuck), counts.clone()).unwrap().unwrap();
+    let long = "/a".repeat(500);
+    let offered = u64::try_from(QUEUE).unwrap() + 1000;
+    for _ in 0..offered {
+        decisions.offer(&record(true, &long));
+    }
+    let dropped = counts.dropped();
+    assert!((900..=1000).contains(&dropped), "{dropped}");
+    drop((release, decisions));
+    writer.finish();
+    assert_eq!(counts.written() + counts.dropped(), offered);
+}

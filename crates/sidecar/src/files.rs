@@ -1,0 +1,164 @@
+//! The file system, as `policy` asks for it, and a memory of what it answered.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use policy::Files;
+
+/// The file system. Remembers a fingerprint of every answer, failures too, so that [`Seen::still`] can tell later
+/// whether loading again could come out differently.
+#[derive(Debug, Default)]
+pub struct RecordedFiles {
+    seen: Mutex<BTreeMap<Asked, u64>>,
+}
+
+/// What was asked of the file system, with fingerprints of the answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen(BTreeMap<Asked, u64>);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    File(PathBuf),
+    Folder(PathBuf),
+}
+
+impl Files for RecordedFiles {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        let answer = read(path);
+        self.remember(Asked::File(path.to_owned()), fingerprint(&answer));
+        answer
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let answer = list(folder);
+        self.remember(Asked::Folder(folder.to_owned()), fingerprint(&answer));
+        answer
+    }
+}
+
+impl RecordedFiles {
+    /// What has been asked so far.
+    #[must_use]
+    pub fn into_seen(self) -> Seen {
+        Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn remember(&self, asked: Asked, fingerprint: u64) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(asked, fingerprint);
+    }
+}
+
+impl Seen {
+    /// Whether the file system would still answer all of it in the same way.
+    #[must_use]
+    pub fn still(&self) -> bool {
+        self.0.iter().all(|(asked, known)| {
+            *known
+                == match asked {
+                    Asked::File(path) => fingerprint(&read(path)),
+                    Asked::Folder(path) => fingerprint(&list(path)),
+                }
+        })
+    }
+
+    /// The folders in which a change can change an answer: where the files are, as they are named and as they are
+    /// once links are followed.
+    #[must_use]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Asked::folders).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        folders
+    }
+}
+
+impl Asked {
+    fn folders(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Folder(folder) => vec![folder.clone()],
+            Self::File(path) => {
+                let real = path.canonicalize().ok();
+                [Some(path.as_path()), real.as_deref()].into_iter().flatten().map(parent).collect()
+            }
+        }
+    }
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// Why not, for the reader.
+pub fn text(path: &Path) -> Result<String, String> {
+    String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
+}
+
+/// The folder of a file; `.` where its path names none.
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the place that reads files")]
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| reason(&error))
+}
+
+/// The names in a folder, sorted, so that the same folder gives the same fingerprint.
+fn list(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| reason(&error))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|error| reason(&error))?.file_name();
+        names.extend(name.into_string().ok());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// 64 bits tell any two versions of a file apart that are not made to collide, and who writes these files rules anyway.
+fn fingerprint<T: Hash>(answer: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    answer.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::Files;
+
+    use super::RecordedFiles;
+
+    #[test]
+    fn knows_whether_an_answer_would_be_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, missing) = (folder.path().join("here"), folder.path().join("missing"));
+        std::fs::write(&here, "1").unwrap();
+        let files = RecordedFiles::default();
+        assert_eq!(files.read(&here), Ok(b"1".to_vec()));
+        assert_eq!(files.read(&missing), Err("no such file".to_owned()));
+        assert_eq!(files.list(folder.path()), Ok(vec!["here".to_owned()]));
+        let seen = files.into_seen();
+        assert!(seen.still());
+        std::fs::write(&here, "2").unwrap();
+        assert!(!seen.still());
+        std::fs::write(&here, "1").unwrap();
+        assert!(seen.still());
+        std::fs::write(&missing, "").unwrap();
+        assert!(!seen.still());
+        assert!(seen.folders().contains(&folder.path().to_owned()));
+    }
+}

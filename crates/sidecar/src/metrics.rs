@@ -1,0 +1,264 @@
+//! What `/metrics` shows, in the text form of OpenMetrics 1.0. The names are stable.
+//!
+//! | name | labels | meaning |
+//! |---|---|---|
+//! | `rolegate_checks_total` | `decision`, `reason` | checks that got a verdict; `reason` is empty where allowed |
+//! | `rolegate_check_errors_total` | `kind` | checks that got a gRPC error, which is never OK |
+//! | `rolegate_check_duration_seconds` | | from a complete message to its verdict |
+//! | `rolegate_checks_in_flight` | | checks that wait for bytes or for a password's hash |
+//! | `rolegate_connections` | | open connections |
+//! | `rolegate_connections_accepted_total` | | connections accepted |
+//! | `rolegate_connections_evicted_total` | | connections closed as there were too many |
+//! | `rolegate_accept_errors_total` | | failed accepts: no file descriptors left, say |
+//! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
+//! | `rolegate_hashes_total` | | passwords hashed |
+//! | `rolegate_hashes_shared_total` | | checks that shared the hash of an equal one |
+//! | `rolegate_hashes_rejected_total` | | checks turned away as the queue was full |
+//! | `rolegate_ready` | | 1 where `/readyz` says so |
+//! | `rolegate_policy_info` | `revision` | the policy in force |
+//! | `rolegate_policy_loaded_timestamp_seconds` | | when it came into force |
+//! | `rolegate_policy_reloads_total` | `result` | `ok`, `failed`, `unchanged` |
+//! | `rolegate_policy_failing_seconds` | | for how long the files have not loaded; 0 if they do |
+//! | `rolegate_policy_stale` | | 1 where that is longer than `--max-policy-age` |
+//! | `rolegate_policy_warnings` | | warnings of the policy in force |
+//! | `rolegate_keys_loaded` | `url` | 1 where keys of this address are in force |
+//! | `rolegate_keys_fetched_timestamp_seconds` | `url` | when they were fetched last |
+//! | `rolegate_keys_fetches_total` | `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
+//! | `rolegate_keys_stale` | `url` | 1 where they are older than `--max-keys-age` |
+//! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
+//! | `rolegate_build_info` | `version` | this program |
+//! | `process_…` | | what the system says of the process |
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::decisions::Counts;
+use crate::grpc::Totals;
+use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
+
+mod process;
+
+/// The media type of what [`Metrics::render`] gives.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Where the figures are.
+pub struct Metrics {
+    /// The policy and its keys.
+    pub status: Arc<Status>,
+    /// The decision log.
+    pub decisions: Arc<Counts>,
+    /// The requests.
+    pub totals: Box<dyn Fn() -> Totals + Send + Sync>,
+}
+
+impl Metrics {
+    /// All figures as they are now.
+    ///
+    /// # Errors
+    /// Never in practice: writing to a string does not fail.
+    pub fn render(self: &Arc<Self>) -> Result<String, fmt::Error> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut rendered = String::new();
+        text::encode(&mut rendered, &registry)?;
+        Ok(rendered)
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page { encoder };
+        let facts = self.status.facts();
+        checks(&mut page, &(self.totals)())?;
+        page.gauge(
+            "rolegate_ready",
+            "Whether requests should come here",
+            u8::from(self.status.ready().is_ok()),
+        )?;
+        policy(&mut page, &facts.policy)?;
+        keys(&mut page, &facts)?;
+        decision_log(&mut page, &self.decisions)?;
+        page.info("rolegate_build", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
+        process::process(&mut page)
+    }
+}
+
+fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+    let mut checks = page.family("rolegate_checks", "Checks that got a verdict", MetricType::Counter)?;
+    count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.allowed)?;
+    for (reason, number) in &totals.refused {
+        count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
+    }
+    let mut errors =
+        page.family("rolegate_check_errors", "Checks that got a gRPC error", MetricType::Counter)?;
+    for (kind, number) in &totals.errors {
+        count(&mut errors, &[("kind", kind.name())], *number)?;
+    }
+    durations(page, totals)?;
+    page.gauge("rolegate_checks_in_flight", "Checks that wait", totals.in_flight)?;
+    page.gauge("rolegate_connections", "Open connections", totals.connections)?;
+    page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
+    page.counter(
+        "rolegate_connections_evicted",
+        "Connections closed as too many",
+        totals.connections_evicted,
+    )?;
+    page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
+    let hashing = &totals.hashing;
+    page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
+    page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;
+    page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
+    page.counter("rolegate_hashes_rejected", "Checks turned away as the queue was full", hashing.rejected)
+}
+
+fn durations(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+    let bound = |it: Duration| if it == Duration::MAX { f64::INFINITY } else { it.as_secs_f64() };
+    let buckets: Vec<(f64, u64)> =
+        totals.durations.buckets.iter().map(|(it, number)| (bound(*it), *number)).collect();
+    let number = buckets.iter().map(|(_, number)| number).sum();
+    let sum = totals.durations.sum.as_secs_f64();
+    let help = "From a complete message to its verdict";
+    page.family("rolegate_check_duration_seconds", help, MetricType::Histogram)?
+        .encode_histogram::<NoLabelSet>(sum, number, &buckets, None)
+}
+
+fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {
+    if let Some(revision) = &policy.revision {
+        page.info("rolegate_policy", "The policy in force", ("revision", revision))?;
+    }
+    let loaded = policy.loaded.as_secs_f64();
+    page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy came into force", loaded)?;
+    let mut reloads = page.family("rolegate_policy_reloads", "Reloads of the policy", MetricType::Counter)?;
+    let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
+    for (result, number) in results {
+        count(&mut reloads, &[("result", result)], number)?;
+    }
+    let failing = policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+    page.gauge("rolegate_policy_failing_seconds", "For how long the files have not loaded", failing)?;
+    page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
+    page.gauge("rolegate_policy_warnings", "Warnings of the policy in force", whole(policy.warnings))
+}
+
+fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
+    if facts.keys.is_empty() {
+        return Ok(());
+    }
+    let mut gauges = |name, help, value: fn(&KeyFacts) -> f64| -> fmt::Result {
+        let mut family = page.family(name, help, MetricType::Gauge)?;
+        for (address, keys) in &facts.keys {
+            family.encode_family(&[("url", without_secrets(address))])?.encode_gauge(&value(keys))?;
+        }
+        Ok(())
+    };
+    gauges("rolegate_keys_loaded", "Whether keys are in force", |keys| f64::from(u8::from(keys.loaded)))?;
+    gauges("rolegate_keys_stale", "Whether keys are too old", |keys| f64::from(u8::from(keys.stale)))?;
+    let help = "When keys were fetched last";
+    gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;
+    let mut fetches = page.family("rolegate_keys_fetches", "Fetches of keys", MetricType::Counter)?;
+    for (address, keys) in &facts.keys {
+        for (result, number) in [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
+        {
+            count(&mut fetches, &[("url", without_secrets(address)), ("result", result)], number)?;
+        }
+    }
+    Ok(())
+}
+
+/// An address without its query, which may hold a key of its own.
+pub fn without_secrets(address: &str) -> &str {
+    address.split(['?', '#']).next().unwrap_or_default()
+}
+
+fn decision_log(page: &mut Page<'_>, counts: &Counts) -> fmt::Result {
+    let mut lines =
+        page.family("rolegate_decision_log_lines", "Lines of the decision log", MetricType::Counter)?;
+    count(&mut lines, &[("result", "written")], counts.written())?;
+    count(&mut lines, &[("result", "dropped")], counts.dropped())
+}
+
+/// The page as it is written.
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+}
+
+impl Page<'_> {
+    fn family<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &str,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'s>, fmt::Error> {
+        self.encoder.encode_descriptor(name, help, None, kind)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Gauge) -> fmt::Result {
+        self.family(name, help, MetricType::Gauge)?.encode_gauge(&value.value())
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
+        self.family(name, help, MetricType::Info)?.encode_info(&[label])
+    }
+}
+
+fn count<const N: usize>(
+    family: &mut MetricEncoder<'_>,
+    labels: &[(&str, &str); N],
+    value: u64,
+) -> fmt::Result
+where
+    for<'a> [(&'a str, &'a str); N]: EncodeLabelSet,
+{
+    family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+/// What a gauge can show.
+trait Gauge {
+    fn value(self) -> f64;
+}
+
+impl Gauge for f64 {
+    fn value(self) -> f64 {
+        self
+    }
+}
+
+impl Gauge for u8 {
+    fn value(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Gauge for u64 {
+    /// Exact up to 2⁵³, far above what is shown.
+    #[expect(clippy::as_conversions, reason = "there is no other way from u64 to f64")]
+    fn value(self) -> f64 {
+        self as f64
+    }
+}
+
+fn whole(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

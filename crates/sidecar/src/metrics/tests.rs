@@ -1,0 +1,70 @@
+//! The page of metrics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Metrics, without_secrets};
+use crate::decisions::Counts;
+use crate::grpc::{ErrorKind, Totals};
+use crate::status::Status;
+
+fn metrics() -> Arc<Metrics> {
+    let mut totals = Totals { allowed: 3, refused: vec![("not_allowed", 2)], ..Totals::default() };
+    totals.errors = vec![(ErrorKind::Malformed, 1)];
+    totals.durations.buckets = vec![(Duration::from_micros(1), 4), (Duration::MAX, 1)];
+    let status = Status::default();
+    status.note(|facts| facts.policy.revision = Some("r1".to_owned()));
+    status.note_keys(&"https://id.example/k?key=secret".into(), |keys| keys.fetches = 1);
+    Arc::new(Metrics {
+        status: Arc::new(status),
+        decisions: Arc::new(Counts::default()),
+        totals: Box::new(move || totals.clone()),
+    })
+}
+
+#[test]
+fn every_figure_is_on_the_page() {
+    let page = metrics().render().unwrap();
+    for line in [
+        r#"rolegate_checks_total{decision="allowed",reason=""} 3"#,
+        r#"rolegate_checks_total{decision="denied",reason="not_allowed"} 2"#,
+        r#"rolegate_check_errors_total{kind="malformed"} 1"#,
+        r#"rolegate_check_duration_seconds_bucket{le="+Inf"} 5"#,
+        "rolegate_ready 1.0",
+        r#"rolegate_policy_info{revision="r1"} 1"#,
+        r#"rolegate_policy_reloads_total{result="failed"} 0"#,
+        r#"rolegate_keys_fetches_total{url="https://id.example/k",result="ok"} 1"#,
+        r#"rolegate_decision_log_lines_total{result="dropped"} 0"#,
+        "# EOF",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+    }
+    assert!(!page.contains("secret"));
+    let resident = page.lines().find_map(|it| it.strip_prefix("process_resident_memory_bytes ")).unwrap();
+    assert!(resident.parse::<f64>().unwrap() > 1e5);
+}
+
+#[test]
+fn the_table_in_the_header_is_the_page() {
+    let page = metrics().render().unwrap();
+    let table: Vec<&str> = include_str!("../metrics.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | `rolegate_")?.split('`').next())
+        .collect();
+    for name in &table {
+        assert!(page.contains(&format!("\nrolegate_{name}")), "{name} is not on the page");
+    }
+    for family in page.lines().filter_map(|line| line.strip_prefix("# TYPE rolegate_")) {
+        let name = family.split(' ').next().unwrap();
+        let is_listed = |listed: &&&str| {
+            listed.strip_prefix(name).is_some_and(|rest| ["", "_total", "_info"].contains(&rest))
+        };
+        assert!(table.iter().find(is_listed).is_some(), "{name} is not in the table");
+    }
+}
+
+#[test]
+fn an_address_is_shown_without_its_query() {
+    assert_eq!(without_secrets("https://a/b?c=d#e"), "https://a/b");
+    assert_eq!(without_secrets("https://a/b"), "https://a/b");
+}

@@ -1,0 +1,363 @@
+//! How a policy comes into force, at the start and later.
+//!
+//! One thread does all of it, far from the requests: it is told of changes (by the file system, by SIGHUP, by the key
+//! fetcher), compares what it finds with what it read last, loads and compiles, and publishes the new snapshot in one
+//! step. What does not load changes nothing: the last good snapshot stays in force, which a log line, a metric and its
+//! age show.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use arc_swap::ArcSwapOption;
+use authorizer::Authorizer;
+use identity::FetchedKeys;
+use policy::{Problem, Severity};
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::files::Seen;
+use crate::settings::{OnStale, Settings};
+use crate::snapshot::{self, KeyAddresses, Snapshot};
+use crate::status::Status;
+
+mod folders;
+
+use folders::Folders;
+
+/// A change of several files is one change: how long the first is waited after.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long the thread sleeps at most when nothing is to come.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What the thread is told.
+#[derive(Debug)]
+pub enum Event {
+    /// Something has changed in a folder of the policy.
+    Changed,
+    /// Somebody asks for a reload.
+    Asked,
+    /// Keys have been fetched from an address, changed or not.
+    Keys(Arc<str>, Arc<[u8]>),
+    /// The process ends.
+    Stop,
+}
+
+/// The policy in force, and the thread that keeps it so.
+#[derive(Debug)]
+pub struct Policies {
+    events: Sender<Event>,
+    thread: JoinHandle<()>,
+}
+
+/// What brings policies into force.
+#[derive(Debug)]
+pub struct Reloader {
+    file: PathBuf,
+    rules: Rules,
+    current: Arc<ArcSwapOption<Authorizer>>,
+    status: Arc<Status>,
+    addresses: watch::Sender<KeyAddresses>,
+    /// The last good snapshot: in force, unless it became stale.
+    good: Snapshot,
+    /// What the last attempt, good or not, has read.
+    seen: Seen,
+    fetched: FetchedKeys,
+    fetched_at: std::collections::HashMap<Arc<str>, Instant>,
+}
+
+/// What the settings say about reloading.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    poll: Duration,
+    max_policy_age: Duration,
+    max_keys_age: Duration,
+    on_stale: OnStale,
+}
+
+impl Policies {
+    /// The way to tell the thread something.
+    #[must_use]
+    pub fn events(&self) -> Sender<Event> {
+        self.events.clone()
+    }
+
+    /// Ends the thread.
+    pub fn stop(self) {
+        if self.events.send(Event::Stop).is_ok() {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+impl Reloader {
+    /// Brings the policy into force for the first time.
+    ///
+    /// # Errors
+    /// Every problem of it.
+    pub fn first(
+        settings: &Settings,
+        current: Arc<ArcSwapOption<Authorizer>>,
+        status: Arc<Status>,
+    ) -> Result<Self, Vec<Problem>> {
+        let file = snapshot::policy_file(&settings.policy);
+        let attempt = snapshot::load(&file, &FetchedKeys::new(), None);
+        let reloader = Self {
+            file,
+            rules: Rules::of(settings),
+            current,
+            status,
+            addresses: watch::Sender::default(),
+            good: attempt.result?,
+            seen: attempt.seen,
+            fetched: FetchedKeys::new(),
+            fetched_at: std::collections::HashMap::new(),
+        };
+        reloader.publish("policy loaded");
+        Ok(reloader)
+    }
+
+    /// Where keys are to be fetched from, now and whenever that changes.
+    #[must_use]
+    pub fn addresses(&self) -> watch::Receiver<KeyAddresses> {
+        self.addresses.subscribe()
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub fn start(self) -> io::Result<Policies> {
+        let (events, told) = channel();
+        let folders = Folders::new(events.clone());
+        let thread =
+            thread::Builder::new().name("policy".to_owned()).spawn(move || self.run(&told, folders))?;
+        Ok(Policies { events, thread })
+    }
+
+    fn run(mut self, told: &Receiver<Event>, mut folders: Folders) {
+        folders.watch(self.seen.folders());
+        // Something may have changed between the first load and the watch.
+        let mut look = Some(Instant::now());
+        let mut poll = self.next_poll();
+        loop {
+            let wake = look.unwrap_or(poll).min(poll);
+            match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
+                Ok(Event::Changed) => _ = look.get_or_insert_with(|| Instant::now() + SETTLE),
+                Ok(Event::Asked) => self.reload_as_asked(),
+                Ok(Event::Keys(address, keys)) => self.take_keys(&address, keys),
+                Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if now >= look.unwrap_or(poll).min(poll) {
+                (look, poll) = (None, self.next_poll());
+                self.reload_if_changed();
+                self.judge_age(now);
+            }
+            folders.watch(self.seen.folders());
+        }
+    }
+
+    /// Ages are judged at polls, so a maximum age makes polls as frequent as it needs.
+    fn next_poll(&self) -> Instant {
+        let Rules { poll, max_policy_age, max_keys_age, .. } = self.rules;
+        let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|it| !it.is_zero());
+        Instant::now() + often.min().unwrap_or(LONG)
+    }
+
+    fn reload_as_asked(&mut self) {
+        if self.seen.still() {
+            self.status.note(|facts| facts.policy.unchanged += 1);
+            tracing::info!(file = %self.file.display(), "reload asked for: the files are unchanged");
+        } else {
+            self.reload();
+        }
+    }
+
+    fn reload_if_changed(&mut self) {
+        if !self.seen.still() {
+            self.reload();
+        }
+    }
+
+    fn reload(&mut self) {
+        let attempt = snapshot::load(&self.file, &self.fetched, Some(&self.good.authorizer));
+        self.seen = attempt.seen;
+        match attempt.result {
+            Ok(snapshot) => {
+                self.good = snapshot;
+                self.status.note(|facts| facts.policy.reloads += 1);
+                self.publish("policy reloaded");
+            }
+            Err(problems) => self.keep(&problems),
+        }
+    }
+
+    /// Puts the last good snapshot into force.
+    fn publish(&self, message: &'static str) {
+        let Snapshot { authorizer, warnings, .. } = &self.good;
+        self.current.store(Some(authorizer.clone()));
+        self.status.note(|facts| {
+            facts.policy.revision = Some(authorizer.revision().to_owned());
+            facts.policy.loaded = clock::now();
+            facts.policy.failing_since = None;
+            facts.policy.stale = false;
+            facts.policy.warnings = warnings.len();
+        });
+        tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "{message}");
+        log_problems(warnings);
+        self.publish_addresses();
+    }
+
+    fn publish_addresses(&self) {
+        let addresses = self.good.key_addresses();
+        self.status.note(|facts| {
+            let known = mem::take(&mut facts.keys);
+            facts.keys =
+                addresses.keys().map(|it| (it.clone(), known.get(it).cloned().unwrap_or_default())).collect();
+        });
+        self.addresses.send_if_modified(|known| {
+            let changed = *known != addresses;
+            *known = addresses;
+            changed
+        });
+    }
+
+    fn keep(&self, problems: &[Problem]) {
+        self.status.note(|facts| {
+            facts.policy.failures += 1;
+            facts.policy.failing_since.get_or_insert_with(Instant::now);
+        });
+        log_problems(problems);
+        let revision = self.good.authorizer.revision();
+        tracing::error!(file = %self.file.display(), revision, "policy not reloaded: the last good one stays in force");
+    }
+
+    /// A key set that cannot be used is as good as none fetched: the one before stays.
+    fn take_keys(&mut self, address: &Arc<str>, keys: Arc<[u8]>) {
+        if !self.good.key_addresses().contains_key(address) {
+            return;
+        }
+        if self.fetched.get(address).is_some_and(|known| *known == keys) {
+            return self.note_fetched(address);
+        }
+        let before = self.fetched.insert(address.clone(), keys);
+        match self.compile() {
+            Ok(snapshot) => {
+                self.note_fetched(address);
+                self.replace(snapshot, "keys changed");
+            }
+            Err(problems) => {
+                match before {
+                    Some(before) => self.fetched.insert(address.clone(), before),
+                    None => self.fetched.remove(address),
+                };
+                self.status.note_keys(address, |keys| keys.rejected += 1);
+                log_problems(&problems);
+                tracing::error!(%address, "fetched keys not used: the last good ones stay in force");
+            }
+        }
+    }
+
+    fn note_fetched(&mut self, address: &Arc<str>) {
+        self.fetched_at.insert(address.clone(), Instant::now());
+        self.status.note_keys(address, |keys| {
+            (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
+        });
+    }
+
+    fn compile(&self) -> Result<Snapshot, Vec<Problem>> {
+        Snapshot::compile(self.good.loaded.clone(), &self.fetched, Some(&self.good.authorizer))
+    }
+
+    /// Puts the same policy with other keys into force; a stale policy does not become fresh by it.
+    fn replace(&mut self, snapshot: Snapshot, message: &'static str) {
+        self.good = snapshot;
+        let facts = self.status.facts().policy;
+        if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
+            let revision = self.good.authorizer.revision();
+            self.current.store(Some(self.good.authorizer.clone()));
+            self.status.note(|facts| facts.policy.revision = Some(revision.to_owned()));
+            tracing::info!(revision, "{message}");
+        }
+    }
+
+    fn judge_age(&mut self, now: Instant) {
+        let facts = self.status.facts().policy;
+        let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
+        if !facts.stale && age.is_some_and(|age| is_over(age, self.rules.max_policy_age)) {
+            self.let_policy_go_stale();
+        }
+        let max = self.rules.max_keys_age;
+        let over = |at: &Instant| is_over(now.saturating_duration_since(*at), max);
+        let stale: Vec<_> =
+            self.fetched_at.iter().filter(|(_, at)| over(at)).map(|(address, _)| address.clone()).collect();
+        for address in stale {
+            self.let_keys_go_stale(&address);
+        }
+    }
+
+    fn let_policy_go_stale(&self) {
+        let deny = self.rules.on_stale == OnStale::Deny;
+        if deny {
+            self.current.store(None);
+        }
+        self.status.note(|facts| {
+            facts.policy.stale = true;
+            facts.policy.revision = facts.policy.revision.take().filter(|_| !deny);
+        });
+        let action = if deny { "every check is an error now" } else { "it stays in force" };
+        tracing::error!(file = %self.file.display(), "the policy is past its maximum age: {action}");
+    }
+
+    fn let_keys_go_stale(&mut self, address: &Arc<str>) {
+        self.fetched_at.remove(address);
+        let deny = self.rules.on_stale == OnStale::Deny;
+        self.status.note_keys(address, |keys| (keys.stale, keys.loaded) = (true, !deny));
+        let action = if deny { "no token verifies with them now" } else { "they stay in force" };
+        tracing::error!(%address, "keys are past their maximum age: {action}");
+        if deny {
+            self.fetched.remove(address);
+            match self.compile() {
+                Ok(snapshot) => self.replace(snapshot, "keys dropped"),
+                // It compiled with these keys; should it not without them, no answer is better than a stale one.
+                Err(problems) => {
+                    log_problems(&problems);
+                    self.current.store(None);
+                    self.status.note(|facts| facts.policy.revision = None);
+                }
+            }
+        }
+    }
+}
+
+impl Rules {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            poll: settings.poll_interval,
+            max_policy_age: settings.max_policy_age,
+            max_keys_age: settings.max_keys_age,
+            on_stale: settings.on_stale,
+        }
+    }
+}
+
+/// A maximum of zero is none.
+fn is_over(age: Duration, max: Duration) -> bool {
+    !max.is_zero() && age > max
+}
+
+/// Logs each problem, with its place.
+fn log_problems(problems: &[Problem]) {
+    for problem in problems {
+        let help = problem.help.as_deref();
+        match problem.severity {
+            Severity::Error => tracing::error!(at = %problem.at, help, "{}", problem.message),
+            Severity::Warning => tracing::warn!(at = %problem.at, help, "{}", problem.message),
+        }
+    }
+}

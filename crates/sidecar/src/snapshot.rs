@@ -1,0 +1,89 @@
+//! From a policy's files and fetched keys to something that answers requests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::Authorizer;
+use identity::FetchedKeys;
+use policy::model::Keys;
+use policy::{Loaded, Problem};
+
+use crate::files::{RecordedFiles, Seen};
+
+/// An attempt to load a policy.
+#[derive(Debug)]
+pub struct Attempt {
+    /// What was read for it: whether an attempt now could end in another way.
+    pub seen: Seen,
+    /// What came of it.
+    pub result: Result<Snapshot, Vec<Problem>>,
+}
+
+/// A policy, compiled and ready.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What answers requests.
+    pub authorizer: Arc<Authorizer>,
+    /// What it was compiled from, to compile it again when keys change.
+    pub loaded: Arc<Loaded>,
+    /// What somebody should look at.
+    pub warnings: Vec<Problem>,
+}
+
+/// The addresses that keys come from, with how often they are to be fetched.
+pub type KeyAddresses = BTreeMap<Arc<str>, Duration>;
+
+/// The file of the policy at `path`: itself, or `policy.yaml` where it is a folder.
+#[must_use]
+pub fn policy_file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
+}
+
+/// Loads and compiles the policy in `file`. What `previous` has verified already need not be verified again.
+#[must_use]
+pub fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
+    let files = RecordedFiles::default();
+    let result =
+        policy::load(&files, file).and_then(|loaded| Snapshot::compile(Arc::new(loaded), fetched, previous));
+    Attempt { seen: files.into_seen(), result }
+}
+
+impl Snapshot {
+    /// Compiles a loaded policy with these keys.
+    ///
+    /// # Errors
+    /// Every problem of its keys and hashes, and what `policy` warned of.
+    pub fn compile(
+        loaded: Arc<Loaded>,
+        fetched: &FetchedKeys,
+        previous: Option<&Authorizer>,
+    ) -> Result<Self, Vec<Problem>> {
+        match Authorizer::compile(loaded.clone(), fetched, previous) {
+            Ok((authorizer, more)) => {
+                let warnings = sorted([loaded.warnings.clone(), more].concat());
+                Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
+            }
+            Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),
+        }
+    }
+
+    /// Where its keys come from.
+    #[must_use]
+    pub fn key_addresses(&self) -> KeyAddresses {
+        let mut addresses = KeyAddresses::new();
+        for issuer in &self.loaded.policy.identity.jwt {
+            if let Keys::Url { url, refresh, .. } = &issuer.keys {
+                let often = addresses.entry(url.clone()).or_insert(*refresh);
+                *often = (*often).min(*refresh);
+            }
+        }
+        addresses
+    }
+}
+
+fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    problems
+}

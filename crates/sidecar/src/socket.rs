@@ -1,0 +1,196 @@
+//! Sockets: bound before anything starts, and cleaned up afterwards.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::address::Address;
+use crate::grpc::Listener;
+
+/// A listening socket, and the file that goes with it.
+#[derive(Debug)]
+pub struct Bound {
+    /// The socket.
+    pub listener: Listener,
+    /// The file of a Unix socket.
+    pub file: Option<SocketFile>,
+}
+
+/// The file of a Unix socket. Dropping it removes the file, unless another has taken its place.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// The device and the number of the file that we made.
+    identity: (u64, u64),
+}
+
+/// Why an address cannot be listened on.
+#[derive(Debug)]
+pub struct BindError {
+    address: Address,
+    reason: String,
+    advice: &'static str,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on `{}`: {}; {}", self.address, self.reason, self.advice)
+    }
+}
+
+impl std::error::Error for BindError {}
+
+impl Bound {
+    /// Listens on an address; `mode` is for the file of a Unix socket.
+    ///
+    /// # Errors
+    /// When the address is taken, is not this machine's or may not be used.
+    pub fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
+        let fail = |(reason, advice)| BindError { address: address.clone(), reason, advice };
+        match address {
+            Address::Tcp(at) => tcp(*at).map_err(fail),
+            Address::Unix(path) => unix(path, mode).map_err(fail),
+        }
+    }
+}
+
+type Failure = (String, &'static str);
+
+fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
+    let listener = TcpListener::bind(at).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::AddrInUse => "stop what listens there, or choose another with `--listen` or `--admin`",
+            ErrorKind::AddrNotAvailable => "it is not an address of this machine",
+            ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
+            _ => "choose another address",
+        };
+        (plain(&error), advice)
+    })?;
+    Ok(Bound { listener: Listener::Tcp(listener), file: None })
+}
+
+/// The socket is made under another name and given its mode before it takes the real one, so that nobody connects whom
+/// the mode keeps out, and so that a stale file is replaced in one step.
+fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
+    refuse_taken(path)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let fresh = path.with_file_name(name);
+    let broken = |error: io::Error| {
+        let _ = fs::remove_file(&fresh);
+        (plain(&error), "its folder must exist, be writable and have a short name")
+    };
+    let listener = UnixListener::bind(&fresh).map_err(broken)?;
+    let file = fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))
+        .and_then(|()| fs::symlink_metadata(&fresh))
+        .and_then(|made| fs::rename(&fresh, path).map(|()| made))
+        .map(|made| SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) })
+        .map_err(broken)?;
+    Ok(Bound { listener: Listener::Unix(listener), file: Some(file) })
+}
+
+/// A file that is no socket, or a socket on which somebody listens, stays as it is.
+fn refuse_taken(path: &Path) -> Result<(), Failure> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err((plain(&error), "its folder must exist and be readable")),
+    };
+    if !found.file_type().is_socket() {
+        return Err(("a file that is not a socket is there".to_owned(), "remove it, or choose another path"));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err((plain(&error), "somebody else's socket is there; choose another path"))
+        }
+        // Whatever else it says (a full backlog, say), somebody listens.
+        Ok(_) | Err(_) => {
+            Err(("the address is in use".to_owned(), "stop what listens there, or choose another path"))
+        }
+    }
+}
+
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::AddrInUse => "the address is in use".to_owned(),
+        ErrorKind::AddrNotAvailable => "no such address".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::NotFound => "no such folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.identity);
+        if ours {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::Bound;
+    use crate::address::Address;
+
+    #[test]
+    fn a_socket_has_its_mode_and_goes_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let bound = Bound::new(&Address::Unix(path.clone()), 0o600).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&path).unwrap();
+        drop(bound);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = Address::Unix(path.clone());
+        drop(UnixListener::bind(&path).unwrap());
+        let first = Bound::new(&address, 0o660).unwrap();
+        let error = Bound::new(&address, 0o660).unwrap_err().to_string();
+        assert!(error.contains("in use"), "{error}");
+        drop(first);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn another_file_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        std::fs::write(&path, "1").unwrap();
+        assert!(Bound::new(&Address::Unix(path.clone()), 0o660).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_successor_keeps_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let bound = Bound::new(&Address::Unix(path.clone()), 0o660).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _successor = UnixListener::bind(&path).unwrap();
+        drop(bound);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = taken.local_addr().unwrap();
+        let error = Bound::new(&Address::Tcp(at), 0o660).unwrap_err().to_string();
+        assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
+    }
+}

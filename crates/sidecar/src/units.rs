@@ -1,0 +1,86 @@
+//! Durations, sizes and modes, as they are written in settings.
+
+use std::time::Duration;
+
+/// A duration: a whole number and `ms`, `s`, `m`, `h` or `d`; `0` is none.
+///
+/// # Errors
+/// When it is not one; the text says how to write it.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`".to_owned();
+    let (number, unit) = split(text);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "" if number == 0 => 0,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// A size in bytes: a whole number, alone or with `KiB` or `MiB`.
+///
+/// # Errors
+/// When it is not one, or none at all; the text says how to write it.
+pub fn size(text: &str) -> Result<usize, String> {
+    let wrong = || "not a size: write one such as `65536`, `64KiB` or `4MiB`".to_owned();
+    let (number, unit) = split(text);
+    let number: usize = number.parse().map_err(|_| wrong())?;
+    let bytes = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(bytes).filter(|size| *size > 0).ok_or_else(wrong)
+}
+
+/// The permissions of a file, in octal digits.
+///
+/// # Errors
+/// When it is not that; the text says how to write it.
+pub fn mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777 && mode & 0o200 != 0)
+        .ok_or_else(|| "not a mode: write one such as `0660`; the owner must be able to write".to_owned())
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{duration, mode, size};
+
+    #[test]
+    fn reads_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(size("4MiB"), Ok(4 << 20));
+        assert_eq!(size("17"), Ok(17));
+        assert_eq!(mode("0660"), Ok(0o660));
+    }
+
+    #[test]
+    fn refuses_what_has_none() {
+        for text in ["", "5", "5 m", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        for text in ["", "0", "1GB", "MiB"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        for text in ["", "9", "0400", "01000"] {
+            assert!(mode(text).is_err(), "{text}");
+        }
+    }
+}
