@@ -1,1 +1,101 @@
 //! Policies and requests from a seed, for tests and benchmarks.
+//!
+//! [`Generator`] makes small policies in which everything meets everything: few names, so that rules overlap and
+//! requests match. [`regular`] makes policies of any size whose answers follow from a formula. [`to_yaml`] writes a
+//! policy as the text that the parser reads.
+
+mod random;
+mod regular;
+mod yaml;
+
+pub use random::{Asker, Generator, Shape};
+pub use regular::Regular;
+pub use yaml::to_yaml;
+
+use std::path::Path;
+
+use crate::problem::Place;
+use crate::reference::{Caller, Question};
+
+/// A question that owns what it asks about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// The HTTP method.
+    pub action: String,
+    /// The HTTP host in canonical form.
+    pub scope: String,
+    /// The canonical HTTP path.
+    pub resource: String,
+}
+
+impl Asked {
+    /// The question.
+    #[must_use]
+    pub fn question(&self) -> Question<'_> {
+        Question {
+            action: self.action.as_bytes(),
+            scope: self.scope.as_bytes(),
+            resource: self.resource.as_bytes(),
+        }
+    }
+}
+
+impl Asker {
+    /// The caller.
+    #[must_use]
+    pub fn caller(&self) -> Caller<'_> {
+        Caller {
+            user: self.user.as_deref(),
+            groups: self.groups.iter().map(String::as_str).collect(),
+            roles: self.roles.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// Numbers that look random and are the same for the same seed (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Numbers from this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub const fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below this one; 0 if it is 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
+        usize::try_from(self.number() % end).unwrap_or(0)
+    }
+
+    /// True in so many of a hundred cases.
+    pub fn percent(&mut self, share: usize) -> bool {
+        self.below(100) < share
+    }
+
+    /// One of these, if there are any.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        from.get(self.below(from.len()))
+    }
+
+    /// The same things in another order.
+    pub fn shuffle<T>(&mut self, things: &mut [T]) {
+        for end in (1..things.len()).rev() {
+            things.swap(end, self.below(end + 1));
+        }
+    }
+}
+
+/// Where everything that is generated stands.
+fn nowhere() -> Place {
+    Place::start_of(Path::new("generated.yaml"))
+}

@@ -1,7 +1,10 @@
 //! What a rule matches: actions, scopes and resources.
 //!
 //! The names are neutral because the engine is: for HTTP an action is a method, a scope is a host and a resource is a
-//! canonical path. Everything here is compared byte for byte; whoever asks brings canonical values.
+//! canonical path. Everything here is compared byte for byte; whoever asks brings canonical values. What is shown
+//! (`Display`) is the text of the policy language.
+
+use std::fmt;
 
 /// The actions of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,7 +46,7 @@ pub struct Pattern {
 pub enum Segment {
     /// Exactly these bytes, which may be none (the segment after a trailing slash).
     Literal(Box<str>),
-    /// Exactly one segment that is not empty (`{id}`); the name is for the reader.
+    /// Exactly one segment that is not empty, `.` or `..` (`{id}`); the name is for the reader.
     One(Box<str>),
     /// Exactly one segment, which names the caller's user (`{user}`).
     Owner,
@@ -110,7 +113,7 @@ impl Segment {
     pub fn matches(&self, name: &[u8], owner: Option<&[u8]>) -> bool {
         match self {
             Self::Literal(literal) => literal.as_bytes() == name,
-            Self::One(_) => !name.is_empty(),
+            Self::One(_) => !matches!(name, b"" | b"." | b".."),
             Self::Owner => !name.is_empty() && owner.is_some_and(|user| crate::canonical::names(name, user)),
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
         }
@@ -129,6 +132,46 @@ impl Glob {
             name = after;
         }
         name.ends_with(last.as_bytes())
+    }
+}
+
+impl fmt::Display for Actions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::These(actions) => f.write_str(&actions.join("|")),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(exact) => f.write_str(exact),
+            Self::Below(suffix) => write!(f, "*.{suffix}"),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut slash = if self.absolute { "/" } else { "" };
+        for segment in &self.segments {
+            write!(f, "{slash}{segment}")?;
+            slash = "/";
+        }
+        if self.rest { write!(f, "{slash}**") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(literal) => f.write_str(literal),
+            Self::One(name) => write!(f, "{{{name}}}"),
+            Self::Owner => f.write_str("{user}"),
+            Self::Glob(glob) => f.write_str(&glob.0.join("*")),
+        }
     }
 }
 

@@ -1,0 +1,256 @@
+//! From a caller to its roles.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use policy::Policy;
+use policy::model::{ANYONE, AUTHENTICATED, RoleId};
+use smallvec::SmallVec;
+
+use crate::names::Names;
+use crate::roles::{RoleSet, Words, pack};
+use crate::table::Table;
+
+/// Who has which roles.
+#[derive(Debug)]
+pub(crate) struct Callers {
+    graph: Graph,
+    users: Names,
+    /// For each user, its set in `sets`: granted, reserved, and what these extend.
+    sets_of_users: Table<u32>,
+    groups: Names,
+    /// For each group likewise.
+    sets_of_groups: Table<u32>,
+    sets: Sets,
+    anonymous: RoleSet,
+    authenticated: RoleSet,
+}
+
+impl Callers {
+    pub(crate) fn compile(policy: &Policy) -> Self {
+        let graph = Graph::of(policy);
+        let mut sets = Sets::default();
+        let mut closure = Closure::new(&graph);
+        let anonymous = sets.share(closure.of(graph.role(ANYONE)));
+        let reserved: SmallVec<[u32; 2]> =
+            graph.role(ANYONE).into_iter().chain(graph.role(AUTHENTICATED)).collect();
+        let authenticated = sets.share(closure.of(reserved.iter().copied()));
+        let (users, granted) = granted(policy.grants.iter().map(|grant| (grant.role, &*grant.users)));
+        let sets_of_users = sets_of(&granted, &reserved, &mut closure, &mut sets);
+        let (groups, granted) = self::granted(policy.grants.iter().map(|grant| (grant.role, &*grant.groups)));
+        let sets_of_groups = sets_of(&granted, &reserved, &mut closure, &mut sets);
+        share_sets_of_single_roles(&graph, &reserved, &mut closure, &mut sets);
+        let mut callers =
+            Self { graph, users, sets_of_users, groups, sets_of_groups, sets, anonymous, authenticated };
+        callers.share_sets_of_basic_users(policy);
+        callers
+    }
+
+    pub(crate) const fn anonymous(&self) -> &RoleSet {
+        &self.anonymous
+    }
+
+    pub(crate) fn roles_of<'n>(
+        &self,
+        user: &str,
+        groups: impl IntoIterator<Item = &'n str>,
+        roles: impl IntoIterator<Item = &'n str>,
+    ) -> RoleSet {
+        let user = self.users.find(user.as_bytes());
+        let base = user.map_or(&self.authenticated, |user| self.sets.at(*self.sets_of_users.at(user)));
+        let groups = groups.into_iter().filter_map(|name| self.groups.find(name.as_bytes()));
+        let groups = groups.map(|group| self.sets.at(*self.sets_of_groups.at(group)));
+        let mut groups = groups.filter(|set| set.words() != base.words()).peekable();
+        let mut roles = roles.into_iter().filter_map(|name| self.graph.role(name)).peekable();
+        if groups.peek().is_none() && roles.peek().is_none() {
+            return base.clone();
+        }
+        let mut closure = Closure::new(&self.graph);
+        self.sets.find_or_make(closure.of(base.iter().chain(groups.flat_map(RoleSet::iter)).chain(roles)))
+    }
+
+    pub(crate) fn names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> + use<'e> {
+        roles.iter().map(|role| &**self.graph.names.at(role))
+    }
+
+    /// A user of `basic` brings its groups with it, so its combination is known now.
+    fn share_sets_of_basic_users(&mut self, policy: &Policy) {
+        let Some(basic) = &policy.identity.basic else { return };
+        for user in basic.users.iter().filter(|user| !user.groups.is_empty()) {
+            let name = format!("{}{}", basic.user_prefix, user.name);
+            let groups: Vec<String> =
+                user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)).collect();
+            let set = self.roles_of(&name, groups.iter().map(String::as_str), []);
+            self.sets.share(set.words());
+        }
+    }
+}
+
+/// Gives numbers to those who are granted something, and lists what: (who, role), in order, each once.
+fn granted<'p>(grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>) -> (Names, Vec<(u32, u32)>) {
+    let mut names = Names::default();
+    let mut granted = Vec::new();
+    for (role, to) in grants {
+        granted.extend(to.iter().map(|name| (names.add(name.as_bytes()), role.0)));
+    }
+    names.shrink();
+    granted.sort_unstable();
+    granted.dedup();
+    (names, granted)
+}
+
+/// The set of each of those who are granted something. Most have been granted the same as somebody else: those sets are
+/// looked up by what was granted, and not made again.
+fn sets_of(
+    granted: &[(u32, u32)],
+    reserved: &[u32],
+    closure: &mut Closure<'_>,
+    sets: &mut Sets,
+) -> Table<u32> {
+    let seed = RandomState::default();
+    let hash = |one: &[(u32, u32)]| {
+        let mut hasher = seed.build_hasher();
+        one.iter().for_each(|(_, role)| hasher.write_u32(*role));
+        hasher.finish()
+    };
+    let mut made: HashTable<(&[(u32, u32)], u32)> = HashTable::new();
+    let all = granted.chunk_by(|one, other| one.0 == other.0).map(|one| {
+        let same = |other: &[(u32, u32)]| one.iter().map(|it| it.1).eq(other.iter().map(|it| it.1));
+        if let Some((_, set)) = made.find(hash(one), |(other, _)| same(other)) {
+            return *set;
+        }
+        let roles = reserved.iter().copied().chain(one.iter().map(|(_, role)| *role));
+        let set = sets.number(closure.of(roles));
+        made.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
+        set
+    });
+    all.collect()
+}
+
+/// Makes the sets of callers with one role, which a token often brings, as long as that costs little: where 100,000
+/// roles extend each other in a chain, their sets would have five thousand million members.
+fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Closure<'_>, sets: &mut Sets) {
+    let mut words_left = 1_usize << 20;
+    for role in 0..graph.roles.len() {
+        let words = closure.of(reserved.iter().copied().chain([role]));
+        sets.number(words);
+        words_left = words_left.saturating_sub(words.len());
+        if words_left == 0 {
+            return;
+        }
+    }
+}
+
+/// The roles and what they extend.
+#[derive(Debug)]
+struct Graph {
+    roles: Names,
+    names: Table<Arc<str>>,
+    extends: Table<Box<[RoleId]>>,
+}
+
+impl Graph {
+    fn of(policy: &Policy) -> Self {
+        let mut roles = Names::default();
+        for role in &policy.roles {
+            roles.add(role.name.as_bytes());
+        }
+        let names = policy.roles.iter().map(|role| Arc::clone(&role.name)).collect();
+        let extends = policy.roles.iter().map(|role| role.extends.clone().into_boxed_slice()).collect();
+        Self { roles, names, extends }
+    }
+
+    fn role(&self, name: &str) -> Option<u32> {
+        self.roles.find(name.as_bytes())
+    }
+}
+
+/// Finds all the roles that some roles extend, and packs them. It can be used again: what it allocated is kept.
+struct Closure<'g> {
+    graph: &'g Graph,
+    /// A bit for each role that is in `found`.
+    seen: SmallVec<[u64; 64]>,
+    found: SmallVec<[u32; 64]>,
+    words: Words,
+}
+
+impl<'g> Closure<'g> {
+    fn new(graph: &'g Graph) -> Self {
+        let seen = SmallVec::from_elem(0, graph.roles.len() as usize / 64 + 1);
+        Self { graph, seen, found: SmallVec::new(), words: Words::new() }
+    }
+
+    /// These roles and what they extend, in the layout of [`RoleSet`].
+    fn of(&mut self, roles: impl IntoIterator<Item = u32>) -> &[u64] {
+        for role in roles {
+            self.add(role);
+        }
+        let mut next = 0;
+        while let Some(role) = self.found.get(next).copied() {
+            next += 1;
+            for extended in self.graph.extends.at(role) {
+                self.add(extended.0);
+            }
+        }
+        self.found.sort_unstable();
+        pack(self.found.iter().copied(), &mut self.words);
+        for role in self.found.drain(..) {
+            if let Some(word) = self.seen.get_mut(role as usize / 64) {
+                *word = 0;
+            }
+        }
+        &self.words
+    }
+
+    fn add(&mut self, role: u32) {
+        let Some(word) = self.seen.get_mut(role as usize / 64) else { return };
+        if *word >> (role % 64) & 1 == 0 {
+            *word |= 1 << (role % 64);
+            self.found.push(role);
+        }
+    }
+}
+
+/// Sets of roles, each once.
+#[derive(Default)]
+struct Sets {
+    sets: Table<RoleSet>,
+    index: HashTable<u32>,
+    seed: RandomState,
+}
+
+impl Sets {
+    fn at(&self, number: u32) -> &RoleSet {
+        self.sets.at(number)
+    }
+
+    fn share(&mut self, words: &[u64]) -> RoleSet {
+        let number = self.number(words);
+        self.at(number).clone()
+    }
+
+    /// The number of this set, which is added if it is new.
+    fn number(&mut self, words: &[u64]) -> u32 {
+        let hash = self.seed.hash_one(words);
+        let Self { sets, index, seed } = self;
+        if let Some(number) = index.find(hash, |other| sets.at(*other).words() == words) {
+            return *number;
+        }
+        let number = sets.push(RoleSet::from_words(words));
+        index.insert_unique(hash, number, |other| seed.hash_one(sets.at(*other).words()));
+        number
+    }
+
+    fn find_or_make(&self, words: &[u64]) -> RoleSet {
+        let found = self.index.find(self.seed.hash_one(words), |other| self.at(*other).words() == words);
+        found.map_or_else(|| RoleSet::from_words(words), |number| self.at(*number).clone())
+    }
+}
+
+impl std::fmt::Debug for Sets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} sets of roles", self.sets.len())
+    }
+}

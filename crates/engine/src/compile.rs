@@ -1,0 +1,78 @@
+//! From a policy to the index: every rule is written down at the end of each of its patterns.
+
+use policy::Policy;
+use policy::model::{Effect, RoleId, Rule, RuleId};
+use policy::pattern::Actions;
+
+use crate::Engine;
+use crate::callers::Callers;
+use crate::names::Names;
+use crate::rows::{Entry, RowsBuilder};
+use crate::scopes::Scopes;
+use crate::trie::{End, TrieBuilder};
+
+pub(crate) fn compile(policy: &Policy) -> Engine {
+    let callers = Callers::compile(policy);
+    let mut trie = TrieBuilder::default();
+    let mut scopes = Scopes::new(&mut trie);
+    let mut actions = Names::default();
+    let mut ends = Vec::new();
+    for (id, role, rule, effect) in rules(policy) {
+        let entries = entries(id, role, rule, effect, &mut actions);
+        for end in ends_of(rule, &mut scopes, &mut trie) {
+            ends.extend(entries.iter().map(|entry| (end, *entry)));
+        }
+    }
+    let rows = rows(ends, &mut trie);
+    Engine { callers, actions, scopes, trie: trie.finish(), rows: rows.finish() }
+}
+
+/// Every rule with its number, as [`Policy::rules`] counts them, and with the number of its role.
+fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect)> {
+    let roles = (0..)
+        .map(RoleId)
+        .zip(&policy.roles)
+        .flat_map(|(id, role)| std::iter::repeat_n(id, role.allow.len() + role.deny.len()));
+    policy.rules().zip(roles).map(|((id, _, rule, effect), role)| (id, role, rule, effect))
+}
+
+/// What a rule says at each of its ends: one entry for each of its actions.
+fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut Names) -> Vec<Entry> {
+    match &rule.actions {
+        Actions::Any => vec![Entry::new(id, role, effect, None)],
+        Actions::These(these) => {
+            let numbers = these.iter().map(|action| actions.add(action.as_bytes()));
+            numbers.map(|number| Entry::new(id, role, effect, Some(number))).collect()
+        }
+    }
+}
+
+/// Where the patterns of a rule end: each of its resources in each of its scopes.
+fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End> {
+    let roots: Vec<_> = if rule.scopes.is_empty() {
+        vec![scopes.add(None, trie)]
+    } else {
+        rule.scopes.iter().map(|scope| scopes.add(Some(scope), trie)).collect()
+    };
+    let of_resource = |resource| roots.iter().map(move |roots| (*roots, resource));
+    rule.resources
+        .iter()
+        .flat_map(of_resource)
+        .map(|(roots, resource)| trie.insert(roots, resource))
+        .collect()
+}
+
+fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
+    ends.sort_unstable_by_key(|(end, entry)| (*end, entry.order()));
+    ends.dedup();
+    let mut rows = RowsBuilder::default();
+    let mut entries = Vec::new();
+    for of_end in ends.chunk_by(|one, other| one.0 == other.0) {
+        entries.clear();
+        entries.extend(of_end.iter().map(|(_, entry)| *entry));
+        if let Some((end, _)) = of_end.first() {
+            trie.set_row(*end, rows.row(&mut entries));
+        }
+    }
+    rows
+}

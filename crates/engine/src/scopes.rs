@@ -1,0 +1,110 @@
+//! From a scope to the tries that hold for it.
+
+use policy::pattern::Scope;
+use smallvec::SmallVec;
+
+use crate::names::Names;
+use crate::table::Table;
+use crate::trie::{NodeId, TrieBuilder};
+
+/// Where the walks of one request start.
+pub(crate) type Starts = SmallVec<[Roots; 4]>;
+
+/// The two tries of one scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roots {
+    /// Of the absolute patterns.
+    pub(crate) absolute: NodeId,
+    /// Of the relative ones.
+    pub(crate) relative: NodeId,
+}
+
+/// Each scope of the policy has tries of its own. Those that hold for a request are found by look-ups of its scope and
+/// of what stands behind each dot in it, however many scopes there are.
+#[derive(Debug)]
+pub(crate) struct Scopes {
+    any: Roots,
+    exact: Names,
+    exact_roots: Table<Roots>,
+    /// The suffixes of `*.suffix`.
+    below: Names,
+    below_roots: Table<Roots>,
+    /// The length of the longest suffix: no dot further left is looked behind, so a scope that is one long row of dots
+    /// costs little.
+    longest: usize,
+}
+
+impl Scopes {
+    pub(crate) fn new(trie: &mut TrieBuilder) -> Self {
+        Self {
+            any: Roots::new(trie),
+            exact: Names::default(),
+            exact_roots: Table::new(),
+            below: Names::default(),
+            below_roots: Table::new(),
+            longest: 0,
+        }
+    }
+
+    /// The tries of a scope of the policy, which are made if it is new; of every scope, if it is `None`.
+    pub(crate) fn add(&mut self, scope: Option<&Scope>, trie: &mut TrieBuilder) -> Roots {
+        let (names, roots, name) = match scope {
+            None => return self.any,
+            Some(Scope::Exact(name)) => (&mut self.exact, &mut self.exact_roots, name),
+            Some(Scope::Below(suffix)) => {
+                self.longest = self.longest.max(suffix.len());
+                (&mut self.below, &mut self.below_roots, suffix)
+            }
+        };
+        let number = names.add(name.as_bytes());
+        if number == roots.len() {
+            roots.push(Roots::new(trie));
+        }
+        *roots.at(number)
+    }
+
+    /// The tries that hold for the scope of a request.
+    pub(crate) fn roots(&self, scope: &[u8]) -> Starts {
+        let mut starts = Starts::new();
+        starts.push(self.any);
+        if !self.exact.is_empty() {
+            starts.extend(self.exact.find(scope).map(|number| *self.exact_roots.at(number)));
+        }
+        if !self.below.is_empty() {
+            let suffixes = suffixes(scope, self.longest).filter_map(|suffix| self.below.find(suffix));
+            starts.extend(suffixes.map(|number| *self.below_roots.at(number)));
+        }
+        starts
+    }
+}
+
+impl Roots {
+    fn new(trie: &mut TrieBuilder) -> Self {
+        Self { absolute: trie.root(), relative: trie.root() }
+    }
+}
+
+/// What stands behind each dot, from the right, up to this length. Before the dot there is at least one byte.
+fn suffixes(scope: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
+    let from = scope.len().saturating_sub(longest.saturating_add(1)).max(1);
+    let dots = (from..scope.len()).rev().filter(|place| scope.get(*place) == Some(&b'.'));
+    dots.filter_map(|dot| scope.get(dot + 1..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_stand_behind_dots_that_something_stands_before() {
+        let all =
+            |scope: &'static str, longest| -> Vec<&[u8]> { suffixes(scope.as_bytes(), longest).collect() };
+        assert_eq!(all("a.b.example", 100), [b"example".as_slice(), b"b.example"]);
+        assert_eq!(all("a.b.example", 9), [b"example".as_slice(), b"b.example"]);
+        assert_eq!(all("a.b.example", 8), [b"example".as_slice()]);
+        assert_eq!(all(".example", 100), [b"".as_slice(); 0]);
+        assert_eq!(all("..example", 100), [b"example".as_slice()]);
+        assert_eq!(all("a.", 100), [b"".as_slice()]);
+        assert_eq!(all("", 100), [b"".as_slice(); 0]);
+    }
+}
