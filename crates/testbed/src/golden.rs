@@ -1,4 +1,9 @@
 //! Holds a running stack to the cases beside a policy.
+//!
+//! What a client sees is the status and the headers; which rule decided, and why a request was refused, stands in the
+//! decision log, one line a request. So requests are sent one after the other, by a [`Caller`].
+
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,41 +11,105 @@ use policy::cases::{Case, Expect, Proof};
 use policy::model::Identity;
 use serde_json::Value;
 
-use crate::client::{Answer, Connection};
+use crate::client::{Answer, Connection, Version};
 use crate::process::Failed;
+use crate::stack::Stack;
 use crate::tokens::Signer;
+
+/// Sends cases to Envoy, one after the other. The stack must have been started with [`ARGUMENTS`].
+#[derive(Debug)]
+pub struct Caller<'a> {
+    stack: &'a Stack,
+    identity: &'a Identity,
+    signer: Option<&'a Signer>,
+    connection: Connection,
+    version: Version,
+}
+
+/// What `rolegate serve` needs so that every decision can be looked up.
+pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 
 /// What came of a case.
 #[derive(Debug)]
 pub struct Ran {
     /// The status that came.
     pub status: u16,
+    /// The line of the decision log; `Null` where rolegate was not asked.
+    pub decision: Value,
     /// What is not as the case says; empty where all is.
     pub wrong: Vec<String>,
 }
 
-/// Runs a case against Envoy.
-///
-/// # Errors
-/// When the request cannot be sent or no answer comes.
-pub async fn run(
-    connection: &mut Connection,
-    case: &Case,
-    identity: &Identity,
-    signer: Option<&Signer>,
-) -> Result<Ran, Failed> {
-    let request = &case.request;
-    if request.at.is_some() {
-        return Err(Failed::new(
-            case.name.as_str(),
-            "a running rolegate has no other clock than the machine's",
-        ));
+impl<'a> Caller<'a> {
+    /// Connects to the stack.
+    ///
+    /// # Errors
+    /// When Envoy does not listen.
+    pub async fn connect(
+        stack: &'a Stack,
+        identity: &'a Identity,
+        signer: Option<&'a Signer>,
+        version: Version,
+    ) -> Result<Self, Failed> {
+        Ok(Self { stack, identity, signer, connection: stack.connect(version).await?, version })
     }
-    let mut headers = request.headers.clone();
-    headers
-        .extend(authorization(&request.proof, identity, signer)?.map(|it| ("authorization".to_owned(), it)));
-    let answer = connection.send(&request.method, &request.path, &request.host, &headers, b"").await?;
-    Ok(Ran { status: answer.status, wrong: differences(&case.expect, &request.method, &answer) })
+
+    /// Runs a case.
+    ///
+    /// # Errors
+    /// When the request cannot be sent or no answer comes.
+    pub async fn run(&mut self, case: &Case) -> Result<Ran, Failed> {
+        let request = &case.request;
+        if request.at.is_some() {
+            return Err(Failed::new(
+                case.name.as_str(),
+                "a running rolegate has no other clock than the machine's",
+            ));
+        }
+        let mut headers = request.headers.clone();
+        let proof = authorization(&request.proof, self.identity, self.signer)?;
+        headers.extend(proof.map(|it| ("authorization".to_owned(), it)));
+        let before = self.decisions().len();
+        let answer = self.send(&request.method, &request.path, &request.host, &headers).await?;
+        let decision = self.decision_after(before, answer.status).await;
+        let mut wrong = differences(&case.expect, &request.method, &answer);
+        wrong.extend(unlogged(&case.expect, &decision));
+        Ok(Ran { status: answer.status, decision, wrong })
+    }
+
+    /// Envoy closes a connection after a request that it does not understand: then the next one needs another.
+    async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[(String, String)],
+    ) -> Result<Answer, Failed> {
+        if let Ok(answer) = self.connection.send(method, path, host, headers, b"").await {
+            return Ok(answer);
+        }
+        self.connection = self.stack.connect(self.version).await?;
+        self.connection.send(method, path, host, headers, b"").await
+    }
+
+    fn decisions(&self) -> Vec<Value> {
+        self.stack.rolegates.iter().flat_map(crate::Rolegate::decisions).collect()
+    }
+
+    /// The line of the decision log that belongs to an answer: it is written after the answer.
+    async fn decision_after(&self, before: usize, status: u16) -> Value {
+        // A request that Envoy itself refuses never gets a line.
+        let patience = Duration::from_millis(if status == 400 { 300 } else { 3000 });
+        let until = Instant::now() + patience;
+        loop {
+            let line = self.decisions().into_iter().nth(before);
+            match line {
+                Some(line) => return line,
+                None if Instant::now() > until => return Value::Null,
+                None => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        }
+    }
 }
 
 /// The value of the `Authorization` header that carries a proof.
@@ -63,24 +132,32 @@ pub fn authorization(
     })
 }
 
+/// What a client or the application sees otherwise than expected.
 fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
-    let mut wrong = Vec::new();
     if answer.status != expect.status {
-        wrong.push(format!("status {} instead of {}", answer.status, expect.status));
-        return wrong;
+        return vec![format!("status {} instead of {}", answer.status, expect.status)];
     }
     let echo = answer.json();
-    for (name, value) in &expect.headers {
-        let got = match expect.status {
-            200 if method == "HEAD" => Some("not to be seen, as the answer has no body".to_owned()),
-            200 => echoed(&echo, name),
-            _ => answer.header(name),
-        };
-        if got.as_deref().unwrap_or_default() != value {
-            wrong.push(format!("header `{name}` is {got:?} instead of `{value}`"));
-        }
-    }
-    wrong
+    let got = |name: &str| match expect.status {
+        200 if method == "HEAD" => Some("not to be seen, as the answer has no body".to_owned()),
+        200 => echoed(&echo, name),
+        _ => answer.header(name),
+    };
+    let seen = expect.headers.iter().map(|(name, value)| (name, value, got(name)));
+    seen.filter(|(_, value, got)| got.as_deref().unwrap_or_default() != **value)
+        .map(|(name, value, got)| format!("header `{name}` is {got:?} instead of `{value}`"))
+        .collect()
+}
+
+/// What the decision log says otherwise than expected.
+fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
+    let both = [("rule", &expect.rule), ("reason", &expect.reason)];
+    let wanted = both.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    wanted
+        .map(|(name, value)| (name, value, decision.get(name).and_then(Value::as_str)))
+        .filter(|(_, value, got)| *got != Some(value))
+        .map(|(name, value, got)| format!("{name} is {got:?} instead of `{value}`"))
+        .collect()
 }
 
 /// A header as it reached the application; lines of the same name are joined by `, `.

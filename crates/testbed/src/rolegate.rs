@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::client::{Connection, Version};
 use crate::envoy::Target;
 use crate::process::{Failed, Process};
@@ -86,6 +88,14 @@ impl Rolegate {
     #[must_use]
     pub fn log(&self) -> String {
         self.process.printed()
+    }
+
+    /// Its decision log so far: one JSON object a request, in order.
+    #[must_use]
+    pub fn decisions(&self) -> Vec<Value> {
+        let lines = self.log();
+        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line.get("decision").is_some()).collect()
     }
 
     /// The number of its process.

