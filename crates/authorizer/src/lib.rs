@@ -176,6 +176,11 @@ impl Authorizer {
         &self.loaded
     }
 
+    /// The addresses whose keys should be fetched again, because a token named a key that they did not have.
+    pub fn take_refetches(&self) -> impl Iterator<Item = Arc<str>> {
+        self.authenticator.take_refetches()
+    }
+
     fn attach(&self, subject: &Subject) -> Attached {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
