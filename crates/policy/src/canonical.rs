@@ -196,7 +196,8 @@ fn unusual(text: &[u8], seen: u8) -> Result<Readings<'_>, PathError> {
         return Err(forbidden(text));
     }
     let written = encoding::normalise(text)?;
-    if seen == PERCENT && matches!(written, Cow::Borrowed(_)) && encoding::is_opaque(text) {
+    let as_written = matches!(written, Cow::Borrowed(_)) && seen & PARAMETER == 0;
+    if as_written && encoding::is_opaque(text) && shape::is_resolved(text) {
         return Ok(Readings::one(text.into()));
     }
     let inner = encoding::once_more(&written)?;

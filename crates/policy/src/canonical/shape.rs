@@ -4,6 +4,11 @@ use std::borrow::Cow;
 
 use super::PathError;
 
+/// Whether a path has neither dot segments nor adjacent slashes.
+pub(super) fn is_resolved(text: &[u8]) -> bool {
+    !text.windows(2).any(|two| two == b"//") && !segments(text).any(|segment| matches!(segment, b"." | b".."))
+}
+
 /// The path without dot segments and adjacent slashes.
 ///
 /// # Errors

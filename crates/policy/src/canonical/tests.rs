@@ -1,10 +1,423 @@
-//! Paths and hosts, sentence by sentence of what must hold.
+//! Paths and hosts, sentence by sentence of what must hold, each with its source.
 
 use super::*;
 
+/// What is expected of a path: all its readings, or the error.
+type Expected<'a> = Result<&'a [&'a str], PathError>;
+
+#[track_caller]
+fn holds(cases: &[(&str, Expected<'_>)]) {
+    for (raw, expected) in cases {
+        let got = path(b"GET", raw.as_bytes()).map(|readings| texts(readings.all()));
+        let expected = expected.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(got, expected, "{raw:?}");
+    }
+}
+
+fn texts<'a>(readings: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    readings.map(|reading| String::from_utf8(reading.to_vec()).unwrap()).collect()
+}
+
 #[test]
-fn a_canonical_path_is_borrowed() {
-    let readings = path(b"GET", b"/people/1?x=/../y").unwrap();
-    assert!(matches!(readings.first, Cow::Borrowed(b"/people/1")));
-    assert_eq!(readings.all().count(), 1);
+fn a_path_is_cut_at_its_query_and_its_fragment() {
+    // RFC 3986, 3.4 and 3.5.
+    holds(&[
+        ("/people?x=1", Ok(&["/people"])),
+        ("/people?", Ok(&["/people"])),
+        ("/people?a?b#c", Ok(&["/people"])),
+        ("/people#top", Ok(&["/people"])),
+        ("/people#top?x", Ok(&["/people"])),
+        ("/people?/../admin//%2F\\%00", Ok(&["/people"])),
+        ("/people%3Fx=1", Ok(&["/people%3Fx=1", "/people?x=1"])),
+        ("/people%23top", Ok(&["/people%23top", "/people#top"])),
+    ]);
+}
+
+#[test]
+fn a_path_starts_with_a_slash() {
+    // RFC 9112, 3.2.1.
+    holds(&[
+        ("", Err(PathError::Empty)),
+        ("?x", Err(PathError::Empty)),
+        ("#x", Err(PathError::Empty)),
+        ("people", Err(PathError::NotAbsolute)),
+        ("http://host/people", Err(PathError::NotAbsolute)),
+        ("%2Fpeople", Err(PathError::NotAbsolute)),
+        ("\\people", Err(PathError::NotAbsolute)),
+        ("./people", Err(PathError::NotAbsolute)),
+        ("*", Err(PathError::NotAbsolute)),
+        ("/", Ok(&["/"])),
+        ("/*", Ok(&["/*"])),
+    ]);
+}
+
+#[test]
+fn only_options_may_ask_for_the_whole_server() {
+    // RFC 9112, 3.2.4.
+    assert_eq!(texts(path(b"OPTIONS", b"*").unwrap().all()), ["*"]);
+    for (method, raw) in
+        [("GET", "*"), ("options", "*"), ("OPTIONS", "*?x"), ("OPTIONS", "**"), ("OPTIONS", "*/")]
+    {
+        let got = path(method.as_bytes(), raw.as_bytes()).map(|_| ());
+        assert_eq!(got, Err(PathError::NotAbsolute), "{method} {raw}");
+    }
+}
+
+#[test]
+fn a_raw_byte_that_is_no_uri_character_is_refused() {
+    // RFC 3986, 2: control bytes, space, 0x7F and everything from 0x80.
+    for byte in (0..=0x20).chain(0x7F..=0xFF) {
+        for raw in [vec![b'/', byte], vec![b'/', b'a', byte, b'b'], vec![b'/', b'%', b'4', b'1', byte]] {
+            assert_eq!(path(b"GET", &raw).map(|_| ()), Err(PathError::ForbiddenByte), "{byte:#x}");
+        }
+    }
+    for byte in (0x21..0x7F).filter(|byte| !b"%#?\\./;".contains(byte)) {
+        assert_eq!(path(b"GET", &[b'/', byte]).unwrap().first(), [b'/', byte]);
+    }
+}
+
+#[test]
+fn every_percent_sign_has_two_hexadecimal_digits() {
+    // RFC 3986, 2.1.
+    let bad = Err(PathError::BadTriplet);
+    for raw in ["/%", "/%4", "/a%zz", "/%g0", "/%0g", "/% 4", "/%%34%31", "/%2%35", "/a%u002f", "/%4/1"] {
+        let expected = if raw.contains(' ') { Err(PathError::ForbiddenByte) } else { bad };
+        holds(&[(raw, expected)]);
+    }
+}
+
+#[test]
+fn encoded_controls_and_slashes_and_backslashes_are_refused() {
+    // RFC 3986, 2.2 and 7.3; CWE-22, CWE-158, CWE-436.
+    for control in (0..0x20).chain([0x7F]) {
+        for raw in [format!("/a%{control:02x}"), format!("/%{control:02X}/b")] {
+            holds(&[(&raw, Err(PathError::EncodedControl))]);
+        }
+    }
+    for control in 0x80..=0x9F {
+        holds(&[(&format!("/%c2%{control:02x}"), Err(PathError::EncodedControl))]);
+    }
+    holds(&[
+        ("/a%2Fb", Err(PathError::EncodedSlash)),
+        ("/a%2f..%2fb", Err(PathError::EncodedSlash)),
+        ("/a%5Cb", Err(PathError::EncodedSlash)),
+        ("/a%5cb", Err(PathError::EncodedSlash)),
+        ("/a\\b", Err(PathError::Backslash)),
+        ("/\\\\host/share", Err(PathError::Backslash)),
+        ("/a/..\\b", Err(PathError::Backslash)),
+    ]);
+}
+
+#[test]
+fn only_unreserved_characters_are_decoded() {
+    // RFC 3986, 2.3 and 6.2.2.
+    holds(&[
+        ("/%70eople", Ok(&["/people"])),
+        ("/%41%5a%61%7A%30%39%2D%2e%5F%7e", Ok(&["/AZaz09-._~"])),
+        ("/a%20b", Ok(&["/a%20b"])),
+        ("/caf%c3%a9", Ok(&["/caf%C3%A9"])),
+        ("/%e2%82%ac/%F0%9F%98%80", Ok(&["/%E2%82%AC/%F0%9F%98%80"])),
+        ("/a%40b", Ok(&["/a%40b", "/a@b"])),
+        ("/a%3ab", Ok(&["/a%3Ab", "/a:b"])),
+        ("/a%2Ab", Ok(&["/a%2Ab", "/a*b"])),
+        ("/%7Bid%7D", Ok(&["/%7Bid%7D", "/{id}"])),
+        ("/a@b:c!$&'()*+,=", Ok(&["/a@b:c!$&'()*+,="])),
+        ("/{id}|\"<>^`[]", Ok(&["/{id}|\"<>^`[]"])),
+    ]);
+}
+
+#[test]
+fn dot_segments_are_removed_and_stay_below_the_root() {
+    // RFC 3986, 5.2.4 and 6.2.2.3; CWE-22.
+    holds(&[
+        ("/a/./b", Ok(&["/a/b"])),
+        ("/a/../b", Ok(&["/b"])),
+        ("/a/b/../../c", Ok(&["/c"])),
+        ("/a/%2e%2E/b", Ok(&["/b"])),
+        ("/a/%2e/b", Ok(&["/a/b"])),
+        ("/a/.", Ok(&["/a/"])),
+        ("/a/..", Ok(&["/"])),
+        ("/.", Ok(&["/"])),
+        ("/a/b/..", Ok(&["/a/"])),
+        ("/a/.../b", Ok(&["/a/.../b"])),
+        ("/.well-known/x", Ok(&["/.well-known/x"])),
+        ("/a/..b/.c", Ok(&["/a/..b/.c"])),
+        ("/..", Err(PathError::AboveRoot)),
+        ("/../a", Err(PathError::AboveRoot)),
+        ("/a/../../b", Err(PathError::AboveRoot)),
+        ("/a/%2e%2e/%2e%2e/b", Err(PathError::AboveRoot)),
+        ("/./../a", Err(PathError::AboveRoot)),
+    ]);
+}
+
+#[test]
+fn adjacent_slashes_are_merged_unless_that_changes_what_dots_remove() {
+    // CWE-436; the nginx and Envoy option `merge_slashes`.
+    holds(&[
+        ("//a", Ok(&["/a"])),
+        ("/a//b", Ok(&["/a/b"])),
+        ("/a///b//", Ok(&["/a/b/"])),
+        ("//", Ok(&["/"])),
+        ("/a//./b", Ok(&["/a/b"])),
+        ("/a/.//b", Ok(&["/a/b"])),
+        ("/a/..//b", Ok(&["/b"])),
+        ("/a//../b", Err(PathError::AmbiguousSlashes)),
+        ("/a//b/../../c", Err(PathError::AmbiguousSlashes)),
+        ("/a//%2e%2e/b", Err(PathError::AmbiguousSlashes)),
+        ("//..", Err(PathError::AboveRoot)),
+    ]);
+}
+
+#[test]
+fn parameters_are_judged_with_and_without_and_never_beside_dots() {
+    // RFC 3986, 3.3; Tomcat and Jetty drop them before they resolve dots (CWE-436).
+    let refused = Err(PathError::AmbiguousParameter);
+    holds(&[
+        ("/a;x=1/b", Ok(&["/a;x=1/b", "/a/b"])),
+        ("/a;", Ok(&["/a;", "/a"])),
+        ("/a/;x", Ok(&["/a/;x", "/a/"])),
+        ("/a/;x/b", Ok(&["/a/;x/b", "/a/b"])),
+        ("/;/a", Ok(&["/;/a", "/a"])),
+        ("/a%3bx", Ok(&["/a%3Bx", "/a;x", "/a"])),
+        ("/a;x%3By", Ok(&["/a;x%3By", "/a;x;y", "/a"])),
+        ("/a%3Bx;y", Ok(&["/a%3Bx;y", "/a;x;y", "/a;x", "/a%3Bx", "/a"])),
+        ("/a/..;/b", refused),
+        ("/a/..;x=1/b", refused),
+        ("/a/..%3B/b", refused),
+        ("/a/%2e%2e;/b", refused),
+        ("/a/.;/b", refused),
+        ("/a/..;", refused),
+        ("/a;x/../b", refused),
+        ("/a%3bx/../b", refused),
+        ("/a;x/./b", refused),
+        ("/a/../b;x", refused),
+        ("/a/;/../b", refused),
+        ("/a;x//./b", refused),
+        ("/a;x/b/../c", Ok(&["/a;x/c", "/a/c"])),
+        ("/a/;x/b/../../c", Err(PathError::AmbiguousSlashes)),
+    ]);
+}
+
+#[test]
+fn what_is_encoded_twice_is_judged_in_both_ways() {
+    // CWE-174; the canonical path itself is decoded once.
+    let nested = Err(PathError::NestedEncoding);
+    holds(&[
+        ("/100%25", Ok(&["/100%25"])),
+        ("/100%25/a", Ok(&["/100%25/a"])),
+        ("/100%25zz", Ok(&["/100%25zz"])),
+        ("/%2541", Ok(&["/%2541", "/A"])),
+        ("/%25%34%31", Ok(&["/%2541", "/A"])),
+        ("/a%2520b", Ok(&["/a%2520b", "/a%20b"])),
+        ("/a%2540b", Ok(&["/a%2540b", "/a@b", "/a%40b"])),
+        ("/caf%25c3%25a9", Ok(&["/caf%25c3%25a9", "/caf%C3%A9"])),
+        ("/a%253Bx", Ok(&["/a%253Bx", "/a;x", "/a%3Bx", "/a"])),
+        ("/a%252Fb", Err(PathError::EncodedSlash)),
+        ("/a%252fb", Err(PathError::EncodedSlash)),
+        ("/a%255Cb", Err(PathError::EncodedSlash)),
+        ("/a%2500", Err(PathError::EncodedControl)),
+        ("/a%250a", Err(PathError::EncodedControl)),
+        ("/a%25c2%2585", Err(PathError::EncodedControl)),
+        ("/a%25c0%25af", Err(PathError::InvalidUtf8)),
+        ("/a/%252e%252e/b", nested),
+        ("/a/%252e/b", nested),
+        ("/a/.%252e/b", nested),
+        ("/a/%252e%252e%253b/b", nested),
+        ("/a/%252e%252e/../b", nested),
+        ("/a/%252e%252e;x/b", Err(PathError::NestedEncoding)),
+        ("/a%252541", nested),
+        ("/a%25252541", nested),
+    ]);
+}
+
+#[test]
+fn encoded_bytes_are_whole_utf8_characters() {
+    // RFC 3629, 3; overlong forms as in CVE-2000-0884.
+    let bad = Err(PathError::InvalidUtf8);
+    for raw in [
+        "/%80",
+        "/%BF",
+        "/%C3",
+        "/%C3a",
+        "/%C3/%A9",
+        "/%C0%AF",
+        "/%c0%ae%c0%ae/",
+        "/%C1%81",
+        "/%E0%80%AF",
+        "/%E0%9F%BF",
+        "/%ED%A0%80",
+        "/%F0%80%80%AF",
+        "/%F4%90%80%80",
+        "/%F5%80%80%80",
+        "/%FE",
+        "/%FF",
+        "/%E2%82",
+        "/%E2%82%41",
+        "/%C3%28",
+        "/%C3%C3%A9",
+        "/%F0%9F%98",
+        "/a%E9",
+    ] {
+        holds(&[(raw, bad)]);
+    }
+}
+
+#[test]
+fn denials_also_hold_on_readings_that_are_not_resolved() {
+    let deny_only = |raw: &str| texts(path(b"GET", raw.as_bytes()).unwrap().deny_only());
+    assert!(deny_only("/people").is_empty());
+    assert!(deny_only("/a%40b;x").is_empty());
+    assert_eq!(deny_only("/a/../b"), ["/a/../b"]);
+    assert_eq!(deny_only("/a//b"), ["/a//b"]);
+    assert_eq!(deny_only("/%61/../b"), ["/a/../b"]);
+    assert_eq!(deny_only("/a/..//b"), ["/a/..//b", "/a/../b", "//b"]);
+    assert_eq!(deny_only("/a/../%40"), ["/a/../@", "/a/../%40"]);
+    assert_eq!(deny_only("/x;y/a/../b"), ["/x;y/a/../b", "/x/a/../b"]);
+}
+
+#[test]
+fn a_path_that_is_canonical_is_borrowed() {
+    for raw in
+        ["/", "/people/1?x=/../y", "/a%20b/caf%C3%A9", "/100%25", "/a@b", "/.well-known/x", "/a/.b", "/a=1,b"]
+    {
+        let readings = path(b"GET", raw.as_bytes()).unwrap();
+        assert!(matches!(readings.first, Cow::Borrowed(_)), "{raw}");
+        assert_eq!((readings.all().count(), readings.deny_only().count()), (1, 0), "{raw}");
+    }
+}
+
+#[test]
+fn a_segment_names_a_user_however_it_is_encoded() {
+    for (segment, user) in [
+        ("alice", "alice"),
+        ("al%69ce", "alice"),
+        ("a%40b", "a@b"),
+        ("a@b", "a@b"),
+        ("caf%C3%A9", "café"),
+        ("a%25b", "a%b"),
+    ] {
+        assert!(names(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
+    }
+    for (segment, user) in [
+        ("alice", "alic"),
+        ("alic", "alice"),
+        ("Alice", "alice"),
+        ("a%2540", "a@"),
+        ("", "a"),
+        ("a%", "a%"),
+        ("a%4", "a"),
+    ] {
+        assert!(!names(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
+    }
+}
+
+#[test]
+fn the_literals_of_rules_have_the_form_of_canonical_paths() {
+    let segment = |text: &str| rule_segment(text).map(|segment| (segment.canonical, segment.decoded));
+    let same = |text: &str| Ok((text.to_owned(), None));
+    assert_eq!(segment("people"), same("people"));
+    assert_eq!(segment(""), same(""));
+    assert_eq!(segment(".."), same(".."));
+    assert_eq!(segment("%2e"), same("."));
+    assert_eq!(segment("café"), same("caf%C3%A9"));
+    assert_eq!(segment("caf%c3%a9"), same("caf%C3%A9"));
+    assert_eq!(segment("a b"), same("a%20b"));
+    assert_eq!(segment("a%40b"), Ok(("a%40b".to_owned(), Some("a@b".to_owned()))));
+    assert_eq!(segment("%3a%70@"), Ok(("%3Ap@".to_owned(), Some(":p@".to_owned()))));
+    for (text, error) in [
+        ("a/b", PathError::Delimiter),
+        ("a?b", PathError::Delimiter),
+        ("a#b", PathError::Delimiter),
+        ("a\\b", PathError::Backslash),
+        ("a\nb", PathError::ForbiddenByte),
+        ("a\u{85}b", PathError::EncodedControl),
+        ("a%2Fb", PathError::EncodedSlash),
+        ("a%5cb", PathError::EncodedSlash),
+        ("a%00", PathError::EncodedControl),
+        ("%C3", PathError::InvalidUtf8),
+        ("%zz", PathError::BadTriplet),
+        ("100%", PathError::BadTriplet),
+    ] {
+        assert_eq!(segment(text), Err(error), "{text:?}");
+    }
+}
+
+#[test]
+fn hosts_lose_their_case_their_port_and_the_dot_at_their_end() {
+    // RFC 3986, 3.2.2, 3.2.3 and 6.2.2.1; RFC 5952 for addresses.
+    for (raw, expected) in [
+        ("", ""),
+        ("api.example.com", "api.example.com"),
+        ("API.Example.COM", "api.example.com"),
+        ("api.example.com:8443", "api.example.com"),
+        ("api.example.com:", "api.example.com"),
+        ("api.example.com.", "api.example.com"),
+        ("API.example.com.:443", "api.example.com"),
+        ("localhost", "localhost"),
+        ("my_service-1", "my_service-1"),
+        ("127.0.0.1:80", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("[::1]:80", "[::1]"),
+        ("[0:0::0001]", "[::1]"),
+        ("[2001:DB8::A]:1", "[2001:db8::a]"),
+    ] {
+        assert_eq!(host(raw.as_bytes(), &mut Vec::new()), Ok(expected.as_bytes()), "{raw}");
+    }
+}
+
+#[test]
+fn a_host_that_is_none_is_refused() {
+    // CWE-290, CWE-444.
+    for raw in [
+        "a..b",
+        ".a",
+        ".",
+        "..",
+        "a..",
+        "a:b",
+        "a:1:2",
+        "::1",
+        "a:80x",
+        ":80",
+        "user@host",
+        "user:pw@host:80",
+        "a b",
+        "a\tb",
+        "a\0",
+        "a/b",
+        "a\\b",
+        "a?b",
+        "a#b",
+        "a,b",
+        "a%2eb",
+        "a%41",
+        "a\u{7f}",
+        "caf\u{e9}",
+        "[::1",
+        "::1]",
+        "[]",
+        "[::g]",
+        "[::1]x",
+        "[::1].",
+        "[::1]:x",
+        "[fe80::1%25eth0]",
+        "*",
+        "*.example.com",
+        "http://a",
+        "a\r\nb",
+        " a",
+        "a ",
+    ] {
+        assert_eq!(host(raw.as_bytes(), &mut Vec::new()), Err(HostError), "{raw:?}");
+    }
+}
+
+#[test]
+fn long_paths_are_read_without_trouble() {
+    for unit in ["/a", "//", "/.", "/a;x", "/%40", "/%2541", "/a/..", "%41"] {
+        let raw = format!("/{}", unit.repeat(60_000 / unit.len()));
+        let _ = path(b"GET", raw.as_bytes()).map(|readings| readings.all().count());
+    }
+    let nested = format!("/%{}41", "25".repeat(30_000));
+    assert!(path(b"GET", nested.as_bytes()).is_err());
 }
