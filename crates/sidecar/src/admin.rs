@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The admin pages on one socket.
 #[derive(Debug)]
-pub struct Admin {
+pub(crate) struct Admin {
     socket: Socket,
     metrics: Arc<Metrics>,
 }
@@ -46,7 +46,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub fn new(listener: Listener, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub(crate) fn new(listener: Listener, metrics: Arc<Metrics>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -61,7 +61,7 @@ impl Admin {
     }
 
     /// Never ends by itself, whatever happens to a connection.
-    pub async fn run(self) {
+    pub(crate) async fn run(self) {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let accepted = match &self.socket {

@@ -89,7 +89,7 @@ Examples:
 
 const HASH_EXAMPLES: &str = "\
 Examples:
-  rolegate hash-password                   asks, and shows what is typed
+  rolegate hash-password                   asks, and does not show what is typed
   pass show people/alice | rolegate hash-password
   rolegate hash-password --algorithm bcrypt < password";
 

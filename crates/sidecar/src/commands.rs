@@ -1,7 +1,19 @@
-//! The commands that read a policy, say something about it and end.
+//! What the process can be asked to do: one file a command.
 
+mod caller;
 mod check;
+mod completions;
+mod explain;
+mod hash_password;
+mod loaded;
 mod serve;
+mod test;
+mod who_can;
 
-pub use check::check;
-pub use serve::serve;
+pub(crate) use check::check;
+pub(crate) use completions::completions;
+pub(crate) use explain::explain;
+pub(crate) use hash_password::hash_password;
+pub(crate) use serve::serve;
+pub(crate) use test::test;
+pub(crate) use who_can::who_can;

@@ -24,7 +24,7 @@ const LONGEST: usize = 1024;
 
 /// The end of the log that request threads hold.
 #[derive(Debug)]
-pub struct Decisions {
+pub(crate) struct Decisions {
     which: DecisionLog,
     lines: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
@@ -32,14 +32,14 @@ pub struct Decisions {
 
 /// What became of the lines.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
 }
 
 /// The thread that writes. It ends when the last [`Decisions`] has gone.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     thread: JoinHandle<()>,
 }
 
@@ -48,7 +48,7 @@ impl Decisions {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         which: DecisionLog,
         to: impl Write + Send + 'static,
         counts: Arc<Counts>,
@@ -81,13 +81,13 @@ impl DecisionSink for Decisions {
 impl Counts {
     /// Lines written since the start.
     #[must_use]
-    pub fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
     /// Lines dropped since the start: the queue was full, or they could not be written.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
@@ -98,7 +98,7 @@ impl Counts {
 
 impl Writer {
     /// Waits until everything in the queue is written; only once the request threads have ended.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         let _ = self.thread.join();
     }
 }

@@ -11,13 +11,13 @@ use policy::Files;
 /// The file system. Remembers a fingerprint of every answer, failures too, so that [`Seen::still`] can tell later
 /// whether loading again could come out differently.
 #[derive(Debug, Default)]
-pub struct RecordedFiles {
+pub(crate) struct RecordedFiles {
     seen: Mutex<BTreeMap<Asked, u64>>,
 }
 
 /// What was asked of the file system, with fingerprints of the answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(BTreeMap<Asked, u64>);
+pub(crate) struct Seen(BTreeMap<Asked, u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
@@ -42,7 +42,7 @@ impl Files for RecordedFiles {
 impl RecordedFiles {
     /// What has been asked so far.
     #[must_use]
-    pub fn into_seen(self) -> Seen {
+    pub(crate) fn into_seen(self) -> Seen {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -54,7 +54,7 @@ impl RecordedFiles {
 impl Seen {
     /// Whether the file system would still answer all of it in the same way.
     #[must_use]
-    pub fn still(&self) -> bool {
+    pub(crate) fn still(&self) -> bool {
         self.0.iter().all(|(asked, known)| {
             *known
                 == match asked {
@@ -67,7 +67,7 @@ impl Seen {
     /// The folders in which a change can change an answer: where the files are, as they are named and as they are
     /// once links are followed.
     #[must_use]
-    pub fn folders(&self) -> Vec<PathBuf> {
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Asked::folders).collect();
         folders.sort_unstable();
         folders.dedup();
@@ -91,7 +91,7 @@ impl Asked {
 ///
 /// # Errors
 /// Why not, for the reader.
-pub fn text(path: &Path) -> Result<String, String> {
+pub(crate) fn text(path: &Path) -> Result<String, String> {
     String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
 }
 

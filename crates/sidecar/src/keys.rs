@@ -23,7 +23,7 @@ use crate::status::Status;
 
 mod fetch;
 
-pub use fetch::{Client, FetchError};
+pub(crate) use fetch::Client;
 
 /// How often it is looked whether a token with an unknown `kid` came.
 const LOOK: Duration = Duration::from_millis(250);
@@ -34,7 +34,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// Fetches keys for as long as it is polled.
 #[derive(Debug)]
-pub struct Fetcher {
+pub(crate) struct Fetcher {
     /// What judges requests now: it knows which keys are asked for in vain.
     pub current: Arc<ArcSwapOption<Authorizer>>,
     /// Where keys go.
@@ -45,7 +45,7 @@ pub struct Fetcher {
 
 impl Fetcher {
     /// Fetches from these addresses, whichever they are at the time. Never ends by itself.
-    pub async fn run(self, mut addresses: watch::Receiver<KeyAddresses>) {
+    pub(crate) async fn run(self, mut addresses: watch::Receiver<KeyAddresses>) {
         let client = Client::default();
         let mut tasks: BTreeMap<Arc<str>, Task> = BTreeMap::new();
         let mut look = tokio::time::interval(LOOK);
@@ -80,7 +80,7 @@ impl Fetcher {
 
     fn pass_on_requests(&self, tasks: &BTreeMap<Arc<str>, Task>) {
         let Some(current) = self.current.load_full() else { return };
-        for address in asked_for_in_vain(&current) {
+        for address in current.take_refetches() {
             if let Some(task) = tasks.get(&address) {
                 // A full channel says that it has been asked already.
                 let _ = task.early.try_send(());
@@ -158,10 +158,6 @@ impl KeySource {
             }
         }
     }
-}
-
-fn asked_for_in_vain(_current: &Authorizer) -> Vec<Arc<str>> {
-    Vec::new()
 }
 
 fn retry(failures: u32) -> Duration {

@@ -78,8 +78,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
 
 fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
     match cli.command {
-        Command::Check(args) => commands::check(&args, output),
         Command::Serve(args) => commands::serve(args.settings, output),
-        _ => Exit::Failed,
+        Command::Check(args) => commands::check(&args, output),
+        Command::Test(args) => commands::test(&args, output),
+        Command::Explain(args) => commands::explain(&args, output),
+        Command::WhoCan(args) => commands::who_can(&args, output),
+        Command::HashPassword(args) => commands::hash_password(&args, output),
+        Command::Completions(args) => commands::completions(&args, output),
     }
 }

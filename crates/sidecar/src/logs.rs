@@ -13,7 +13,7 @@ use crate::settings::{LogFormat, LogLevel};
 ///
 /// # Errors
 /// When it was started before.
-pub fn start(format: LogFormat, level: LogLevel) -> Result<(), TryInitError> {
+pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<(), TryInitError> {
     let text = match format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Text => true,

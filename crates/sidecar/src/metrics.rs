@@ -45,10 +45,10 @@ use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
 mod process;
 
 /// The media type of what [`Metrics::render`] gives.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Where the figures are.
-pub struct Metrics {
+pub(crate) struct Metrics {
     /// The policy and its keys.
     pub status: Arc<Status>,
     /// The decision log.
@@ -62,7 +62,7 @@ impl Metrics {
     ///
     /// # Errors
     /// Never in practice: writing to a string does not fail.
-    pub fn render(self: &Arc<Self>) -> Result<String, fmt::Error> {
+    pub(crate) fn render(self: &Arc<Self>) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
         let mut rendered = String::new();
@@ -177,7 +177,7 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
 }
 
 /// An address without its query, which may hold a key of its own.
-pub fn without_secrets(address: &str) -> &str {
+pub(crate) fn without_secrets(address: &str) -> &str {
     address.split(['?', '#']).next().unwrap_or_default()
 }
 

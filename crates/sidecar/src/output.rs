@@ -5,29 +5,29 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 
 /// Standard output and standard error, or what stands for them in a test.
-pub struct Output<'a> {
+pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
 }
 
 impl<'a> Output<'a> {
     /// Prints to these.
-    pub fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
+    pub(crate) fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         Self { out, err }
     }
 
     /// Prints text.
-    pub fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         Self::put(self.out, text);
     }
 
     /// Prints a line.
-    pub fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         Self::put(self.out, &format!("{line}\n"));
     }
 
     /// Prints one JSON value.
-    pub fn json(&mut self, value: &impl Serialize) {
+    pub(crate) fn json(&mut self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.line(&text),
             Err(error) => self.error(&error.to_string()),
@@ -35,8 +35,13 @@ impl<'a> Output<'a> {
     }
 
     /// Says what went wrong, on standard error.
-    pub fn error(&mut self, message: &str) {
+    pub(crate) fn error(&mut self, message: &str) {
         Self::put(self.err, &format!("rolegate: {message}\n"));
+    }
+
+    /// Asks something, on standard error.
+    pub(crate) fn prompt(&mut self, text: &str) {
+        Self::put(self.err, text);
     }
 
     /// A reader who has seen enough (`| head`) is no error, and of anything else there is nobody left to tell.

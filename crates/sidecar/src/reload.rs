@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// What the thread is told.
 #[derive(Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// Something has changed in a folder of the policy.
     Changed,
     /// Somebody asks for a reload.
@@ -48,14 +48,14 @@ pub enum Event {
 
 /// The policy in force, and the thread that keeps it so.
 #[derive(Debug)]
-pub struct Policies {
+pub(crate) struct Policies {
     events: Sender<Event>,
     thread: JoinHandle<()>,
 }
 
 /// What brings policies into force.
 #[derive(Debug)]
-pub struct Reloader {
+pub(crate) struct Reloader {
     file: PathBuf,
     rules: Rules,
     current: Arc<ArcSwapOption<Authorizer>>,
@@ -81,12 +81,12 @@ struct Rules {
 impl Policies {
     /// The way to tell the thread something.
     #[must_use]
-    pub fn events(&self) -> Sender<Event> {
+    pub(crate) fn events(&self) -> Sender<Event> {
         self.events.clone()
     }
 
     /// Ends the thread.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         if self.events.send(Event::Stop).is_ok() {
             let _ = self.thread.join();
         }
@@ -98,7 +98,7 @@ impl Reloader {
     ///
     /// # Errors
     /// Every problem of it.
-    pub fn first(
+    pub(crate) fn first(
         settings: &Settings,
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
@@ -122,7 +122,7 @@ impl Reloader {
 
     /// Where keys are to be fetched from, now and whenever that changes.
     #[must_use]
-    pub fn addresses(&self) -> watch::Receiver<KeyAddresses> {
+    pub(crate) fn addresses(&self) -> watch::Receiver<KeyAddresses> {
         self.addresses.subscribe()
     }
 
@@ -130,7 +130,7 @@ impl Reloader {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn start(self) -> io::Result<Policies> {
+    pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
         let thread =

@@ -193,7 +193,7 @@ pub struct ServeArgs {
 ///
 /// # Errors
 /// When the file cannot be read, or an entry in it is unknown or wrong.
-pub fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
+pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
     let Some(path) = config_of(command.clone(), arguments) else { return Ok(command) };
     let entries = file::read(&path, &settings_command())?;
     Ok(command.mut_subcommand("serve", |mut serve| {

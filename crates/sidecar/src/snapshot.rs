@@ -14,7 +14,7 @@ use crate::files::{RecordedFiles, Seen};
 
 /// An attempt to load a policy.
 #[derive(Debug)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// What was read for it: whether an attempt now could end in another way.
     pub seen: Seen,
     /// What came of it.
@@ -23,7 +23,7 @@ pub struct Attempt {
 
 /// A policy, compiled and ready.
 #[derive(Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// What answers requests.
     pub authorizer: Arc<Authorizer>,
     /// What it was compiled from, to compile it again when keys change.
@@ -33,17 +33,17 @@ pub struct Snapshot {
 }
 
 /// The addresses that keys come from, with how often they are to be fetched.
-pub type KeyAddresses = BTreeMap<Arc<str>, Duration>;
+pub(crate) type KeyAddresses = BTreeMap<Arc<str>, Duration>;
 
 /// The file of the policy at `path`: itself, or `policy.yaml` where it is a folder.
 #[must_use]
-pub fn policy_file(path: &Path) -> PathBuf {
+pub(crate) fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
 /// Loads and compiles the policy in `file`. What `previous` has verified already need not be verified again.
 #[must_use]
-pub fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
+pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
     let files = RecordedFiles::default();
     let result =
         policy::load(&files, file).and_then(|loaded| Snapshot::compile(Arc::new(loaded), fetched, previous));
@@ -55,7 +55,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every problem of its keys and hashes, and what `policy` warned of.
-    pub fn compile(
+    pub(crate) fn compile(
         loaded: Arc<Loaded>,
         fetched: &FetchedKeys,
         previous: Option<&Authorizer>,
@@ -71,7 +71,7 @@ impl Snapshot {
 
     /// Where its keys come from.
     #[must_use]
-    pub fn key_addresses(&self) -> KeyAddresses {
+    pub(crate) fn key_addresses(&self) -> KeyAddresses {
         let mut addresses = KeyAddresses::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {

@@ -13,7 +13,7 @@ use crate::grpc::Listener;
 
 /// A listening socket, and the file that goes with it.
 #[derive(Debug)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The socket.
     pub listener: Listener,
     /// The file of a Unix socket.
@@ -22,7 +22,7 @@ pub struct Bound {
 
 /// The file of a Unix socket. Dropping it removes the file, unless another has taken its place.
 #[derive(Debug)]
-pub struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     /// The device and the number of the file that we made.
     identity: (u64, u64),
@@ -49,7 +49,7 @@ impl Bound {
     ///
     /// # Errors
     /// When the address is taken, is not this machine's or may not be used.
-    pub fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
+    pub(crate) fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
         let fail = |(reason, advice)| BindError { address: address.clone(), reason, advice };
         match address {
             Address::Tcp(at) => tcp(*at).map_err(fail),

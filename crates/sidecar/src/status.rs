@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 /// What is known, for all who ask. Requests never touch it.
 #[derive(Debug, Default)]
-pub struct Status {
+pub(crate) struct Status {
     facts: Mutex<Facts>,
     draining: AtomicBool,
 }
 
 /// What is known at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
     /// The keys that are fetched, by address.
@@ -23,7 +23,7 @@ pub struct Facts {
 
 /// What is known of the policy.
 #[derive(Clone, Debug, Default)]
-pub struct PolicyFacts {
+pub(crate) struct PolicyFacts {
     /// The revision in force; `None` is no policy.
     pub revision: Option<String>,
     /// When it came into force, since the Unix epoch.
@@ -44,7 +44,7 @@ pub struct PolicyFacts {
 
 /// What is known of the keys of one address.
 #[derive(Clone, Debug, Default)]
-pub struct KeyFacts {
+pub(crate) struct KeyFacts {
     /// Whether there are any in force.
     pub loaded: bool,
     /// When they were fetched last, since the Unix epoch.
@@ -61,22 +61,22 @@ pub struct KeyFacts {
 
 impl Status {
     /// What is known now.
-    pub fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         self.lock().clone()
     }
 
     /// Takes note of something.
-    pub fn note(&self, change: impl FnOnce(&mut Facts)) {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock());
     }
 
     /// Takes note of something about the keys of an address.
-    pub fn note_keys(&self, address: &Arc<str>, change: impl FnOnce(&mut KeyFacts)) {
+    pub(crate) fn note_keys(&self, address: &Arc<str>, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| change(facts.keys.entry(address.clone()).or_default()));
     }
 
     /// Says that the end has begun.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
@@ -84,7 +84,7 @@ impl Status {
     ///
     /// # Errors
     /// Why not, for people.
-    pub fn ready(&self) -> Result<(), &'static str> {
+    pub(crate) fn ready(&self) -> Result<(), &'static str> {
         if self.draining.load(Ordering::Relaxed) {
             return Err("draining");
         }
@@ -103,7 +103,7 @@ impl Status {
 
 impl Facts {
     /// Whether every address has given keys.
-    pub fn all_keys_loaded(&self) -> bool {
+    pub(crate) fn all_keys_loaded(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// # Errors
 /// When it is not one; the text says how to write it.
-pub fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`".to_owned();
     let (number, unit) = split(text);
     let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// When it is not one, or none at all; the text says how to write it.
-pub fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn size(text: &str) -> Result<usize, String> {
     let wrong = || "not a size: write one such as `65536`, `64KiB` or `4MiB`".to_owned();
     let (number, unit) = split(text);
     let number: usize = number.parse().map_err(|_| wrong())?;
@@ -43,7 +43,7 @@ pub fn size(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// When it is not that; the text says how to write it.
-pub fn mode(text: &str) -> Result<u32, String> {
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8)
         .ok()
         .filter(|mode| *mode <= 0o777 && mode & 0o200 != 0)

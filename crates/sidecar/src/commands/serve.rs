@@ -7,7 +7,7 @@ use crate::serve::{ServeError, Server, signals};
 use crate::settings::Settings;
 
 /// Serves until a signal ends it.
-pub fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
+pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
     if let Err(error) = logs::start(settings.log_format, settings.log_level) {
         output.error(&error.to_string());
         return Exit::Failed;

@@ -22,13 +22,13 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, E
 
 /// Fetches key sets. The roots of trust are the system's (or those that `SSL_CERT_FILE` names), read when first needed.
 #[derive(Clone, Debug, Default)]
-pub struct Client {
+pub(crate) struct Client {
     https: Arc<OnceLock<Result<Https, String>>>,
 }
 
 /// Why a key set was not fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FetchError {
+pub(crate) enum FetchError {
     /// The address is not `https:`, nor `http:` on a loopback address.
     Address,
     /// The system's roots of trust cannot be read.
@@ -64,7 +64,7 @@ impl Client {
     ///
     /// # Errors
     /// When it is no address to fetch from, or does not answer well within time and size.
-    pub async fn fetch(&self, address: &str) -> Result<Arc<[u8]>, FetchError> {
+    pub(crate) async fn fetch(&self, address: &str) -> Result<Arc<[u8]>, FetchError> {
         let uri: Uri = address.parse().map_err(|_| FetchError::Address)?;
         if !is_allowed(&uri) {
             return Err(FetchError::Address);

@@ -1,0 +1,51 @@
+//! Who asks, as the command line says it.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use authorizer::Asker;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use identity::Subject;
+
+use crate::cli::CallerArgs;
+
+/// A longer proof than a request can carry is no proof.
+const LONGEST: u64 = 64 << 10;
+
+/// Who asks, and the `Authorization` that says so, if one does.
+///
+/// # Errors
+/// When standard input should have the proof and cannot be read.
+pub(super) fn caller(args: &CallerArgs) -> Result<(Asker, Option<String>), String> {
+    Ok(match args {
+        CallerArgs { user: Some(user), roles, groups, .. } => {
+            (Asker::Taken(subject(user, roles, groups)), None)
+        }
+        CallerArgs { basic: Some(pair), .. } => {
+            let encoded = BASE64_STANDARD.encode(given(pair)?);
+            (Asker::Proven, Some(format!("Basic {encoded}")))
+        }
+        CallerArgs { bearer: Some(token), .. } => (Asker::Proven, Some(format!("Bearer {}", given(token)?))),
+        CallerArgs { .. } => (Asker::Proven, None),
+    })
+}
+
+fn subject(user: &str, roles: &[String], groups: &[String]) -> Subject {
+    let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
+    Subject { user: user.into(), groups: names(groups), roles: names(roles), claims: serde_json::Value::Null }
+}
+
+/// The value itself, or for `-` the first line of standard input.
+fn given(value: &str) -> Result<String, String> {
+    if value != "-" {
+        return Ok(value.to_owned());
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("cannot read standard input: {error}"))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}

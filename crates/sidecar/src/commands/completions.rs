@@ -1,0 +1,15 @@
+//! `rolegate completions`: a script for a shell.
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, CompletionsArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Prints the script.
+pub(crate) fn completions(args: &CompletionsArgs, output: &mut Output<'_>) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "rolegate", &mut script);
+    output.text(&String::from_utf8_lossy(&script));
+    Exit::Fine
+}

@@ -1,0 +1,87 @@
+//! `rolegate explain`: how one request is answered, and why.
+
+use authorizer::Request;
+use identity::FetchedKeys;
+
+use super::{caller, loaded};
+use crate::cli::{ExplainArgs, Format};
+use crate::clock;
+use crate::exit::Exit;
+use crate::keys::Client;
+use crate::output::Output;
+use crate::snapshot::{KeyAddresses, Snapshot};
+
+/// Prints the explanation.
+pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
+    let snapshot = match loaded::load(&args.policy, args.output, output) {
+        Ok(snapshot) => snapshot,
+        Err(exit) => return exit,
+    };
+    let (asker, authorization) = match caller::caller(&args.caller) {
+        Ok(caller) => caller,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
+    let snapshot =
+        if args.caller.bearer.is_some() { with_keys(snapshot, args.output, output) } else { Ok(snapshot) };
+    let snapshot = match snapshot {
+        Ok(snapshot) => snapshot,
+        Err(exit) => return exit,
+    };
+    let (path, host) = args.request.path_and_host();
+    let mut lines = args.headers.clone();
+    lines.extend(authorization.map(|value| ("authorization".to_owned(), value)));
+    let headers: Vec<_> = lines.iter().map(|(name, value)| header(name, value)).collect();
+    let request = Request {
+        method: args.request.method.as_bytes(),
+        host: host.as_bytes(),
+        path: path.as_bytes(),
+        headers: &headers,
+        id: b"",
+    };
+    let explanation = snapshot.authorizer.explain(&request, asker, clock::now());
+    match args.output {
+        Format::Text => output.line(&explanation.to_string()),
+        Format::Json => output.json(&explanation),
+    }
+    if explanation.status == 200 { Exit::Fine } else { Exit::Denied }
+}
+
+fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {
+    authorizer::Header { name: name.as_bytes(), value: value.as_bytes() }
+}
+
+/// The same policy with the keys that its issuers publish now. Those that cannot be had leave their tokens refused.
+fn with_keys(snapshot: Snapshot, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
+    let addresses = snapshot.key_addresses();
+    if addresses.is_empty() {
+        return Ok(snapshot);
+    }
+    let fetched = fetch(&addresses, output);
+    Snapshot::compile(snapshot.loaded, &fetched, None).map_err(|problems| {
+        loaded::report(&problems, format, output);
+        Exit::Policy
+    })
+}
+
+fn fetch(addresses: &KeyAddresses, output: &mut Output<'_>) -> FetchedKeys {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output.error(&format!("keys not fetched: {error}"));
+            return FetchedKeys::new();
+        }
+    };
+    let client = Client::default();
+    let mut fetched = FetchedKeys::new();
+    for address in addresses.keys() {
+        match runtime.block_on(client.fetch(address)) {
+            Ok(keys) => _ = fetched.insert(address.clone(), keys),
+            Err(error) => output.error(&format!("keys of `{address}` not fetched: {error}")),
+        }
+    }
+    runtime.shutdown_background();
+    fetched
+}

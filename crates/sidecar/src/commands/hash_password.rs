@@ -1,0 +1,98 @@
+//! `rolegate hash-password`: a hash for a policy.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::num::NonZeroU32;
+
+use identity::{Recipe, RecipeError};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use serde_json::json;
+
+use crate::cli::{Algorithm, Format, HashArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Rounds of PBKDF2 with HMAC-SHA-256, as OWASP's password storage cheat sheet has them.
+const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
+/// The cost of bcrypt: about a tenth of a second.
+const BCRYPT_COST: u32 = 11;
+
+/// Prints the hash of a password.
+pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
+    let password = match &args.password {
+        Some(password) => {
+            output.error("warning: a password in the arguments is seen by others and kept by shells");
+            password.clone()
+        }
+        None => match ask(output) {
+            Ok(password) => password,
+            Err(error) => {
+                output.error(&format!("cannot read the password: {error}"));
+                return Exit::Failed;
+            }
+        },
+    };
+    match identity::hash_password(&password, recipe(args.algorithm)) {
+        Ok(hash) => {
+            match args.output {
+                Format::Text => output.line(&hash),
+                Format::Json => output.json(&json!({ "hash": hash })),
+            }
+            Exit::Fine
+        }
+        Err(error) => {
+            output.error(&error.to_string());
+            match error {
+                RecipeError::Unusable | RecipeError::TooLongForBcrypt => Exit::Arguments,
+                RecipeError::Parameters | RecipeError::NoRandomness => Exit::Failed,
+            }
+        }
+    }
+}
+
+fn recipe(algorithm: Algorithm) -> Recipe {
+    match algorithm {
+        Algorithm::Argon2id => Recipe::default(),
+        Algorithm::Bcrypt => Recipe::Bcrypt { cost: BCRYPT_COST },
+        Algorithm::Pbkdf2Sha256 => Recipe::Pbkdf2Sha256 { rounds: PBKDF2_ROUNDS },
+    }
+}
+
+/// The first line of standard input, without its end. A terminal does not show what is typed.
+fn ask(output: &mut Output<'_>) -> io::Result<String> {
+    let silence = io::stdin().is_terminal().then(Silence::new);
+    if silence.is_some() {
+        output.prompt("password: ");
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    if silence.is_some() {
+        output.prompt("\n");
+    }
+    let end = line.trim_end_matches(['\r', '\n']).len();
+    line.truncate(end);
+    Ok(line)
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Silence {
+    before: Option<Termios>,
+}
+
+impl Silence {
+    fn new() -> Self {
+        let before = tcgetattr(io::stdin()).ok();
+        if let Some(mut modes) = before.clone() {
+            modes.local_modes.remove(LocalModes::ECHO);
+            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &modes);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The policy that a command is about.
+
+use std::path::Path;
+
+use identity::FetchedKeys;
+use policy::{Place, Problem, Severity};
+use serde::Serialize;
+
+use crate::cli::Format;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::snapshot::{self, Snapshot};
+
+/// Loads the policy, or says why it does not compile.
+pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
+    let file = snapshot::policy_file(policy);
+    snapshot::load(&file, &FetchedKeys::new(), None).result.map_err(|problems| {
+        report(&problems, format, output);
+        Exit::Policy
+    })
+}
+
+/// Says what is wrong where a command cannot go on: for people on standard error.
+pub(super) fn report(problems: &[Problem], format: Format, output: &mut Output<'_>) {
+    match format {
+        Format::Json => output.json(&Report::of(problems)),
+        Format::Text => problems.iter().for_each(|problem| output.error(&problem.to_string())),
+    }
+}
+
+/// Problems as a program reads them.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    ok: bool,
+    problems: Vec<ReportedProblem<'a>>,
+}
+
+#[derive(Serialize)]
+struct ReportedProblem<'a> {
+    severity: String,
+    #[serde(flatten)]
+    at: ReportedPlace,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    related: Vec<Related<'a>>,
+}
+
+/// A place as a program reads it.
+#[derive(Serialize)]
+pub(super) struct ReportedPlace {
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+#[derive(Serialize)]
+struct Related<'a> {
+    #[serde(flatten)]
+    at: ReportedPlace,
+    message: &'a str,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn of(problems: &'a [Problem]) -> Self {
+        Self {
+            ok: problems.iter().all(|problem| problem.severity != Severity::Error),
+            problems: problems.iter().map(ReportedProblem::of).collect(),
+        }
+    }
+}
+
+impl<'a> ReportedProblem<'a> {
+    fn of(problem: &'a Problem) -> Self {
+        let related = |(at, message): &'a (Place, String)| Related { at: ReportedPlace::of(at), message };
+        Self {
+            severity: problem.severity.to_string(),
+            at: ReportedPlace::of(&problem.at),
+            message: &problem.message,
+            help: problem.help.as_deref(),
+            related: problem.related.iter().map(related).collect(),
+        }
+    }
+}
+
+impl ReportedPlace {
+    pub(super) fn of(place: &Place) -> Self {
+        Self { file: place.file.display().to_string(), line: place.line, column: place.column }
+    }
+}
+
+/// `1 rule`, `2 rules`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}

@@ -1,0 +1,104 @@
+//! `rolegate test`: the cases beside a policy.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use authorizer::CaseOutcome;
+use policy::cases::{self, Case};
+use policy::{Place, Problem};
+use serde::Serialize;
+
+use super::loaded::{self, ReportedPlace, counted};
+use crate::cli::{Format, TestArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::{clock, files};
+
+/// Runs every case, and prints how each came out.
+pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
+    let file = if args.cases.is_dir() { args.cases.join("cases.yaml") } else { args.cases.clone() };
+    let policy = args.policy.clone().unwrap_or_else(|| beside(&file));
+    let snapshot = match loaded::load(&policy, args.output, output) {
+        Ok(snapshot) => snapshot,
+        Err(exit) => return exit,
+    };
+    let cases = match read(&file) {
+        Ok(cases) => cases,
+        Err(problems) => {
+            loaded::report(&problems, args.output, output);
+            return Exit::Policy;
+        }
+    };
+    let now = clock::now();
+    let results: Vec<Result<'_>> =
+        cases.iter().map(|case| Result::of(case, snapshot.authorizer.run_case(case, now))).collect();
+    let failed = results.iter().filter(|result| !result.ok).count();
+    match args.output {
+        Format::Json => output.json(&Results { ok: failed == 0, failed, cases: &results }),
+        Format::Text => {
+            results.iter().for_each(|result| result.print(output));
+            let passed = counted(results.len() - failed, "case");
+            output.line(&format!("{}: {passed} passed, {failed} failed", file.display()));
+        }
+    }
+    if failed == 0 { Exit::Fine } else { Exit::Case }
+}
+
+fn beside(cases: &Path) -> PathBuf {
+    cases.with_file_name("policy.yaml")
+}
+
+/// A file without cases would show that nothing fails, which is not what a test is for.
+fn read(file: &Path) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
+    let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
+    let text = files::text(file).map_err(|reason| problem(format!("cannot read the cases: {reason}")))?;
+    let cases = cases::parse(file, text.as_bytes())?;
+    if cases.is_empty() { Err(problem("there is no case in it".to_owned())) } else { Ok(cases) }
+}
+
+#[derive(Serialize)]
+struct Results<'a> {
+    ok: bool,
+    failed: usize,
+    cases: &'a [Result<'a>],
+}
+
+#[derive(Serialize)]
+struct Result<'a> {
+    name: &'a str,
+    ok: bool,
+    #[serde(flatten)]
+    at: ReportedPlace,
+    expected_status: u16,
+    status: u16,
+    reason: Option<&'static str>,
+    rule: Option<String>,
+    failures: Vec<String>,
+    #[serde(skip)]
+    place: &'a Place,
+}
+
+impl<'a> Result<'a> {
+    fn of(case: &'a Case, outcome: CaseOutcome) -> Self {
+        Self {
+            name: &case.name,
+            ok: outcome.failures.is_empty(),
+            at: ReportedPlace::of(&case.at),
+            expected_status: case.expect.status,
+            status: outcome.status,
+            reason: outcome.reason,
+            rule: outcome.rule,
+            failures: outcome.failures,
+            place: &case.at,
+        }
+    }
+
+    fn print(&self, output: &mut Output<'_>) {
+        let why = [self.reason, self.rule.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let mark = if self.ok { "ok    " } else { "FAILED" };
+        output.line(&format!("{mark} {}: {} ({why})", self.name, self.status));
+        for failure in &self.failures {
+            output.line(&format!("       {}: {failure}", self.place));
+        }
+    }
+}
