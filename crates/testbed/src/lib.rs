@@ -18,6 +18,7 @@ mod process;
 pub mod rolegate;
 mod stack;
 pub mod tokens;
+pub mod traffic;
 
 pub use app::App;
 pub use envoy::Envoy;

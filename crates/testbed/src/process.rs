@@ -80,6 +80,16 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
+    /// Stops it where it is (SIGSTOP): it holds its connections and answers nothing.
+    pub(crate) fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Ends it at once (SIGKILL) and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         // It fails only where the process has ended already.
@@ -101,6 +111,7 @@ impl Drop for Process {
         if self.ended().is_some() {
             return;
         }
+        self.resume();
         self.terminate();
         let until = Instant::now() + GRACE;
         while self.ended().is_none() && Instant::now() < until {

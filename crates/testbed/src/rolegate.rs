@@ -60,6 +60,16 @@ impl Rolegate {
         self.process.terminate();
     }
 
+    /// Stops it where it is: it holds its connections and answers nothing.
+    pub fn pause(&self) {
+        self.process.pause();
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.process.resume();
+    }
+
     /// Waits until it has ended by itself: whether it was with exit code 0.
     ///
     /// # Errors
