@@ -1,14 +1,23 @@
 //! The gRPC server: `Check` on a fast lane of its own, everything else through tonic on the same connection.
 //!
-//! Read [`server`] for how it starts and stops, `worker` and `connection` for the life of a connection, `check` for
-//! the life of a request. Threads: one acceptor, N workers (each with a current-thread runtime and its own counters
-//! and buffers, so that requests share nothing but the snapshot), and a few that hash passwords.
+//! Read `server` for how it starts and stops, `worker` and `connection` for the life of a connection, `exchange` and
+//! `check` for the life of a request. Threads: one acceptor, N workers (each with a current-thread runtime and its own
+//! counters and buffers, so that requests share nothing but the snapshot), and a few that hash passwords.
 
+mod acceptor;
 mod check;
+mod connection;
 mod counters;
 mod decision;
+mod exchange;
+mod hashing;
 mod listener;
+mod message;
+mod others;
+mod registry;
+mod respond;
 mod server;
+mod worker;
 
 pub use check::CheckService;
 pub use counters::{Durations, ErrorKind, HashingTotals, Totals};

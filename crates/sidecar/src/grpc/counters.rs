@@ -1,6 +1,11 @@
-//! What happened, counted. Each worker counts for itself, so that no two threads write one cache line per request.
+//! What happened, counted. Each worker counts for itself, so that no two threads write one cache line per request;
+//! whoever asks sums up.
+
+mod cells;
 
 use std::time::Duration;
+
+pub(super) use cells::Worker;
 
 /// Why a check got a gRPC error in place of a verdict. Never an OK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,4 +110,17 @@ pub struct Durations {
     pub buckets: Vec<(Duration, u64)>,
     /// All durations together.
     pub sum: Duration,
+}
+
+impl Totals {
+    /// Sums up the workers' counters.
+    pub(super) fn sum<'w>(workers: impl Iterator<Item = &'w Worker>) -> Self {
+        let mut totals = Self {
+            errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(),
+            durations: Durations { buckets: cells::empty_buckets(), sum: Duration::ZERO },
+            ..Self::default()
+        };
+        workers.for_each(|worker| worker.add_to(&mut totals));
+        totals
+    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use authorizer::{Request, Verdict};
+
 /// One decided request. Holds no header value, no query and no proof.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
@@ -34,4 +36,38 @@ pub struct DecisionRecord<'a> {
 pub trait DecisionSink: fmt::Debug + Send + Sync {
     /// Takes note of a decision, or drops it: called on a request thread, so it neither waits nor does I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
+}
+
+/// Tells `sink` of a verdict.
+pub(super) fn offer(
+    sink: &dyn DecisionSink,
+    verdict: &Verdict<'_>,
+    request: &Request<'_>,
+    revision: &str,
+    time: Duration,
+    duration: Duration,
+) {
+    let (path, user, reason, rule) = match verdict {
+        Verdict::Allowed(allowed) => (&allowed.path, allowed.user, None, Some(allowed.rule)),
+        Verdict::Refused(refused) => (&refused.path, refused.user, Some(refused.reason.name()), refused.rule),
+    };
+    // What could not be read has no canonical path: then the one that was asked for.
+    let path = if path.is_empty() { without_query(request.path) } else { path };
+    sink.offer(&DecisionRecord {
+        time,
+        request_id: &String::from_utf8_lossy(request.id),
+        method: &String::from_utf8_lossy(request.method),
+        host: &String::from_utf8_lossy(request.host),
+        path: &String::from_utf8_lossy(path),
+        user,
+        allowed: reason.is_none(),
+        reason,
+        rule,
+        revision,
+        duration,
+    });
+}
+
+fn without_query(path: &[u8]) -> &[u8] {
+    path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
 }

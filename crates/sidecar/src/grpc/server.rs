@@ -1,11 +1,23 @@
 //! Starting and stopping.
 
 use std::io;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::acceptor;
 use super::check::CheckService;
 use super::counters::Totals;
+use super::hashing::Hashing;
 use super::listener::{Address, Listener};
+use super::message::{Budget, Limits};
+use super::others::Others;
+use super::worker::{self, Hired, Order, Parts};
 
 /// Sizes and limits. The defaults are fit for production.
 #[derive(Clone, Debug)]
@@ -18,7 +30,8 @@ pub struct Options {
     pub max_connections: usize,
     /// Concurrent streams a connection (RFC 9113, 6.5.2).
     pub max_concurrent_streams: u32,
-    /// How long a client may take for the connection preface, and for the rest of a message.
+    /// How long a client may take for the connection preface, for the rest of a message, and to wait for a password's
+    /// hash, where its `grpc-timeout` is not shorter.
     pub read_timeout: Duration,
     /// Threads that hash passwords; 0 is half the cores, at least one.
     pub hash_threads: usize,
@@ -40,6 +53,19 @@ impl Default for Options {
     }
 }
 
+/// What unfinished messages may hold over all connections, unless one message may be larger than a quarter of it.
+const UNFINISHED: usize = 32 << 20;
+
+/// How far the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Serving,
+    /// It serves as before, and says that the end is near.
+    Announced,
+    /// It accepts no connection any more.
+    Draining,
+}
+
 /// The server.
 #[derive(Debug)]
 pub struct Server;
@@ -48,6 +74,11 @@ pub struct Server;
 #[derive(Debug)]
 pub struct Running {
     addresses: Vec<Address>,
+    phase: watch::Sender<Phase>,
+    workers: Vec<Hired>,
+    acceptor: JoinHandle<()>,
+    accept_errors: Arc<AtomicU64>,
+    hashing: Arc<Hashing>,
 }
 
 impl Server {
@@ -56,9 +87,23 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be made, or a socket is not usable.
     pub fn start(listeners: Vec<Listener>, service: CheckService, options: Options) -> io::Result<Running> {
-        let _ = (service, options);
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
-        Ok(Running { addresses })
+        let options = options.resolved();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue)?);
+        let parts = Parts {
+            others: Others::new(service.clone(), phases.clone()).map_err(io::Error::other)?,
+            limits: options.limits(),
+            hashing: Arc::clone(&hashing),
+            service,
+            options,
+        };
+        let hire = |number| worker::hire(number, parts.clone());
+        let workers = (0..parts.options.threads).map(hire).collect::<io::Result<Vec<_>>>()?;
+        let orders = workers.iter().map(|worker| worker.orders.clone()).collect();
+        let accept_errors = Arc::<AtomicU64>::default();
+        let acceptor = acceptor::start(listeners, orders, Arc::clone(&accept_errors), phases)?;
+        Ok(Running { addresses, phase, workers, acceptor, accept_errors, hashing })
     }
 }
 
@@ -72,17 +117,58 @@ impl Running {
     /// The counters, summed up now.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        Totals::default()
+        Totals {
+            accept_errors: self.accept_errors.load(Relaxed),
+            hashing: self.hashing.totals(),
+            ..Totals::sum(self.workers.iter().map(|worker| &*worker.counters))
+        }
     }
 
     /// Tells health checks that the end is near (`NOT_SERVING`), while everything is served as before.
-    pub fn announce(&self) {}
+    pub fn announce(&self) {
+        self.phase.send_replace(Phase::Announced);
+    }
 
     /// Ends in two phases: no new connections, and GOAWAY with the highest stream id on the open ones; then, once
     /// every client knows, the real one. Whatever is open after `deadline` is closed. Returns whether all ended by
     /// themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
-        tokio::time::sleep(deadline.min(Duration::ZERO)).await;
-        true
+        let Self { phase, workers, acceptor, .. } = self;
+        phase.send_replace(Phase::Draining);
+        // What the system had accepted by now is served too; so the workers drain after the acceptor has ended.
+        let accepted = tokio::task::spawn_blocking(move || acceptor.join());
+        let _ = timeout(deadline, accepted).await;
+        let (orders, ends): (Vec<_>, Vec<_>) =
+            workers.into_iter().map(|worker| (worker.orders, worker.ended)).unzip();
+        for orders in &orders {
+            let _ = orders.send(Order::Drain);
+        }
+        let all = async {
+            for ended in ends {
+                let _ = ended.await;
+            }
+        };
+        let in_time = timeout(deadline, all).await.is_ok();
+        drop(orders);
+        in_time
+    }
+}
+
+impl Options {
+    /// With numbers in place of the zeros.
+    fn resolved(mut self) -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        if self.threads == 0 {
+            self.threads = cores;
+        }
+        if self.hash_threads == 0 {
+            self.hash_threads = (cores / 2).max(1);
+        }
+        self
+    }
+
+    fn limits(&self) -> Limits {
+        let budget = UNFINISHED.max(self.max_message_size.saturating_mul(4));
+        Limits { message: self.max_message_size, budget: Budget::new(budget) }
     }
 }

@@ -1,0 +1,160 @@
+//! Accepting connections and handing them to the workers in turn. Envoy opens few connections and keeps them, so chance
+//! (`SO_REUSEPORT`) would spread them badly.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::listener::Listener;
+use super::server::Phase;
+use super::worker::Order;
+
+/// A connection, accepted and not yet served.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// The workers in turn.
+#[derive(Debug)]
+struct Turn {
+    workers: Vec<UnboundedSender<Order>>,
+    next: AtomicUsize,
+    errors: Arc<AtomicU64>,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// How long to wait when the system has nothing to accept with.
+const RESPITE: Duration = Duration::from_millis(20);
+
+/// Starts accepting. It ends when `phase` comes to draining, or ends.
+pub(super) fn start(
+    listeners: Vec<Listener>,
+    workers: Vec<UnboundedSender<Order>>,
+    errors: Arc<AtomicU64>,
+    phase: watch::Receiver<Phase>,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let sockets = sockets(&runtime, listeners)?;
+    let turn = Arc::new(Turn { workers, next: AtomicUsize::new(0), errors });
+    thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let mut loops = JoinSet::new();
+            for socket in sockets {
+                loops.spawn(accept(socket, Arc::clone(&turn), phase.clone()));
+            }
+            while loops.join_next().await.is_some() {}
+        });
+    })
+}
+
+fn sockets(runtime: &Runtime, listeners: Vec<Listener>) -> io::Result<Vec<Socket>> {
+    let _entered = runtime.enter();
+    let socket = |listener| match listener {
+        Listener::Tcp(listener) => {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener).map(Socket::Tcp)
+        }
+        Listener::Unix(listener) => {
+            listener.set_nonblocking(true)?;
+            UnixListener::from_std(listener).map(Socket::Unix)
+        }
+    };
+    listeners.into_iter().map(socket).collect()
+}
+
+/// Accepts until the drain begins, and then what the system has accepted by then.
+async fn accept(socket: Socket, turn: Arc<Turn>, mut phase: watch::Receiver<Phase>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = poll_fn(|cx| socket.poll_accept(cx)) => accepted,
+            _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
+        };
+        match accepted {
+            Ok(accepted) => turn.give(accepted),
+            Err(error) => turn.respite(&error).await,
+        }
+    }
+    poll_fn(|cx| {
+        while let Poll::Ready(Ok(accepted)) = socket.poll_accept(cx) {
+            turn.give(accepted);
+        }
+        Poll::Ready(())
+    })
+    .await;
+}
+
+impl Socket {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        match self {
+            Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| {
+                let (stream, _) = accepted?;
+                // An answer must not wait for the acknowledgement of the one before.
+                stream.set_nodelay(true)?;
+                stream.into_std().map(Accepted::Tcp)
+            }),
+            Self::Unix(listener) => listener.poll_accept(cx).map(|accepted| {
+                let (stream, _) = accepted?;
+                stream.into_std().map(Accepted::Unix)
+            }),
+        }
+    }
+}
+
+impl Turn {
+    fn give(&self, accepted: Accepted) {
+        self.tell(Order::Serve(accepted));
+    }
+
+    /// After a failed accept. It never ends the loop: a connection that is gone again is none of ours, and without file
+    /// descriptors left an idle connection makes room.
+    async fn respite(&self, error: &io::Error) {
+        self.errors.fetch_add(1, Relaxed);
+        if !is_of_the_connection(error) {
+            tracing::warn!(%error, "cannot accept a connection; closing an idle one");
+            self.tell(Order::MakeRoom);
+            tokio::time::sleep(RESPITE).await;
+        }
+    }
+
+    fn tell(&self, order: Order) {
+        let turn = self.next.fetch_add(1, Relaxed) % self.workers.len().max(1);
+        if let Some(worker) = self.workers.get(turn) {
+            // A worker that is gone ends with the server.
+            let _ = worker.send(order);
+        }
+    }
+}
+
+/// Whether a connection failed, and not accepting (accept(2), "Error handling").
+fn is_of_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,
+        TimedOut,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | Interrupted
+            | InvalidInput
+            | NotConnected
+            | TimedOut
+    )
+}

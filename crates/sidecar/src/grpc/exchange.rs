@@ -1,0 +1,207 @@
+//! One stream: a request and its answer. At once where that can be; in a task of its own where the rest of a message or
+//! a password's hash must be waited for.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request, StatusCode};
+use identity::{PasswordCheck, PasswordChecked};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep_until};
+
+use super::check::{Judged, Received, Snapshot};
+use super::counters::ErrorKind;
+use super::message::Incoming;
+use super::registry::Connected;
+use super::respond;
+use super::worker::Worker;
+
+/// Takes on a stream: answers it, or sees to it that it is answered.
+pub(super) fn take(
+    worker: &Rc<Worker>,
+    connected: &Connected,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    received: Received,
+    cx: &mut Context<'_>,
+) {
+    // A failed send means that the caller has left: there is nobody to tell.
+    if let Some(refusal) = not_grpc(&request) {
+        let _ = respond::plain(&mut respond, refusal);
+        return;
+    }
+    if request.uri().path() != envoy::CHECK_PATH {
+        worker.others.take(request, respond);
+        return;
+    }
+    let (head, body) = request.into_parts();
+    let mut incoming = Incoming::new(body, worker.limits.clone());
+    let arrived = incoming.poll(cx);
+    let mut exchange = Exchange { worker: Rc::clone(worker), respond, received, deadline: None };
+    match arrived {
+        Poll::Ready(Ok(message)) => {
+            if let Some(wait) = exchange.judge(&message) {
+                exchange.deadline = Some(deadline(worker, &head.headers));
+                let pending = connected.pending();
+                spawn_local(async move {
+                    exchange.hash(message, wait).await;
+                    drop(pending);
+                });
+            }
+        }
+        Poll::Ready(Err(kind)) => exchange.fail(kind),
+        Poll::Pending => {
+            exchange.deadline = Some(deadline(worker, &head.headers));
+            let pending = connected.pending();
+            spawn_local(async move {
+                exchange.receive(incoming).await;
+                drop(pending);
+            });
+        }
+    }
+}
+
+struct Exchange {
+    worker: Rc<Worker>,
+    respond: SendResponse<Bytes>,
+    received: Received,
+    deadline: Option<Instant>,
+}
+
+/// A password that must be hashed before the request can be judged, by this snapshot.
+struct Unhashed(PasswordCheck, Snapshot);
+
+impl Exchange {
+    /// Waits for the rest of the message, then for a hash if need be.
+    async fn receive(mut self, mut incoming: Incoming) {
+        let rest = poll_fn(|cx| incoming.poll(cx));
+        let message = tokio::select! {
+            message = rest => message,
+            () = expiry(self.deadline) => Err(ErrorKind::Deadline),
+        };
+        match message {
+            Err(kind) => self.fail(kind),
+            Ok(message) => {
+                self.received = Received::now();
+                if let Some(wait) = self.judge(&message) {
+                    self.hash(message, wait).await;
+                }
+            }
+        }
+    }
+
+    /// Judges and answers, unless a password must be hashed first.
+    fn judge(&mut self, message: &[u8]) -> Option<Unhashed> {
+        let snapshot = self.worker.judge.snapshot();
+        match self.worker.judge.judge(message, &snapshot, None, self.received) {
+            Judged::Pending(check) => return Some(Unhashed(check, snapshot)),
+            judged => self.answer(judged),
+        }
+        None
+    }
+
+    /// Has a password hashed, then judges and answers.
+    async fn hash(mut self, message: Bytes, Unhashed(check, snapshot): Unhashed) {
+        match self.hashed(&message, check).await {
+            Err(kind) => self.fail(kind),
+            Ok(checked) => {
+                let judged = self.worker.judge.judge(&message, &snapshot, Some(checked), self.received);
+                self.answer(judged);
+            }
+        }
+    }
+
+    async fn hashed(&mut self, message: &Bytes, check: PasswordCheck) -> Result<PasswordChecked, ErrorKind> {
+        let _held = self.worker.limits.budget.hold(message.len()).map_err(|_| ErrorKind::Overloaded)?;
+        let wait = self.worker.hashing.submit(check).map_err(|_| ErrorKind::Overloaded)?;
+        let deadline = self.deadline;
+        tokio::select! {
+            checked = wait => checked.map_err(|_| ErrorKind::Panicked),
+            () = expiry(deadline) => Err(ErrorKind::Deadline),
+            _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled),
+        }
+    }
+
+    fn answer(&mut self, judged: Judged) {
+        let sent = match judged {
+            Judged::Answer(message) => respond::message(&mut self.respond, message),
+            Judged::Error(kind) => respond::error(&mut self.respond, kind),
+            // Asked for once it has been hashed, a password is no longer pending.
+            Judged::Pending(_) => respond::error(&mut self.respond, ErrorKind::Panicked),
+        };
+        // A failed send means that the caller has left: there is nobody to tell.
+        drop(sent);
+    }
+
+    fn fail(&mut self, kind: ErrorKind) {
+        let error = self.worker.judge.error(kind);
+        self.answer(error);
+    }
+}
+
+async fn expiry(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is answered to a request that is not gRPC ("gRPC over HTTP2": 415 for another content type).
+fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
+    if request.method() != Method::POST {
+        return Some(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let content = request.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let rest = content.and_then(|content| content.strip_prefix(b"application/grpc"));
+    match rest.map(<[u8]>::first) {
+        Some(None | Some(b'+' | b';')) => None,
+        Some(Some(_)) | None => Some(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    }
+}
+
+/// When a request must be answered: the caller's `grpc-timeout`, and never later than the settings say.
+fn deadline(worker: &Worker, headers: &HeaderMap) -> Instant {
+    let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
+    Instant::now() + asked.map_or(worker.options.read_timeout, |asked| asked.min(worker.options.read_timeout))
+}
+
+/// Reads a `grpc-timeout`: at most eight digits and a unit. What cannot be read is not there.
+fn timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+    })?;
+    match unit {
+        b'H' => Some(Duration::from_secs(number * 3600)),
+        b'M' => Some(Duration::from_secs(number * 60)),
+        b'S' => Some(Duration::from_secs(number)),
+        b'm' => Some(Duration::from_millis(number)),
+        b'u' => Some(Duration::from_micros(number)),
+        b'n' => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_timeout_as_grpc_writes_it() {
+        assert_eq!(timeout(b"200m"), Some(Duration::from_millis(200)));
+        assert_eq!(timeout(b"1S"), Some(Duration::from_secs(1)));
+        assert_eq!(timeout(b"99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        for bad in [&b""[..], b"m", b"1", b"1x", b"-1m", b"1 m", b"123456789m"] {
+            assert_eq!(timeout(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Receiving one gRPC message (five bytes before it: whether it is compressed, and how long it is) from a stream.
+//!
+//! A message in one DATA frame, which is nearly every one, is used where it lies. Others are put together in a buffer;
+//! what all buffers hold is bounded over the whole process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use h2::RecvStream;
+
+use super::counters::ErrorKind;
+
+/// How long a message may be, and how much all unfinished ones together may hold.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) message: usize,
+    pub(super) budget: Arc<Budget>,
+}
+
+/// Bytes that unfinished requests may hold, over all of them.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: AtomicUsize,
+}
+
+/// A part of a budget, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    body: RecvStream,
+    limits: Limits,
+    arrived: Arrived,
+}
+
+#[derive(Debug)]
+enum Arrived {
+    Nothing,
+    /// All of it in one frame.
+    Whole(Bytes),
+    Parts(Vec<u8>, Held),
+}
+
+/// Flag and length.
+const PREFIX: usize = 5;
+
+impl Incoming {
+    pub(super) fn new(body: RecvStream, limits: Limits) -> Self {
+        Self { body, limits, arrived: Arrived::Nothing }
+    }
+
+    /// The message, once the stream has ended after it.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ErrorKind>> {
+        while !self.body.is_end_stream() {
+            match ready!(self.body.poll_data(cx)) {
+                Some(Ok(data)) => self.add(data)?,
+                Some(Err(_)) => return Poll::Ready(Err(ErrorKind::Cancelled)),
+                // Trailers may follow. They mean nothing in a request.
+                None => break,
+            }
+        }
+        Poll::Ready(self.finish())
+    }
+
+    fn add(&mut self, data: Bytes) -> Result<(), ErrorKind> {
+        match &mut self.arrived {
+            Arrived::Nothing => {
+                if expected(&data, self.limits.message)?.is_some_and(|length| length == data.len()) {
+                    // The window for it opens again when the stream is dropped.
+                    self.arrived = Arrived::Whole(data);
+                    return Ok(());
+                }
+                self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?);
+                self.add(data)
+            }
+            Arrived::Whole(_) if data.is_empty() => Ok(()),
+            Arrived::Whole(_) => Err(ErrorKind::Framing),
+            Arrived::Parts(parts, held) => {
+                held.more(data.len())?;
+                parts.extend_from_slice(&data);
+                let length = expected(parts, self.limits.message)?;
+                if length.is_some_and(|length| length < parts.len()) {
+                    return Err(ErrorKind::Framing);
+                }
+                self.body.flow_control().release_capacity(data.len()).map_err(|_| ErrorKind::Cancelled)
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<Bytes, ErrorKind> {
+        let mut message = match std::mem::replace(&mut self.arrived, Arrived::Nothing) {
+            Arrived::Nothing => return Err(ErrorKind::Framing),
+            Arrived::Whole(message) => message,
+            Arrived::Parts(parts, _) => Bytes::from(parts),
+        };
+        if expected(&message, self.limits.message)? != Some(message.len()) {
+            return Err(ErrorKind::Framing);
+        }
+        message.advance(PREFIX);
+        Ok(message)
+    }
+}
+
+/// How long the message with its prefix will be, once that has arrived.
+fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, ErrorKind> {
+    let Some((&[flag, ref length @ ..], _)) = arrived.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| ErrorKind::TooLarge)?;
+    match flag {
+        0 if length <= limit => Ok(Some(PREFIX + length)),
+        0 => Err(ErrorKind::TooLarge),
+        1 => Err(ErrorKind::Compressed),
+        _ => Err(ErrorKind::Framing),
+    }
+}
+
+impl Budget {
+    pub(super) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(bytes) })
+    }
+
+    /// Takes bytes off the budget.
+    ///
+    /// # Errors
+    /// When so many are not left.
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, ErrorKind> {
+        let mut held = Held { budget: Arc::clone(self), bytes: 0 };
+        held.more(bytes)?;
+        Ok(held)
+    }
+}
+
+impl Held {
+    fn more(&mut self, bytes: usize) -> Result<(), ErrorKind> {
+        let taken = self.budget.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes));
+        taken.map_err(|_| ErrorKind::TooLarge)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.budget.left.fetch_add(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_says_how_long_the_message_is() {
+        assert_eq!(expected(&[0, 0, 0, 0], 9), Ok(None));
+        assert_eq!(expected(&[0, 0, 0, 0, 0], 9), Ok(Some(5)));
+        assert_eq!(expected(&[0, 0, 0, 0, 9], 9), Ok(Some(14)));
+        assert_eq!(expected(&[0, 0, 0, 0, 10], 9), Err(ErrorKind::TooLarge));
+        assert_eq!(expected(&[0, 0xFF, 0xFF, 0xFF, 0xFF], 9), Err(ErrorKind::TooLarge));
+        assert_eq!(expected(&[1, 0, 0, 0, 1], 9), Err(ErrorKind::Compressed));
+        assert_eq!(expected(&[2, 0, 0, 0, 1], 9), Err(ErrorKind::Framing));
+    }
+
+    #[test]
+    fn a_budget_is_never_overdrawn_and_comes_back() {
+        let budget = Budget::new(10);
+        let held = budget.hold(6).unwrap();
+        assert_eq!(budget.hold(5).err(), Some(ErrorKind::TooLarge));
+        drop(held);
+        assert!(budget.hold(10).is_ok());
+    }
+}

@@ -1,0 +1,85 @@
+//! Writing gRPC answers to a stream ("gRPC over HTTP2", `PROTOCOL-HTTP2.md`: Responses).
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+
+use super::counters::ErrorKind;
+
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const OK: HeaderValue = HeaderValue::from_static("0");
+
+/// Sends a message, its prefix included, and that all went well. An error here means that the caller has left.
+pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
+    let mut stream = respond.send_response(grpc_response(), false)?;
+    stream.send_data(message, false)?;
+    let mut trailers = HeaderMap::with_capacity(1);
+    trailers.insert(GRPC_STATUS, OK);
+    stream.send_trailers(trailers)
+}
+
+/// Sends an error in place of a message.
+pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Result<(), h2::Error> {
+    let (code, message) = status(kind);
+    let mut response = grpc_response();
+    response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static(code));
+    response.headers_mut().insert(GRPC_MESSAGE, HeaderValue::from_static(message));
+    if kind == ErrorKind::Compressed {
+        response.headers_mut().insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    respond.send_response(response, true).map(drop)
+}
+
+/// Sends that there is no such call.
+pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+    let mut response = grpc_response();
+    response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static("12"));
+    respond.send_response(response, true).map(drop)
+}
+
+/// Sends a bare HTTP status, to a client that does not speak gRPC.
+pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Result<(), h2::Error> {
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    respond.send_response(response, true).map(drop)
+}
+
+fn grpc_response() -> Response<()> {
+    let mut response = Response::new(());
+    let mut headers = HeaderMap::with_capacity(1);
+    headers.insert(CONTENT_TYPE, GRPC);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The gRPC status of each error. None is `0`, which would let the request go on.
+const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
+    match kind {
+        ErrorKind::Cancelled => ("1", "cancelled"),
+        ErrorKind::Malformed => ("3", "not a CheckRequest of an HTTP request"),
+        ErrorKind::Deadline => ("4", "out of time"),
+        ErrorKind::TooLarge => ("8", "the message is too large"),
+        ErrorKind::Overloaded => ("8", "overloaded: too many passwords to check"),
+        ErrorKind::Compressed => ("12", "compression is not supported"),
+        ErrorKind::Framing => ("13", "not exactly one message"),
+        ErrorKind::Unanswerable => ("13", "the answer cannot be written"),
+        ErrorKind::Panicked => ("13", "internal error"),
+        ErrorKind::NotReady => ("14", "no policy in force"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_is_ok() {
+        for kind in ErrorKind::ALL {
+            assert!((1..=16).contains(&status(kind).0.parse::<u8>().unwrap()), "{}", kind.name());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! One request thread: a runtime of its own, its connections, its buffers, its counters.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+use super::acceptor::Accepted;
+use super::check::{CheckService, Judge};
+use super::connection;
+use super::counters;
+use super::hashing::Hashing;
+use super::message::Limits;
+use super::others::Others;
+use super::registry::Registry;
+use super::server::Options;
+
+/// What the connections of one thread share.
+pub(super) struct Worker {
+    pub(super) judge: Judge,
+    pub(super) options: Options,
+    pub(super) limits: Limits,
+    pub(super) hashing: Arc<Hashing>,
+    pub(super) others: Others,
+    registry: Rc<Registry>,
+}
+
+/// What all workers are made of.
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) service: CheckService,
+    pub(super) options: Options,
+    pub(super) limits: Limits,
+    pub(super) hashing: Arc<Hashing>,
+    pub(super) others: Others,
+}
+
+/// A worker, from outside.
+#[derive(Debug)]
+pub(super) struct Hired {
+    pub(super) orders: UnboundedSender<Order>,
+    pub(super) counters: Arc<counters::Worker>,
+    /// Ends when the worker has ended.
+    pub(super) ended: oneshot::Receiver<()>,
+    pub(super) thread: JoinHandle<()>,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Serve this connection.
+    Serve(Accepted),
+    /// Close a connection that is idle: file descriptors run out.
+    MakeRoom,
+    /// End all connections in good order, then end.
+    Drain,
+}
+
+/// How often a draining worker looks whether its connections have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Starts a worker. It ends at once when its orders end.
+pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
+    let (orders, to_do) = mpsc::unbounded_channel();
+    let (end, ended) = oneshot::channel();
+    let (tell, told) = std::sync::mpsc::channel();
+    let counters = Arc::<counters::Worker>::default();
+    let counts = Arc::clone(&counters);
+    let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        match runtime() {
+            Ok(runtime) => {
+                let _ = tell.send(Ok(()));
+                runtime.block_on(work(parts, counts, to_do));
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        }
+        drop(end);
+    })?;
+    told.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
+    Ok(Hired { orders, counters, ended, thread })
+}
+
+fn runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+}
+
+async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: UnboundedReceiver<Order>) {
+    let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
+    let worker = Rc::new(Worker {
+        judge: Judge::new(parts.service, Arc::clone(&counters)),
+        options: parts.options,
+        limits: parts.limits,
+        hashing: parts.hashing,
+        others: parts.others,
+        registry: Registry::new(share, counters),
+    });
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Serve(accepted) => worker.serve(accepted),
+            Order::MakeRoom => drop(worker.registry.evict()),
+            Order::Drain => {
+                worker.registry.drain();
+                tokio::select! {
+                    () = worker.emptied() => return,
+                    () = gone(&mut orders, &worker) => return,
+                }
+            }
+        }
+    }
+}
+
+/// Serves what was still accepted; ends when the orders end, which means: at once.
+async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
+    while let Some(order) = orders.recv().await {
+        if let Order::Serve(accepted) = order {
+            worker.serve(accepted);
+        }
+    }
+}
+
+impl Worker {
+    fn serve(self: &Rc<Self>, accepted: Accepted) {
+        // Without a place the connection is closed by dropping it.
+        let Some(connected) = self.registry.enter() else { return };
+        let worker = Rc::clone(self);
+        match accepted {
+            Accepted::Tcp(stream) => {
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    spawn_local(connection::serve(worker, connected, stream));
+                }
+            }
+            Accepted::Unix(stream) => {
+                if let Ok(stream) = UnixStream::from_std(stream) {
+                    spawn_local(connection::serve(worker, connected, stream));
+                }
+            }
+        }
+    }
+
+    async fn emptied(&self) {
+        while !self.registry.is_empty() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
