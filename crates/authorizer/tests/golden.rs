@@ -31,7 +31,9 @@ fn every_case_of_every_policy_holds() {
         for case in cases(&folder).iter() {
             let outcome = authorizer.run_case(case, now());
             count += 1;
-            failures.extend(outcome.failures.iter().map(|failure| format!("{}: {}: {failure}", case.at, case.name)));
+            failures.extend(
+                outcome.failures.iter().map(|failure| format!("{}: {}: {failure}", case.at, case.name)),
+            );
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -48,7 +50,8 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn authorizer(folder: &Path) -> Authorizer {
-    let loaded = policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded =
+        policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let compiled = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None);
     compiled.unwrap_or_else(|problems| panic!("{problems:#?}")).0
 }

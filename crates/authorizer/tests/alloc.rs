@@ -1,0 +1,117 @@
+//! A request by a known caller allocates nothing, here and in everything below.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allocation_counter::measure;
+use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
+
+const POLICY: &str = r#"
+version: 1
+identity:
+  basic:
+    verify: false
+    users: { alice: {}, bob: { groups: [staff, night] } }
+roles:
+  anyone: { allow: [GET /open/**] }
+  guest: { allow: ["GET /people", "GET /users/{user}/**", "GET api.example.com/v1/*.json"] }
+  admin: { extends: [guest], allow: ["* /people/{id}"], deny: ["DELETE /people/1"] }
+grants:
+  guest: { users: [alice] }
+  admin: { groups: [staff] }
+allow_response:
+  set_headers: { x-user: "{user}", x-roles: "{roles}", x-groups: "{groups}", x-rule: "by {rule}", x-revision: "{revision}" }
+  remove_headers: [cookie]
+deny_response: { explain: true }
+"#;
+
+const ALICE: Header<'_> = Header { name: b"authorization", value: b"Basic YWxpY2U6eA==" };
+const BOB: Header<'_> = Header { name: b"authorization", value: b"Basic Ym9iOng=" };
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+fn authorizer() -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
+/// Asks twice with the same scratch and counts the second time; what comes of it is read as a server reads it.
+#[track_caller]
+fn allocates_nothing(authorizer: &Authorizer, status: u16, request: &Request<'_>) {
+    let mut scratch = Scratch::default();
+    ask(authorizer, request, &mut scratch);
+    let mut got = (0, 0);
+    let counted = measure(|| got = ask(authorizer, request, &mut scratch));
+    assert_eq!(got.0, status);
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+fn ask(authorizer: &Authorizer, request: &Request<'_>, scratch: &mut Scratch) -> (u16, usize) {
+    match authorizer.check(request, scratch, NOW) {
+        Outcome::Pending(_) => panic!("a password is not checked here"),
+        Outcome::Decided(verdict) => (verdict.status(), length(&verdict)),
+    }
+}
+
+fn length(verdict: &Verdict<'_>) -> usize {
+    match verdict {
+        Verdict::Allowed(allowed) => {
+            let set: usize = allowed.set().map(|(name, value)| name.len() + value.len()).sum();
+            set + allowed.remove().map(str::len).sum::<usize>() + allowed.rule.len()
+        }
+        Verdict::Refused(refused) => {
+            let headers: usize = refused.headers.iter().map(|header| header.value.len()).sum();
+            headers + refused.body.len() + refused.reason.name().len()
+        }
+    }
+}
+
+#[test]
+fn a_known_caller_costs_no_allocation() {
+    let authorizer = authorizer();
+    let others = [
+        Header { name: b":path", value: b"/people" },
+        Header { name: b"user-agent", value: b"curl/8" },
+        Header { name: b"x_user", value: b"mallory" },
+        Header { name: b"x-user", value: b"mallory" },
+    ];
+    for (status, proof, method, host, path) in [
+        (200, ALICE, "GET", "localhost", "/people"),
+        (200, ALICE, "GET", "LocalHost:8080", "/people?x=1"),
+        (200, ALICE, "GET", "[0::1]:8080", "/people"),
+        (200, ALICE, "GET", "localhost", "/users/alice/caf%C3%A9"),
+        (200, ALICE, "GET", "api.example.com", "/v1/a.json"),
+        (200, ALICE, "GET", "localhost", "/open/.well-known"),
+        (403, ALICE, "POST", "localhost", "/people"),
+        (200, BOB, "DELETE", "localhost", "/people/2"),
+        (403, BOB, "DELETE", "localhost", "/people/1"),
+        (403, BOB, "GET", "localhost", "/users/alice/x"),
+        (400, BOB, "GET", "localhost", "/a%2Fb"),
+    ] {
+        let headers: Vec<_> = others.into_iter().chain([proof]).collect();
+        let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
+        allocates_nothing(&authorizer, status, &Request { method, host, path, headers: &headers, id: b"17" });
+    }
+}
+
+#[test]
+fn an_anonymous_caller_costs_no_allocation() {
+    let authorizer = authorizer();
+    for (status, path) in [(200, "/open/a"), (401, "/people")] {
+        let path = path.as_bytes();
+        allocates_nothing(
+            &authorizer,
+            status,
+            &Request { method: b"GET", host: b"", path, headers: &[], id: b"" },
+        );
+    }
+}
+
+#[test]
+fn an_allocation_would_be_counted() {
+    let counted = measure(|| drop(std::hint::black_box(vec![1_u8; 100])));
+    assert_eq!(counted.count_total, 1);
+}
