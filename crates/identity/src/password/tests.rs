@@ -1,1 +1,217 @@
-//! Tests of the hash formats.
+//! Each format against what other programs wrote: crypt(3) of libxcrypt, Python's hashlib, the argon2 reference.
+
+use super::*;
+
+/// Of the password `wonderland`, but for argon2id's, where it is `password`.
+const WRITTEN_BY_OTHERS: [&str; 11] = [
+    "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+    "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+    "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.RdvScIW",
+    "$2a$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+    "$5$saltstring$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+    "$5$rounds=1000$saltstringsalts$8ggSFaw9hdNsM6Rh5ZESEQhVIZJ9rsZOq81yjEwgeO.",
+    "$6$saltstring$Q78qN3hztgTquoWC9NtuDHj45jbqRGGbA4LEwaFxw3MHtUvbisWpNl2GcJxgV8s4WnkDTKEyViX3xD6jBJP0B0",
+    "$6$rounds=10000$saltstringsaltst$LIxjZwrrofoay51zONjhZgsJ.Ws1GZsKT0tlMgh..ITEixyRRR3.q7UFQyXapK5zqmfbJayOmhUr2vDcyqYct0",
+    "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=",
+    "$pbkdf2-sha256$i=1000,l=32$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec",
+    "$pbkdf2-sha512$1000$....c2FsdDEyMzQ1Ng$CCrYBWkINE1nXTAtF9LJb9KGFTuz6jluATBgaEfhtcjCesMddzKsBprEf2ad9YIMml50zcc3c08qwbC5TxMjlQ",
+];
+
+fn stored(text: &str) -> Stored {
+    Stored::parse(text).map_err(|error| format!("{text}: {}", error.message)).unwrap().0
+}
+
+fn error(text: &str) -> HashError {
+    Stored::parse(text).err().ok_or(text).unwrap()
+}
+
+#[test]
+fn what_others_wrote_is_checked_as_they_do() {
+    for text in WRITTEN_BY_OTHERS {
+        let password: &[u8] = if text.contains("argon2") { b"password" } else { b"wonderland" };
+        let stored = stored(text);
+        assert!(stored.matches(password), "{text}");
+        for wrong in [&b"Wonderland"[..], b"wonderlan", b"wonderland ", b""] {
+            assert!(!stored.matches(wrong), "{text}");
+        }
+    }
+}
+
+#[test]
+fn passwords_are_bytes() {
+    assert!(stored("$6$saltstring$6PSVl254uv0cWCoUS0qzSX5NenRA/YFCwPzGA9ONu.MmmxqXTWHerEzD8WyuBl3ukfIZZU9uxLD6Bn6p7S3rG.").matches("pässwörd".as_bytes()));
+    assert!(
+        stored("$2b$04$abcdefghijklmnopqrstuuyx2n0Zzopyr9QuYTMCfOJJOj526QVoC").matches("pässwörd".as_bytes())
+    );
+    let long = stored(
+        "$6$saltstring$t389DMhSoo4E0ZoBwi6pljSVVV2g3aqHWf0TDNhYgN8bq.ZZvSs36oL5OhBAJhEa0qstQyuXVFSHD/d.cFQMw0",
+    );
+    assert!(long.matches(&[b'x'; 200]));
+    assert!(!long.matches(&[b'x'; 199]));
+}
+
+/// safety.md, Basic: more than 72 bytes is refused, not truncated.
+#[test]
+fn bcrypt_refuses_what_it_would_cut() {
+    let stored = stored("$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i");
+    assert!(stored.matches(&[b'x'; 72]));
+    assert!(!stored.matches(&[b'x'; 73]));
+    assert!(!stored.matches(&[b'x'; 71]));
+}
+
+#[test]
+fn a_hash_that_was_changed_does_not_match() {
+    for text in WRITTEN_BY_OTHERS {
+        let middle = text.len() - 8;
+        let changed: String = text
+            .char_indices()
+            .map(|(place, c)| if place == middle { if c == 'x' { 'y' } else { 'x' } } else { c })
+            .collect();
+        let password: &[u8] = if text.contains("argon2") { b"password" } else { b"wonderland" };
+        assert!(Stored::parse(&changed).map_or(true, |(stored, _)| !stored.matches(password)), "{changed}");
+    }
+}
+
+#[test]
+fn what_is_weak_is_said() {
+    let weak = |text: &str| Stored::parse(text).unwrap().1.map(|weakness| weakness.0);
+    assert_eq!(
+        weak("$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"),
+        None
+    );
+    assert!(
+        weak("$argon2id$v=19$m=1024,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc")
+            .is_some()
+    );
+    assert!(weak("$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu").is_some());
+    assert_eq!(weak("$2b$12$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu"), None);
+    assert!(weak("{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=").is_some());
+    assert!(weak("$5$rounds=1000$saltstringsalts$8ggSFaw9hdNsM6Rh5ZESEQhVIZJ9rsZOq81yjEwgeO.").is_some());
+    assert!(
+        weak("$pbkdf2-sha256$i=1000$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec")
+            .is_some()
+    );
+}
+
+#[test]
+fn what_would_stop_the_process_is_refused() {
+    let costly = [
+        "$argon2id$v=19$m=1048577,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=1048576,t=5,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=4294967295,t=4294967295,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=1,p=65$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$2b$17$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+        "$2b$31$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+        "$6$rounds=999999999$saltstring$Q78qN3hztgTquoWC9NtuDHj45jbqRGGbA4LEwaFxw3MHtUvbisWpNl2GcJxgV8s4WnkDTKEyViX3xD6jBJP0B0",
+        "$pbkdf2-sha256$i=10000001$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec",
+    ];
+    for text in costly {
+        assert_eq!(error(text).help, "make a new one with less cost", "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_supported_says_what_to_do() {
+    let plain = ["wonderland", "", "$", "{PLAIN}wonderland", "rl.3StKT.4T8M", "$wonderland"];
+    for text in plain {
+        assert_eq!(error(text).message, "a password that is not hashed", "{text}");
+    }
+    for text in
+        ["$apr1$salt$hash", "$1$a$b", "$2x$04$a", "$argon2i$v=19$", "$y$j9T$", "$pbkdf2$1$a$b", "$what$x"]
+    {
+        assert_eq!(error(text).help, "make a new one with `rolegate hash-password`", "{text}");
+    }
+}
+
+#[test]
+fn damaged_hashes_are_refused() {
+    let damaged = [
+        "{SHA}",
+        "{SHA}tiY7sUhYKUwI5L3866kDY+ENcr==",
+        "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ",
+        "$2b$",
+        "$2b$4$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+        "$2b$03$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+        "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlT",
+        "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlT=",
+        "$2b$04$äbcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",
+        "$5$saltstring",
+        "$5$$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+        "$5$saltstring$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ",
+        "$5$saltstring$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQz",
+        "$5$rounds=999$s$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+        "$5$rounds=05000$s$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+        "$5$round=5000$s$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+        "$5$saltstringsaltstring$P8WxiZdsQgEV/WrUJLFhcY321KVz2YovpJcf0/DrUQ2",
+        "$argon2id$v=16$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=0,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=2,p=0$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=1,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$t=2,m=65536,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=2,p=1,keyid=x$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=2,p=1$c29t$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXP",
+        "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ",
+        "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ=$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
+        "$pbkdf2-sha256$i=0$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec",
+        "$pbkdf2-sha256$i=1000,l=31$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec",
+        "$pbkdf2-sha256$i=x$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec",
+        "$pbkdf2-sha256$1000$c2FsdHNhbHQxMjM0NTY3OA",
+    ];
+    for text in damaged {
+        assert_eq!(error(text).help, "make a new one with `rolegate hash-password`", "{text}");
+    }
+}
+
+#[test]
+fn a_new_hash_of_each_kind_checks() {
+    let rounds = std::num::NonZeroU32::new(1_000).unwrap();
+    let recipes = [
+        Recipe::Argon2id { memory: 64, passes: 1, lanes: 2 },
+        Recipe::Bcrypt { cost: 4 },
+        Recipe::Pbkdf2Sha256 { rounds },
+        Recipe::Pbkdf2Sha512 { rounds },
+        Recipe::Sha512Crypt { rounds: 1_000 },
+    ];
+    for recipe in recipes {
+        let text = hash_password("wonderland", recipe).unwrap();
+        assert!(stored(&text).matches(b"wonderland"), "{text}");
+        assert!(!stored(&text).matches(b"wonderlanD"), "{text}");
+        assert_ne!(text, hash_password("wonderland", recipe).unwrap(), "the salt is random");
+    }
+}
+
+#[test]
+fn the_default_recipe_is_not_weak() {
+    let text = hash_password("wonderland", Recipe::default()).unwrap();
+    assert!(text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+    assert_eq!(Stored::parse(&text).unwrap().1, None);
+}
+
+#[test]
+fn a_password_that_nobody_could_use_is_not_hashed() {
+    for password in ["", "a\nb", "a\u{0}", "a\u{85}", &"x".repeat(1_025)] {
+        assert_eq!(hash_password(password, Recipe::default()), Err(RecipeError::Unusable));
+    }
+    let long = "x".repeat(73);
+    assert_eq!(hash_password(&long, Recipe::Bcrypt { cost: 4 }), Err(RecipeError::TooLongForBcrypt));
+}
+
+#[test]
+fn a_recipe_that_a_policy_would_refuse_is_refused() {
+    let rounds = std::num::NonZeroU32::MAX;
+    let recipes = [
+        Recipe::Argon2id { memory: 1 << 21, passes: 1, lanes: 1 },
+        Recipe::Argon2id { memory: 1, passes: 1, lanes: 1 },
+        Recipe::Argon2id { memory: 64, passes: 0, lanes: 1 },
+        Recipe::Bcrypt { cost: 3 },
+        Recipe::Bcrypt { cost: 17 },
+        Recipe::Pbkdf2Sha256 { rounds },
+        Recipe::Sha512Crypt { rounds: 999 },
+        Recipe::Sha512Crypt { rounds: u32::MAX },
+    ];
+    for recipe in recipes {
+        assert_eq!(hash_password("wonderland", recipe), Err(RecipeError::Parameters), "{recipe:?}");
+    }
+}

@@ -1,0 +1,298 @@
+//! Basic (RFC 7617), and the formats of stored hashes as a policy sees them.
+
+use std::time::Duration;
+
+use identity::{Identified, Limits, Refusal};
+
+use crate::settings::*;
+
+fn people() -> Auth {
+    compile(&basic(&[("alice", BCRYPT), ("zoë", BCRYPT)]))
+}
+
+#[test]
+fn the_right_password_is_alice() {
+    let auth = people();
+    let subject = ask(&auth, &header("alice:wonderland")).unwrap();
+    assert_eq!((&*subject.user, subject.groups.len(), subject.roles.len()), ("alice", 1, 0));
+    assert!(subject.claims.is_null());
+}
+
+/// RFC 9110, 11.1: scheme names are case-insensitive; 11.4: one space or more.
+#[test]
+fn the_scheme_is_read_in_any_case() {
+    let auth = people();
+    for scheme in ["basic ", "BASIC ", "bAsIc    "] {
+        let value = header("alice:wonderland").replace("Basic ", scheme);
+        assert!(ask(&auth, &value).is_ok(), "{value}");
+    }
+}
+
+#[test]
+fn no_header_is_anonymous_and_not_refused() {
+    assert!(matches!(people().identify(None, now(), attach), Identified::Anonymous));
+}
+
+/// policy-language.md: any other scheme is a proof that does not verify, never anonymous.
+#[test]
+fn another_scheme_is_refused() {
+    for value in [
+        "",
+        " ",
+        "Negotiate abc",
+        "Digest username=\"alice\"",
+        "Bearer a.b.c",
+        "alice:wonderland",
+        "Basicx YTpi",
+    ] {
+        assert_eq!(ask(&people(), value).unwrap_err(), Refusal::UnsupportedScheme, "{value}");
+    }
+}
+
+/// safety.md: a user that does not exist and a wrong password are not told apart.
+#[test]
+fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
+    let auth = people();
+    for credentials in
+        ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
+    {
+        assert_eq!(ask(&auth, &header(credentials)).unwrap_err(), Refusal::BadPassword, "{credentials}");
+    }
+}
+
+/// safety.md: an unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
+#[test]
+fn an_unknown_user_costs_a_hash_too() {
+    let auth = people();
+    assert!(is_pending(&auth, &header("alice:x")));
+    assert!(is_pending(&auth, &header("mallory:x")));
+}
+
+/// The user that stands in for one that does not exist lends its cost, not its password.
+#[test]
+fn the_password_of_another_does_not_make_an_unknown_user_known() {
+    let auth = compile(&basic(&[("alice", BCRYPT)]));
+    for name in ["a", "mallory", "root", "bob", "alicf", "ALICE"] {
+        assert_eq!(
+            ask(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
+            Refusal::BadPassword,
+            "{name}"
+        );
+    }
+}
+
+/// RFC 7617, 2: the password may have colons, the user cannot.
+#[test]
+fn credentials_are_split_at_the_first_colon() {
+    let hash = identity::hash_password("won:der:land", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
+    let auth = compile(&basic(&[("alice", &hash), ("alice:won", &hash)]));
+    assert_eq!(&*ask(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
+    assert!(ask(&auth, &header("alice:won:won:der:land")).is_err());
+}
+
+/// RFC 7617, 2 and 2.1: UTF-8, no control characters; an empty user names nobody.
+#[test]
+fn malformed_credentials_are_refused() {
+    let auth = people();
+    let malformed: [&[u8]; 14] = [
+        b"",
+        b":",
+        b":wonderland",
+        b"alice",
+        b"alice:wonder\nland",
+        b"alice\0:wonderland",
+        b"alice:wonderland\0",
+        b"al\tice:wonderland",
+        b"alice\x7f:x",
+        b"alice:\x7f",
+        b"ali\xffce:wonderland",
+        b"alice:\xc3",
+        b"alice:\xc0\x80",
+        "alice:\u{85}".as_bytes(),
+    ];
+    for credentials in malformed {
+        assert_eq!(
+            ask(&auth, &header(credentials)).unwrap_err(),
+            Refusal::MalformedCredentials,
+            "{credentials:?}"
+        );
+    }
+}
+
+/// RFC 4648, 3.5 and 4: one text for each value. Two texts for one value would be two entries for one credential.
+#[test]
+fn only_canonical_base64_is_read() {
+    let auth = people();
+    let good = "YWxpY2U6d29uZGVybGFuZA==";
+    assert!(ask(&auth, &format!("Basic {good}")).is_ok());
+    let texts = [
+        "",
+        " ",
+        "YWxpY2U6d29uZGVybGFuZA",
+        "YWxpY2U6d29uZGVybGFuZA=",
+        "YWxpY2U6d29uZGVybGFuZB==",
+        "YWxpY2U6d29uZGVybGFuZA== ",
+        "YWxpY2U6d29uZGVybGFuZA==,",
+        "YWxpY2U6d29uZGVybGFuZA===",
+        "YWxpY2U6d29u\tZGVybGFuZA==",
+        "YWxpY2U6d29uZGVybGFuZA==, Basic YWxpY2U6d29uZGVybGFuZA==",
+        "YWxpY2U6_29uZGVybGFuZA==",
+        "YWxpY2U6d29u ZGVybGFuZA==",
+        "alice:wonderland",
+    ];
+    for text in texts {
+        assert_eq!(
+            ask(&auth, &format!("Basic {text}")).unwrap_err(),
+            Refusal::MalformedCredentials,
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn names_and_passwords_are_utf8() {
+    let hash = identity::hash_password("pässwörd", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
+    let auth = compile(&basic(&[("zoë", &hash)]));
+    assert_eq!(&*ask(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
+    assert!(ask(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
+}
+
+/// CVE-2025-22228 and its like: bcrypt looks at no more than 72 bytes.
+#[test]
+fn a_password_of_more_than_72_bytes_is_refused_where_bcrypt_checks_it() {
+    let hash = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
+    let auth = compile(&basic(&[("alice", hash)]));
+    assert!(ask(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
+    let long = header(format!("alice:{}", "x".repeat(73)));
+    assert!(is_pending(&auth, &long), "it costs what any other costs");
+    assert_eq!(ask(&auth, &long).unwrap_err(), Refusal::BadPassword);
+}
+
+#[test]
+fn credentials_without_end_are_refused_before_they_cost_anything() {
+    let auth = people();
+    assert!(is_pending(&auth, &header(format!("alice:{}", "x".repeat(1_500)))));
+    for length in [1_531, 60_000] {
+        let value = header(format!("alice:{}", "x".repeat(length)));
+        assert_eq!(ask(&auth, &value).unwrap_err(), Refusal::MalformedCredentials);
+    }
+}
+
+/// safety.md: the first request costs the hash, the next ones do not; a failure is never cached.
+#[test]
+fn the_second_time_costs_no_hash_and_a_failure_is_not_remembered() {
+    let auth = people();
+    let (right, wrong) = (header("alice:wonderland"), header("alice:x"));
+    assert!(is_pending(&auth, &right));
+    let first = ask_at(&auth, right.as_bytes(), now()).unwrap();
+    let second = ask_at(&auth, right.as_bytes(), now()).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &second), "what was attached is attached still");
+    assert!(ask(&auth, &wrong).is_err());
+    assert!(is_pending(&auth, &wrong), "it is hashed again");
+    assert!(is_pending(&auth, &header("alice:wonderlan")), "another password is another credential");
+}
+
+/// safety.md: bounded in time.
+#[test]
+fn a_verified_credential_is_forgotten_after_its_time() {
+    let auth = people();
+    let value = header("alice:wonderland");
+    let at = |seconds: u64| {
+        let now = now() + Duration::from_secs(seconds);
+        matches!(auth.identify(Some(value.as_bytes()), now, attach), Identified::Pending(_))
+    };
+    assert!(ask(&auth, &value).is_ok());
+    let limit = Limits::default().credentials_for.as_secs();
+    assert_eq!([at(0), at(limit - 1), at(limit), at(limit + 1)], [false, false, true, true]);
+}
+
+/// safety.md: bounded in number.
+#[test]
+fn only_so_many_credentials_are_remembered() {
+    let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
+    let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
+    let limits = Limits { credentials: 5, ..Limits::default() };
+    let auth = Auth::compile_with(&basic(&users), &identity::FetchedKeys::new(), None, limits).unwrap().0;
+    let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
+    assert!(headers.iter().all(|value| ask(&auth, value).is_ok()));
+    assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
+}
+
+/// RFC 7617 has no such thing, policy-language.md has: `verify: false`.
+#[test]
+fn where_passwords_are_not_checked_every_well_formed_header_names_its_user() {
+    let mut settings = basic(&[("alice", BCRYPT)]);
+    settings.basic.as_mut().unwrap().verify = false;
+    let auth = compile(&settings);
+    let (alice, bob) = (ask(&auth, &header("alice:x")).unwrap(), ask(&auth, &header("bob:")).unwrap());
+    assert_eq!((&*alice.user, alice.groups.len()), ("alice", 1));
+    assert_eq!((&*bob.user, bob.groups.len()), ("bob", 0));
+    for malformed in ["alice", ":x", "a\nb:x"] {
+        assert_eq!(ask(&auth, &header(malformed)).unwrap_err(), Refusal::MalformedCredentials);
+    }
+}
+
+#[test]
+fn prefixes_are_put_before_names() {
+    let mut settings = basic(&[("alice", BCRYPT)]);
+    let basic = settings.basic.as_mut().unwrap();
+    basic.user_prefix = "basic:".into();
+    basic.group_prefix = "b/".into();
+    let subject = ask(&compile(&settings), &header("alice:wonderland")).unwrap();
+    assert_eq!((&*subject.user, &*subject.groups[0]), ("basic:alice", "b/staff"));
+}
+
+#[test]
+fn a_policy_without_users_lets_nobody_in() {
+    assert_eq!(ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(), Refusal::BadPassword);
+}
+
+#[test]
+fn every_hash_that_cannot_be_used_is_an_error_at_its_user() {
+    let problems = errors(&basic(&[
+        ("alice", "wonderland"),
+        ("bob", "$apr1$a$b"),
+        ("carol", BCRYPT),
+        ("dave", "$2b$31$x"),
+    ]));
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert!(messages[0].starts_with("the password of `alice` is a password that is not hashed"));
+    assert!(
+        !problems.iter().any(|problem| problem.to_string().contains("wonderland")),
+        "no error shows a secret"
+    );
+    assert!(problems[0].help.as_deref().is_some_and(|help| help.contains("rolegate hash-password")));
+}
+
+#[test]
+fn weak_hashes_are_accepted_with_a_warning() {
+    let settings = basic(&[("alice", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
+    assert_eq!(warnings(&settings).len(), 1);
+    assert!(ask(&compile(&settings), &header("alice:wonderland")).is_ok());
+}
+
+/// architecture.md, invariant 7: no password in any text.
+#[test]
+fn nothing_that_is_shown_shows_a_password() {
+    let auth = people();
+    let Identified::Pending(check) = auth.identify(Some(header("alice:hunter2").as_bytes()), now(), attach)
+    else {
+        panic!("it should be hashed")
+    };
+    let shown = [format!("{auth:?}"), format!("{check:?}"), format!("{:?}", check.run())].concat();
+    assert!(!shown.contains("hunter2") && !shown.contains("$2b$"), "{shown}");
+}
+
+/// Equal checks have equal keys, so that a burst of one credential costs one hash.
+#[test]
+fn equal_checks_have_equal_keys() {
+    let auth = people();
+    let key = |credentials: &str| match auth.identify(Some(header(credentials).as_bytes()), now(), attach) {
+        Identified::Pending(check) => check.key(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(key("alice:x"), key("alice:x"));
+    let different = [key("alice:x"), key("alice:y"), key("zoë:x"), key("mallory:x"), key("alice:x:")];
+    assert_eq!(std::collections::HashSet::from(different).len(), 5);
+}

@@ -1,0 +1,143 @@
+//! A reload: who had signed in stays so where nothing about him changed, and only there.
+
+use std::time::Duration;
+
+use identity::{FetchedKeys, Limits};
+use policy::model::Identity;
+
+use crate::settings::*;
+use crate::signer;
+
+const OTHER_HASH: &str = "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.RdvScIW";
+
+fn after(previous: &Auth, settings: &Identity) -> Auth {
+    Auth::compile(settings, &FetchedKeys::new(), Some(previous)).unwrap().0
+}
+
+#[test]
+fn a_reload_hashes_nothing_again() {
+    let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    let again = after(&before, &basic(&[("bob", BCRYPT), ("alice", BCRYPT)]));
+    assert!(!is_pending(&again, &alice));
+    assert!(is_pending(&again, &header("bob:wonderland")), "bob had not signed in");
+    let twice = after(&again, &basic(&[("alice", BCRYPT)]));
+    assert!(!is_pending(&twice, &alice));
+    let thrice = after(&after(&twice, &basic(&[("alice", BCRYPT)])), &basic(&[("alice", BCRYPT)]));
+    assert!(!is_pending(&thrice, &alice), "also where nobody asked in between");
+}
+
+#[test]
+fn a_changed_hash_is_hashed_again() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
+    assert!(is_pending(&changed, &alice));
+    let back = after(&changed, &basic(&[("alice", BCRYPT)]));
+    assert!(is_pending(&back, &alice), "what was dropped does not come back");
+}
+
+#[test]
+fn a_user_that_is_gone_stays_out() {
+    let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    assert!(ask(&after(&before, &basic(&[("bob", BCRYPT)])), &alice).is_err());
+    assert!(ask(&after(&before, &Identity::default()), &alice).is_err());
+}
+
+#[test]
+fn groups_and_prefixes_are_those_of_the_new_policy() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    let mut settings = basic(&[("alice", BCRYPT)]);
+    let changed = settings.basic.as_mut().unwrap();
+    changed.user_prefix = "basic:".into();
+    changed.users[0].groups = vec!["guests".into()];
+    let known = ask_at(&after(&before, &settings), alice.as_bytes(), now()).unwrap();
+    assert_eq!((&*known.subject.user, &*known.subject.groups[0]), ("basic:alice", "guests"));
+    assert_eq!(known.attached, "basic:alice", "attached anew");
+}
+
+#[test]
+fn a_reload_does_not_lengthen_the_time() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    let again = after(&before, &basic(&[("alice", BCRYPT)]));
+    assert!(!is_pending(&again, &alice), "it moves to the cache");
+    let later = now() + Limits::default().credentials_for;
+    let ask_then = |auth: &Auth| auth.identify(Some(alice.as_bytes()), later, attach);
+    assert!(matches!(ask_then(&again), identity::Identified::Pending(_)));
+    assert!(matches!(
+        ask_then(&after(&again, &basic(&[("alice", BCRYPT)]))),
+        identity::Identified::Pending(_)
+    ));
+}
+
+/// Names that were taken on trust are not credentials that were verified.
+#[test]
+fn what_was_not_checked_is_not_carried_into_a_policy_that_checks() {
+    let mut trusting = basic(&[("alice", BCRYPT)]);
+    trusting.basic.as_mut().unwrap().verify = false;
+    let before = compile(&trusting);
+    let wrong = header("alice:x");
+    assert!(ask(&before, &wrong).is_ok());
+    assert!(ask(&after(&before, &basic(&[("alice", BCRYPT)])), &wrong).is_err());
+}
+
+#[test]
+fn no_more_is_carried_than_is_remembered() {
+    let users = [("alice", BCRYPT), ("bob", BCRYPT), ("carol", BCRYPT)];
+    let before = compile(&basic(&users));
+    let headers = users.map(|(name, _)| header(format!("{name}:wonderland")));
+    assert!(headers.iter().all(|value| ask(&before, value).is_ok()));
+    let limits = Limits { credentials: 2, ..Limits::default() };
+    let again = Auth::compile_with(&basic(&users), &FetchedKeys::new(), Some(&before), limits).unwrap().0;
+    assert_eq!(headers.iter().filter(|value| !is_pending(&again, value)).count(), 2);
+}
+
+/// A check that was begun under the old policy and comes back under the new one counts only if the hash is the same.
+#[test]
+fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let run = || match before.identify(Some(header("alice:wonderland").as_bytes()), now(), attach) {
+        identity::Identified::Pending(check) => check.run(),
+        other => panic!("{other:?}"),
+    };
+    let same = after(&before, &basic(&[("alice", BCRYPT)]));
+    let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
+    let gone = after(&before, &basic(&[("bob", BCRYPT)]));
+    let is_known =
+        |auth: &Auth, checked| matches!(auth.finish(checked, now(), attach), identity::Identified::Known(_));
+    let checked = run();
+    assert!(is_known(&same, checked.clone()));
+    assert!(!is_known(&changed, checked.clone()));
+    assert!(!is_known(&gone, checked));
+}
+
+/// safety.md: the cache of tokens dies with its key set.
+#[test]
+fn tokens_are_verified_anew_under_a_new_key_set() {
+    let jwks = signer::set(&[signer::jwk("ES256")]);
+    let before = compile(&tokens_of(issuer(file(&jwks))));
+    let token = signer::bearer(&signer::token("ES256"));
+    assert!(ask(&before, &token).is_ok());
+    let rotated = signer::set(&[signer::jwk("ES384")]);
+    let again = after(&before, &tokens_of(issuer(file(&rotated))));
+    assert_eq!(ask(&again, &token).unwrap_err(), identity::Refusal::UnknownKey);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_anybody_signed_in_for_longer() {
+    let auth = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&auth, &alice).is_ok());
+    let back = |seconds| now() - Duration::from_secs(seconds);
+    let pending =
+        |now| matches!(auth.identify(Some(alice.as_bytes()), now, attach), identity::Identified::Pending(_));
+    assert_eq!([pending(back(1)), pending(back(3_600))], [false, true]);
+}

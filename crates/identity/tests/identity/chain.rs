@@ -1,0 +1,50 @@
+//! Basic and tokens side by side: proofs are tried by what the request carries.
+
+use identity::Refusal;
+
+use crate::settings::*;
+use crate::signer;
+
+fn both() -> Auth {
+    let mut settings = basic(&[("alice", BCRYPT)]);
+    settings.jwt = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))).jwt;
+    compile(&settings)
+}
+
+#[test]
+fn each_proof_goes_to_its_own_method() {
+    let auth = both();
+    assert_eq!(&*ask(&auth, &header("alice:wonderland")).unwrap().user, "alice");
+    assert_eq!(&*ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
+    assert_eq!(
+        ask(&auth, &format!("Basic {}", signer::token("ES256"))).unwrap_err(),
+        Refusal::MalformedCredentials
+    );
+    let credentials = header("alice:wonderland").replace("Basic ", "Bearer ");
+    assert_eq!(ask(&auth, &credentials).unwrap_err(), Refusal::MalformedToken);
+}
+
+/// RFC 8725, 3.8 and 3.10: the issuer decides the keys; another issuer's key verifies nothing.
+#[test]
+fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
+    let mut other = issuer(file(&signer::set(&[signer::jwk("EdDSA")])));
+    other.issuer = "https://other.example.com".into();
+    let mut settings = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")]))));
+    settings.jwt.push(other);
+    let auth = compile(&settings);
+    let of = |issuer: &str, algorithm: &str| {
+        let claims = signer::claims_with("iss", Some(issuer.into()));
+        ask(&auth, &signer::bearer(&signer::signed(algorithm, &signer::header(algorithm), &claims)))
+    };
+    assert!(of(ISSUER, "ES256").is_ok());
+    assert!(of("https://other.example.com", "EdDSA").is_ok());
+    assert_eq!(of("https://other.example.com", "ES256").unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(of(ISSUER, "EdDSA").unwrap_err(), Refusal::UnknownKey);
+}
+
+#[test]
+fn every_refusal_has_a_name_of_its_own() {
+    let names: std::collections::HashSet<&str> = Refusal::ALL.iter().map(|refusal| refusal.name()).collect();
+    assert_eq!(names.len(), Refusal::ALL.len());
+    assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+}

@@ -1,0 +1,89 @@
+//! Whatever comes in, nothing panics, and nothing that was not signed gets through.
+
+use std::sync::LazyLock;
+
+use identity::{Identified, jwks};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::settings::*;
+use crate::signer::{self, ALL, encode};
+
+static AUTH: LazyLock<Auth> = LazyLock::new(|| {
+    let mut settings = basic(&[("alice", BCRYPT)]);
+    settings.jwt = tokens_of(issuer(file(&signer::set(&ALL.map(signer::jwk))))).jwt;
+    compile(&settings)
+});
+
+fn is_believed(header: &[u8]) -> bool {
+    matches!(AUTH.identify(Some(header), now(), attach), Identified::Known(_) | Identified::Anonymous)
+}
+
+/// JSON of any shape.
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|value| json!(value)),
+        any::<i64>().prop_map(|value| json!(value)),
+        any::<f64>().prop_map(|value| json!(value)),
+        any::<String>().prop_map(|value| json!(value)),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|list| json!(list)),
+            prop::collection::hash_map(any::<String>(), inner, 0..4).prop_map(|members| json!(members)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_header_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(!is_believed(&bytes));
+        prop_assert!(!is_believed(&[b"Basic ", &*bytes].concat()));
+        prop_assert!(!is_believed(&[b"Bearer ", &*bytes].concat()));
+    }
+
+    #[test]
+    fn any_credentials_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(!is_believed(header(&bytes).as_bytes()));
+    }
+
+    #[test]
+    fn any_token_without_a_signature_is_refused(head in any_json(), body in any_json(), signature: Vec<u8>) {
+        let token = [encode(head.to_string()), encode(body.to_string()), encode(signature)].join(".");
+        prop_assert!(!is_believed(signer::bearer(&token).as_bytes()));
+    }
+
+    #[test]
+    fn any_claim_of_a_signed_token_is_answered(name in "(exp|nbf|iat|aud|sub|groups|realm_access|iss)", value in any_json()) {
+        let claims = signer::claims_with(&name, Some(value));
+        let token = signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims));
+        let _ = AUTH.identify(Some(token.as_bytes()), now(), attach);
+    }
+
+    #[test]
+    fn any_key_set_is_answered(key in any_json(), text: String) {
+        let _ = jwks::parse(text.as_bytes());
+        let _ = jwks::parse(json!({ "keys": [key] }).to_string().as_bytes());
+    }
+
+    #[test]
+    fn any_member_of_a_key_is_answered(
+        algorithm in prop::sample::select(&ALL[..]),
+        name in "(kty|alg|use|key_ops|kid|n|e|x|y|k|crv|d)",
+        value in any_json(),
+    ) {
+        let mut jwk = signer::jwk(algorithm);
+        jwk[name.as_str()] = value;
+        let _ = jwks::parse(signer::set(&[jwk]).to_string().as_bytes());
+    }
+
+    #[test]
+    fn any_stored_hash_is_answered(hash in "(\\$(argon2id|2b|6|5|pbkdf2-sha256)\\$)?[ -~]{0,80}") {
+        let settings = basic(&[("alice", &hash)]);
+        let _ = Auth::compile(&settings, &identity::FetchedKeys::new(), None);
+    }
+}

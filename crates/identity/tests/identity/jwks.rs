@@ -1,0 +1,319 @@
+//! Key sets (RFC 7517): which keys are taken, and which are refused when they are loaded.
+
+use std::sync::Arc;
+
+use identity::jwks::{self, KeySetError};
+use identity::{FetchedKeys, Refusal};
+use policy::problem::Severity;
+use serde_json::{Value, json};
+
+use crate::settings::*;
+use crate::signer::{self, ALL, encode, jwk, set};
+
+/// A key of an algorithm with members changed; `null` takes one away.
+fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
+    let mut jwk = jwk(algorithm);
+    for (name, value) in changes {
+        jwk[*name] = value.clone();
+    }
+    jwk.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    jwk
+}
+
+/// What is wrong with a set of this one key.
+fn fault(jwk: Value) -> (String, bool) {
+    match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
+        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].foreign),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is_taken(jwk: Value) -> bool {
+    jwks::parse(set(&[jwk]).to_string().as_bytes())
+        .is_ok_and(|(keys, faults)| keys.len() == 1 && faults.is_empty())
+}
+
+#[test]
+fn a_key_of_every_kind_is_taken() {
+    for algorithm in ALL {
+        assert!(is_taken(jwk(algorithm)), "{algorithm}");
+    }
+}
+
+#[test]
+fn members_that_are_not_known_are_ignored() {
+    let extra = [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
+    assert!(is_taken(changed("RS256", &extra)));
+    assert!(jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok());
+}
+
+/// RFC 7518, 3.3: 2048 bits or more.
+#[test]
+fn rsa_keys_that_are_too_short_or_too_long_are_refused() {
+    let of_bits = |bits: usize| {
+        let mut n = vec![0xC5; bits / 8];
+        n[bits / 8 - 1] = 1;
+        changed("RS256", &[("n", json!(encode(n)))])
+    };
+    for bits in [512, 1024, 2040] {
+        assert_eq!(fault(of_bits(bits)), ("an RSA key of fewer than 2048 bits".to_owned(), false), "{bits}");
+    }
+    assert_eq!(fault(of_bits(8200)).0, "an RSA key of more than 8192 bits");
+    let mut short = signer::modulus();
+    short[0] = 0x7F;
+    assert_eq!(
+        fault(changed("RS256", &[("n", json!(encode(short)))])).0,
+        "an RSA key of fewer than 2048 bits"
+    );
+    let mut padded = vec![0; 200];
+    padded.extend([0xC5; 128]);
+    assert_eq!(
+        fault(changed("RS256", &[("n", json!(encode(padded)))])).0,
+        "an RSA key of fewer than 2048 bits"
+    );
+}
+
+/// RFC 8017, 3.1 and FIPS 186-5, A.1.1.
+#[test]
+fn rsa_keys_with_a_bad_exponent_or_modulus_are_refused() {
+    for e in [&[3_u8][..], &[1], &[17], &[0, 1]] {
+        assert_eq!(
+            fault(changed("RS256", &[("e", json!(encode(e)))])).0,
+            "an RSA key whose exponent is below 65537"
+        );
+    }
+    for e in [&[2_u8][..], &[1, 0, 0], &[], &[0]] {
+        assert_eq!(
+            fault(changed("RS256", &[("e", json!(encode(e)))])).0,
+            "an RSA key whose exponent is even",
+            "{e:?}"
+        );
+    }
+    for e in [&[3, 0, 0, 0, 1][..], &[1; 9], &[1; 256]] {
+        assert_eq!(
+            fault(changed("RS256", &[("e", json!(encode(e)))])).0,
+            "an RSA key whose exponent is above 2^33"
+        );
+    }
+    let mut even = signer::modulus();
+    *even.last_mut().unwrap() &= 0xFE;
+    assert_eq!(fault(changed("RS256", &[("n", json!(encode(even)))])).0, "an RSA key whose modulus is even");
+}
+
+/// RFC 7518, 3.2: an HMAC key is at least as long as its hash.
+#[test]
+fn shared_secrets_that_are_shorter_than_their_hash_are_refused() {
+    for (algorithm, length) in [("HS256", 32), ("HS384", 48), ("HS512", 64)] {
+        let of = |length| changed(algorithm, &[("k", json!(encode(vec![7; length])))]);
+        assert!(is_taken(of(length)));
+        assert_eq!(fault(of(length - 1)).0, "a shared secret that is shorter than its hash", "{algorithm}");
+        assert_eq!(fault(of(0)).0, "a shared secret that is shorter than its hash", "{algorithm}");
+    }
+    assert_eq!(fault(changed("HS256", &[("alg", Value::Null)])).0, "a shared secret without `alg`");
+}
+
+/// RFC 7517, 4.2 and 4.3: a key for something else is not for this. Issuers publish such keys too: no error, but not
+/// used.
+#[test]
+fn keys_for_something_else_are_not_used() {
+    assert_eq!(
+        fault(changed("RS256", &[("use", json!("enc"))])),
+        ("its `use` is not `sig`".to_owned(), true)
+    );
+    assert_eq!(
+        fault(changed("RS256", &[("key_ops", json!(["sign"]))])).0,
+        "its `key_ops` do not have `verify`"
+    );
+    assert_eq!(fault(changed("RS256", &[("key_ops", json!([]))])).0, "its `key_ops` do not have `verify`");
+    assert!(is_taken(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
+    for alg in ["RSA-OAEP", "RSA1_5", "ES256K", "none", "rs256", ""] {
+        assert!(fault(changed("RS256", &[("alg", json!(alg))])).1, "{alg}");
+    }
+    assert!(fault(changed("ES256", &[("crv", json!("secp256k1")), ("alg", Value::Null)])).1);
+    assert!(fault(json!({ "kty": "OKP", "crv": "X25519", "x": encode([9; 32]) })).1);
+    assert!(fault(json!({ "kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA" })).1);
+    assert!(fault(json!({ "kty": "what" })).1);
+}
+
+/// RFC 8725, 3.1: the key and its algorithm fit each other, or it is no key.
+#[test]
+fn an_alg_that_does_not_fit_its_key_is_refused() {
+    let misfits =
+        [("RS256", "HS256"), ("RS256", "ES256"), ("HS256", "RS256"), ("ES256", "EdDSA"), ("EdDSA", "ES256")];
+    for (key, alg) in misfits {
+        let found = fault(changed(key, &[("alg", json!(alg))]));
+        assert_eq!(found, ("its `alg` does not fit its `kty`".to_owned(), false), "{key} {alg}");
+    }
+    for (key, alg) in [("ES256", "ES384"), ("ES384", "ES256"), ("ES512", "ES256")] {
+        assert_eq!(fault(changed(key, &[("alg", json!(alg))])).0, "its `alg` does not fit its `crv`");
+    }
+}
+
+/// Whoever reads a key set must not be able to sign.
+#[test]
+fn a_private_key_is_refused_and_not_shown() {
+    for (algorithm, member) in
+        [("RS256", "d"), ("RS256", "p"), ("RS256", "oth"), ("ES256", "d"), ("EdDSA", "d")]
+    {
+        let secret = encode([0x5A; 32]);
+        let problems =
+            errors(&tokens_of(issuer(file(&set(&[changed(algorithm, &[(member, json!(secret))])])))));
+        assert!(problems[0].message.contains("a private key, which must not be here"), "{problems:?}");
+        assert!(!format!("{problems:?}").contains(&secret));
+    }
+}
+
+/// RFC 7517, 4.5: a `kid` that means two keys means none.
+#[test]
+fn keys_of_one_kid_are_refused() {
+    let twice = set(&[
+        changed("RS256", &[("kid", json!("a"))]),
+        changed("ES256", &[("kid", json!("a"))]),
+        jwk("EdDSA"),
+    ]);
+    let (keys, faults) = jwks::parse(twice.to_string().as_bytes()).unwrap();
+    assert_eq!((keys.len(), faults.len()), (1, 2));
+    assert_eq!(faults[0].to_string(), "key 1 (`a`): another key has the same `kid`");
+}
+
+/// CVE-2020-0601 and invalid-curve attacks: a point that is not on its curve is no key.
+#[test]
+fn points_off_their_curve_are_refused() {
+    let zero = json!(encode([0; 32]));
+    assert_eq!(fault(changed("ES256", &[("x", zero.clone())])).0, "not a point on its curve");
+    assert_eq!(fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0, "not a point on its curve");
+    let short = json!(encode([1; 31]));
+    assert_eq!(
+        fault(changed("ES256", &[("x", short.clone())])).0,
+        "a coordinate that is not as long as its curve says"
+    );
+    assert_eq!(fault(changed("EdDSA", &[("x", short)])).0, "not a point on its curve");
+}
+
+#[test]
+fn damaged_keys_are_refused() {
+    let damaged = [
+        json!({}),
+        json!({ "kty": 1 }),
+        changed("RS256", &[("n", Value::Null)]),
+        changed("RS256", &[("e", json!(65537))]),
+        changed("RS256", &[("n", json!("###"))]),
+        changed("RS256", &[("e", json!("AQAB="))]),
+        changed("RS256", &[("kid", json!(7))]),
+        changed("RS256", &[("use", json!(["sig"]))]),
+        changed("RS256", &[("key_ops", json!("verify"))]),
+        changed("ES256", &[("crv", Value::Null)]),
+        changed("ES256", &[("y", Value::Null)]),
+        changed("EdDSA", &[("x", json!(""))]),
+        changed("HS256", &[("k", json!("0123 4567"))]),
+    ];
+    for jwk in damaged {
+        assert!(!fault(jwk.clone()).1, "{jwk}");
+    }
+}
+
+#[test]
+fn what_is_not_a_key_set_is_refused() {
+    let texts: [&str; 9] = [
+        "",
+        "x",
+        "[]",
+        "{}",
+        r#"{"keys":{}}"#,
+        r#"{"keys":[1]}"#,
+        r#"{"keys":[]}"#,
+        r#"{"keys":[],"keys":[]}"#,
+        "null",
+    ];
+    for text in texts {
+        assert!(jwks::parse(text.as_bytes()).is_err(), "{text}");
+    }
+    let many = set(&vec![jwk("ES256"); 257]).to_string();
+    assert_eq!(jwks::parse(many.as_bytes()).err(), Some(KeySetError::NotAKeySet));
+    assert_eq!(jwks::parse(&vec![b' '; jwks::MAX_BYTES + 1]).err(), Some(KeySetError::TooLong));
+    let duplicate = set(&[jwk("ES256")]).to_string().replacen("\"kty\"", "\"kty\":\"RSA\",\"kty\"", 1);
+    assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
+}
+
+/// policy-language.md: a weak or unreadable key is an error. It names the key, never what is in it.
+#[test]
+fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
+    let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
+    let problems = errors(&tokens_of(issuer(file(&set(&[jwk("ES256"), weak])))));
+    assert_eq!(problems.len(), 1);
+    assert_eq!(
+        problems[0].message,
+        "key 2 (`HS256`): a shared secret that is shorter than its hash, in `jwks.json`"
+    );
+    assert!(!problems[0].to_string().contains(&encode("0123456789")));
+}
+
+#[test]
+fn a_key_for_something_else_in_a_file_is_a_warning() {
+    let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
+    assert_eq!(warnings(&settings).len(), 1);
+    let token = signer::bearer(&signer::token("RS256"));
+    assert_eq!(ask(&compile(&settings), &token).unwrap_err(), Refusal::UnknownKey);
+}
+
+#[test]
+fn a_file_without_any_usable_key_is_an_error_that_says_why() {
+    let problems = errors(&tokens_of(issuer(file(&set(&[changed("RS256", &[("use", json!("enc"))])])))));
+    assert_eq!(problems.iter().map(|problem| problem.severity).max(), Some(Severity::Warning));
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Error && problem.message.contains("no key"))
+    );
+}
+
+fn fetched(bytes: &str) -> FetchedKeys {
+    FetchedKeys::from([(Arc::from("https://id.example.com/jwks.json"), Arc::from(bytes.as_bytes()))])
+}
+
+/// Whoever runs the issuer is somebody else: one bad key of his does not take the good ones away.
+#[test]
+fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
+    let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
+    let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
+    let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
+    let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
+    assert_eq!(warnings.len(), 1);
+    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert_eq!(ask(&auth, &signer::bearer(&signer::token("HS256"))).unwrap_err(), Refusal::UnknownKey);
+}
+
+#[test]
+fn a_published_secret_is_taken_with_a_warning() {
+    let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
+    let (_, warnings) = Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), None).unwrap();
+    assert!(warnings[0].message.contains("publishes a shared secret"));
+}
+
+/// Fail closed: without keys no token is believed.
+#[test]
+fn keys_that_have_not_been_fetched_verify_nothing() {
+    let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
+    assert_eq!(ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(), Refusal::KeysUnavailable);
+}
+
+/// safety.md: an unknown `kid` is refused; that it was asked for is told once.
+#[test]
+fn an_unknown_kid_asks_for_the_keys_again() {
+    let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
+    let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
+    let refetches = || auth.take_refetches().collect::<Vec<_>>();
+    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(refetches().is_empty());
+    for _ in 0..3 {
+        assert_eq!(ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(), Refusal::UnknownKey);
+    }
+    assert_eq!(
+        refetches().iter().map(|url| &**url).collect::<Vec<_>>(),
+        ["https://id.example.com/jwks.json"]
+    );
+    assert!(refetches().is_empty());
+    let in_a_file = compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))));
+    assert!(ask(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
+    assert_eq!(in_a_file.take_refetches().count(), 0);
+}

@@ -1,0 +1,283 @@
+//! The claims of a token (RFC 7519, 4.1; RFC 8725, 3.8 to 3.12): when, for whom, from whom, about whom.
+
+use std::time::Duration;
+
+use identity::{FetchedKeys, Limits, Refusal, Subject};
+use policy::model::Issuer;
+use serde_json::{Value, json};
+
+use crate::settings::*;
+use crate::signer::{bearer, claims, claims_with, header, jwk, set, signed, signed_text};
+
+fn our_issuer() -> Issuer {
+    issuer(file(&set(&[jwk("ES256")])))
+}
+
+fn under(issuer: Issuer, claims: &Value) -> Result<Subject, Refusal> {
+    ask(&compile(&tokens_of(issuer)), &bearer(&signed("ES256", &header("ES256"), claims)))
+}
+
+fn with(name: &str, value: Value) -> Result<Subject, Refusal> {
+    under(our_issuer(), &claims_with(name, Some(value)))
+}
+
+fn without(name: &str) -> Result<Subject, Refusal> {
+    under(our_issuer(), &claims_with(name, None))
+}
+
+/// RFC 7519, 4.1.4: on or after `exp` it is not accepted; the skew comes on top.
+#[test]
+fn an_expired_token_is_refused() {
+    for (exp, expected) in
+        [(NOW + 1, None), (NOW - 59, None), (NOW - 60, Some(Refusal::Expired)), (0, Some(Refusal::Expired))]
+    {
+        assert_eq!(with("exp", json!(exp)).err(), expected, "{exp}");
+    }
+    assert_eq!(with("exp", json!(NOW as f64 - 59.5)).err(), None, "a fraction is legal");
+    assert_eq!(with("exp", json!(NOW as f64 - 60.5)).err(), Some(Refusal::Expired));
+    let mut strict = our_issuer();
+    strict.clock_skew = Duration::ZERO;
+    assert_eq!(under(strict.clone(), &claims_with("exp", Some(json!(NOW)))).err(), Some(Refusal::Expired));
+    assert!(under(strict, &claims_with("exp", Some(json!(NOW + 1)))).is_ok());
+}
+
+/// RFC 7519, 4.1.5.
+#[test]
+fn a_token_before_its_time_is_refused() {
+    for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(Refusal::NotYetValid))] {
+        assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
+        assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
+    }
+}
+
+/// safety.md: a missing `exp` is refused; the others may be missing.
+#[test]
+fn a_token_without_an_end_is_refused() {
+    assert_eq!(without("exp").err(), Some(Refusal::MalformedClaims));
+    assert!(without("iat").is_ok());
+}
+
+/// CVE-2026-25537 (`jsonwebtoken` before 10.3): a string or null is not the same as absent.
+#[test]
+fn times_that_are_not_numbers_are_refused() {
+    for name in ["exp", "nbf", "iat"] {
+        for value in
+            [json!(null), json!("1900000000"), json!(""), json!(true), json!([1_900_000_000]), json!({})]
+        {
+            assert_eq!(with(name, value.clone()).err(), Some(Refusal::MalformedClaims), "{name} {value}");
+        }
+    }
+}
+
+#[test]
+fn times_beyond_all_bounds_are_no_accident() {
+    let text = |exp: &str| claims().to_string().replace(&(NOW + 300).to_string(), exp);
+    let ask_text = |claims: &str| {
+        ask(
+            &compile(&tokens_of(our_issuer())),
+            &bearer(&signed_text("ES256", &header("ES256").to_string(), claims)),
+        )
+    };
+    for far in ["18446744073709551615", "1e300", "99999999999999999999999", "1.5e10"] {
+        assert!(ask_text(&text(far)).is_ok(), "{far}");
+    }
+    for past in ["-1", "-1e300", "-9223372036854775808", "0.5", "1e-300", "-0.0"] {
+        assert_eq!(ask_text(&text(past)).err(), Some(Refusal::Expired), "{past}");
+    }
+    for garbage in ["1e999", "NaN", "Infinity", "0x7fffffff", "01", "1."] {
+        assert_eq!(ask_text(&text(garbage)).err(), Some(Refusal::MalformedToken), "{garbage}");
+    }
+    assert_eq!(with("nbf", json!(1e300)).err(), Some(Refusal::NotYetValid));
+    assert_eq!(with("nbf", json!(u64::MAX)).err(), Some(Refusal::NotYetValid));
+    assert!(with("nbf", json!(-1e300)).is_ok());
+}
+
+/// policy-language.md: `max_age` needs `iat`.
+#[test]
+fn a_token_that_was_issued_too_long_ago_is_refused() {
+    let mut settings = our_issuer();
+    settings.max_age = Some(Duration::from_secs(100));
+    let of = |iat: Option<Value>| under(settings.clone(), &claims_with("iat", iat)).err();
+    assert_eq!(of(Some(json!(NOW - 159))), None);
+    assert_eq!(of(Some(json!(NOW - 160))), Some(Refusal::TooOld));
+    assert_eq!(of(Some(json!(-5))), Some(Refusal::TooOld));
+    assert_eq!(of(None), Some(Refusal::MalformedClaims));
+}
+
+/// RFC 7519, 4.1.1 and RFC 8725, 3.8: byte for byte.
+#[test]
+fn another_issuer_is_refused() {
+    let others = [
+        json!("https://id.example.com/"),
+        json!("https://ID.example.com"),
+        json!("http://id.example.com"),
+        json!(""),
+        json!([ISSUER]),
+        json!(null),
+        json!({ "iss": ISSUER }),
+        json!(format!("{ISSUER} ")),
+    ];
+    for iss in others {
+        assert_eq!(with("iss", iss.clone()).err(), Some(Refusal::UnknownIssuer), "{iss}");
+    }
+    assert_eq!(without("iss").err(), Some(Refusal::UnknownIssuer));
+}
+
+/// RFC 7519, 4.1.3 and RFC 8725, 3.9: one string or a list of them, byte for byte.
+#[test]
+fn another_audience_is_refused() {
+    for aud in [json!("people"), json!("other"), json!(["x", "people"]), json!(["other", "people"])] {
+        assert!(with("aud", aud.clone()).is_ok(), "{aud}");
+    }
+    for aud in [json!("People"), json!(""), json!("people "), json!("people other"), json!([]), json!(["x"])]
+    {
+        assert_eq!(with("aud", aud.clone()).err(), Some(Refusal::WrongAudience), "{aud}");
+    }
+    for aud in [json!(null), json!(1), json!(["people", 1]), json!([["people"]]), json!({ "people": true })] {
+        assert_eq!(with("aud", aud.clone()).err(), Some(Refusal::MalformedClaims), "{aud}");
+    }
+    assert_eq!(without("aud").err(), Some(Refusal::WrongAudience));
+}
+
+/// The user is a string that can stand in a header and a log.
+#[test]
+fn a_token_about_nobody_is_refused() {
+    for sub in [
+        json!(""),
+        json!(null),
+        json!(7),
+        json!(["carol"]),
+        json!("ca\nrol"),
+        json!("carol\u{0}"),
+        json!("\u{7f}"),
+        json!("\u{9b}x"),
+    ] {
+        assert_eq!(with("sub", sub.clone()).err(), Some(Refusal::MalformedClaims), "{sub}");
+    }
+    assert_eq!(without("sub").err(), Some(Refusal::MalformedClaims));
+    assert_eq!(&*with("sub", json!("zoë at home")).unwrap().user, "zoë at home");
+}
+
+fn names(list: &[std::sync::Arc<str>]) -> Vec<&str> {
+    list.iter().map(|name| &**name).collect()
+}
+
+#[test]
+fn groups_are_a_list_or_a_string_with_spaces() {
+    for (claim, expected) in [
+        (json!(["a", "b c"]), vec!["a", "b c"]),
+        (json!("a b  c "), vec!["a", "b", "c"]),
+        (json!([]), vec![]),
+        (json!(""), vec![]),
+    ] {
+        assert_eq!(names(&with("groups", claim.clone()).unwrap().groups), expected, "{claim}");
+    }
+    assert!(without("groups").unwrap().groups.is_empty());
+}
+
+/// Fail closed: a list that cannot be read could have named a group that a `deny` is for.
+#[test]
+fn groups_of_another_type_are_refused() {
+    for claim in [
+        json!(null),
+        json!(1),
+        json!({ "a": 1 }),
+        json!(["a", 1]),
+        json!([["a"]]),
+        json!([""]),
+        json!(["a\n"]),
+        json!("a\tb"),
+    ] {
+        assert_eq!(with("groups", claim.clone()).err(), Some(Refusal::MalformedClaims), "{claim}");
+    }
+}
+
+#[test]
+fn roles_come_from_where_the_policy_says() {
+    let subject = with("realm_access", json!({ "roles": ["admin", "guest"] })).unwrap();
+    assert_eq!(names(&subject.roles), ["admin", "guest"]);
+    for claim in [json!({}), json!("admin"), json!(["admin"]), json!({ "Roles": ["admin"] })] {
+        assert!(with("realm_access", claim.clone()).unwrap().roles.is_empty(), "{claim}");
+    }
+    assert_eq!(with("realm_access", json!({ "roles": 1 })).err(), Some(Refusal::MalformedClaims));
+    let mut pointer = our_issuer();
+    pointer.claims.roles = Some(path(&["orgs", "1", "roles"]));
+    let claims = claims_with("orgs", Some(json!([{}, { "roles": "x y" }])));
+    assert_eq!(names(&under(pointer, &claims).unwrap().roles), ["x", "y"]);
+}
+
+/// policy-language.md: `roles_from_token: false` and the prefixes.
+#[test]
+fn the_policy_may_ignore_roles_and_tell_sources_apart() {
+    let mut settings = our_issuer();
+    settings.roles_from_token = false;
+    settings.user_prefix = "id:".into();
+    settings.group_prefix = "g:".into();
+    let subject = under(settings, &claims_with("realm_access", Some(json!({ "roles": ["admin"] })))).unwrap();
+    assert_eq!(
+        (&*subject.user, names(&subject.groups), subject.roles.len()),
+        ("id:carol", vec!["g:staff"], 0)
+    );
+    assert_eq!(subject.claims["sub"], "carol");
+}
+
+/// safety.md: `exp` and `nbf` are checked again on every hit.
+#[test]
+fn a_remembered_token_expires_all_the_same() {
+    let auth = compile(&tokens_of(our_issuer()));
+    let mut claims = claims_with("exp", Some(json!(NOW + 300)));
+    claims["nbf"] = json!(NOW);
+    let token = bearer(&signed("ES256", &header("ES256"), &claims));
+    let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    assert_eq!([at(NOW), at(NOW + 359), at(NOW)], [None, None, None]);
+    assert_eq!(at(NOW + 360), Some(Refusal::Expired));
+    assert_eq!(at(NOW - 61), Some(Refusal::NotYetValid));
+    assert_eq!(at(NOW + 1), None);
+}
+
+#[test]
+fn a_remembered_token_grows_too_old_all_the_same() {
+    let mut settings = our_issuer();
+    settings.max_age = Some(Duration::from_secs(100));
+    let auth = compile(&tokens_of(settings));
+    let token = bearer(&signed("ES256", &header("ES256"), &claims()));
+    let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    assert_eq!([at(NOW), at(NOW + 159), at(NOW + 160)], [None, None, Some(Refusal::TooOld)]);
+}
+
+#[test]
+fn only_so_many_tokens_are_remembered() {
+    let remembered = |limits: Limits| {
+        let auth = Auth::compile_with(&tokens_of(our_issuer()), &FetchedKeys::new(), None, limits).unwrap().0;
+        let tokens: Vec<String> = (0..10)
+            .map(|number| {
+                bearer(&signed("ES256", &header("ES256"), &claims_with("jti", Some(json!(number)))))
+            })
+            .collect();
+        let ask = |token: &String| ask_at(&auth, token.as_bytes(), now()).unwrap();
+        let first: Vec<_> = tokens.iter().map(ask).collect();
+        // The newest first: asking for one that is gone pushes out another.
+        let again = tokens.iter().rev().map(ask).collect::<Vec<_>>();
+        first
+            .iter()
+            .rev()
+            .zip(&again)
+            .take_while(|(first, again)| std::sync::Arc::ptr_eq(first, again))
+            .count()
+    };
+    assert_eq!(remembered(Limits::default()), 10);
+    assert_eq!(remembered(Limits { tokens: 3, ..Limits::default() }), 3);
+    assert_eq!(remembered(Limits { token_bytes: 1_000, ..Limits::default() }), 3);
+    assert_eq!(remembered(Limits { tokens: 0, ..Limits::default() }), 0);
+}
+
+/// For cases and `explain`: claims that are taken as verified.
+#[test]
+fn claims_alone_make_a_subject() {
+    let auth = compile(&tokens_of(our_issuer()));
+    let subject = auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
+    assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));
+    assert_eq!(auth.subject_of(&json!({ "iss": "x", "sub": "carol" })).err(), Some(Refusal::UnknownIssuer));
+    assert_eq!(auth.subject_of(&json!({ "iss": ISSUER })).err(), Some(Refusal::MalformedClaims));
+    assert_eq!(auth.subject_of(&json!([])).err(), Some(Refusal::MalformedClaims));
+}

@@ -1,0 +1,250 @@
+//! The shape and the header of a token (RFC 7515, 4 and 7.1; RFC 8725, 3.9 to 3.11).
+
+use identity::Refusal;
+use serde_json::{Value, json};
+
+use crate::settings::*;
+use crate::signer::{bearer, claims, encode, header, jwk, set, sign, signed, signed_text, token};
+
+fn auth() -> Auth {
+    compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))))
+}
+
+fn refusal(token: &str) -> Refusal {
+    ask(&auth(), &bearer(token)).unwrap_err()
+}
+
+/// A well signed token whose header has one more parameter.
+fn with(name: &str, value: Value) -> Result<(), Refusal> {
+    let mut header = header("ES256");
+    header[name] = value;
+    ask(&auth(), &bearer(&signed("ES256", &header, &claims()))).map(drop)
+}
+
+/// RFC 7515, 7.1: three parts. Five are a JWE (RFC 7516, 7.1).
+#[test]
+fn anything_but_three_parts_is_refused() {
+    let good = token("ES256");
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let shapes = [
+        String::new(),
+        ".".into(),
+        "..".into(),
+        "...".into(),
+        signed.into(),
+        format!("{good}."),
+        format!(".{good}"),
+        format!("{good}.{signature}"),
+        format!("{signed}..{signature}"),
+        format!("{good}.a.b"),
+        "a.b.c".into(),
+        "a.b.c.d.e".into(),
+        good.replace('.', ".."),
+    ];
+    for shape in shapes {
+        assert_eq!(refusal(&shape), Refusal::MalformedToken, "{shape}");
+    }
+}
+
+/// RFC 7515, 7.2: only the compact serialisation is read.
+#[test]
+fn json_serialisation_is_refused() {
+    let good = token("ES256");
+    let parts: Vec<&str> = good.split('.').collect();
+    let flat = json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
+    assert_eq!(refusal(&flat), Refusal::MalformedToken);
+    assert_eq!(refusal(&encode(flat)), Refusal::MalformedToken);
+}
+
+/// RFC 7516: an encrypted token is not one that we verify, in whatever shape it comes.
+#[test]
+fn encrypted_tokens_are_refused() {
+    let five = [
+        encode(r#"{"alg":"dir","enc":"A128GCM"}"#),
+        String::new(),
+        "AAAA".into(),
+        "AAAA".into(),
+        "AAAA".into(),
+    ];
+    assert_eq!(refusal(&five.join(".")), Refusal::MalformedToken);
+    assert_eq!(with("enc", json!("A128GCM")), Err(Refusal::UnsafeHeader));
+}
+
+/// safety.md: only `[A-Za-z0-9_.-]`, and one text for each value (RFC 4648, 3.5).
+#[test]
+fn only_canonical_base64url_is_read() {
+    let good = token("ES256");
+    assert!(ask(&auth(), &bearer(&good)).is_ok());
+    for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";"] {
+        assert_eq!(refusal(&format!("{good}{extra}")), Refusal::MalformedToken, "{extra:?} behind");
+        assert_eq!(
+            refusal(&good.replacen('.', &format!("{extra}."), 1)),
+            Refusal::MalformedToken,
+            "{extra:?} inside"
+        );
+    }
+    // 64 bytes of signature are 86 characters, of which the last has four bits over.
+    let last = good.chars().last().unwrap();
+    let next = char::from(u32::from(last).to_le_bytes()[0] + 1);
+    assert_eq!(refusal(&format!("{}{next}", &good[..good.len() - 1])), Refusal::MalformedToken);
+    assert_eq!(
+        refusal(&good.replace('-', "+").replace('_', "/").replacen('.', "+.", 1)),
+        Refusal::MalformedToken
+    );
+}
+
+/// safety.md: at most 16 KiB.
+#[test]
+fn a_token_that_is_too_long_is_refused() {
+    let of = |length: usize| {
+        let mut claims = claims();
+        claims["pad"] = json!("x".repeat(length));
+        signed("ES256", &header("ES256"), &claims)
+    };
+    let (fits, too_long) = (of(11_000), of(12_300));
+    assert!(fits.len() < 16_384 && too_long.len() > 16_384);
+    assert!(ask(&auth(), &bearer(&fits)).is_ok());
+    assert_eq!(refusal(&too_long), Refusal::MalformedToken);
+    assert_eq!(refusal(&"a".repeat(1 << 20)), Refusal::MalformedToken);
+}
+
+/// RFC 8725, 2.4 and RFC 7515, 4: a name that comes twice says two things. At every level, also where escaped.
+#[test]
+fn a_name_that_comes_twice_is_refused() {
+    let (head, body) = (header("ES256").to_string(), claims().to_string());
+    let doubled = |text: &str, member: &str| format!("{}{member}}}", &text[..text.len() - 1].to_owned());
+    let headers = [r#","alg":"ES256""#, r#","kid":"ES256""#, r#","a\u006cg":"none""#];
+    for member in headers {
+        assert_eq!(
+            refusal(&signed_text("ES256", &doubled(&head, member), &body)),
+            Refusal::MalformedToken,
+            "{member}"
+        );
+    }
+    let members = [
+        r#","sub":"root""#,
+        r#","exp":99999999999"#,
+        r#","aud":"x""#,
+        r#","x":{"a":1,"a":1}"#,
+        r#","x":[{"a":1,"a":2}]"#,
+    ];
+    for member in members {
+        assert_eq!(
+            refusal(&signed_text("ES256", &head, &doubled(&body, member))),
+            Refusal::MalformedToken,
+            "{member}"
+        );
+    }
+}
+
+#[test]
+fn parts_that_are_not_json_objects_are_refused() {
+    let (head, body) = (header("ES256").to_string(), claims().to_string());
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
+    for text in [
+        "",
+        " ",
+        "null",
+        "1",
+        "\"x\"",
+        "[]",
+        "[{}]",
+        "{",
+        "{}x",
+        "{}{}",
+        "\u{feff}{}",
+        "{'a':1}",
+        "{\"a\":1,}",
+        deep.as_str(),
+    ] {
+        assert_eq!(refusal(&signed_text("ES256", text, &body)), Refusal::MalformedToken, "{text:?}");
+        assert_eq!(refusal(&signed_text("ES256", &head, text)), Refusal::MalformedToken, "{text:?}");
+    }
+    let message = [encode(&head), encode(b"{\"sub\":\"\xff\"}")].join(".");
+    let token = [message.clone(), encode(sign("ES256", message.as_bytes()))].join(".");
+    assert_eq!(refusal(&token), Refusal::MalformedToken);
+}
+
+/// RFC 8725, 3.10; CVE-2018-0114 (`jwk`): a token does not bring its own key, and nothing is fetched because of it.
+#[test]
+fn keys_in_the_header_are_refused() {
+    assert_eq!(with("jwk", jwk("ES256")), Err(Refusal::UnsafeHeader));
+    for name in ["jku", "x5u"] {
+        assert_eq!(
+            with(name, json!("https://id.example.com/jwks.json")),
+            Err(Refusal::UnsafeHeader),
+            "{name}"
+        );
+    }
+    assert_eq!(with("x5c", json!(["MIIB"])), Err(Refusal::UnsafeHeader));
+    for name in ["jwk", "jku", "x5u", "x5c"] {
+        assert_eq!(with(name, Value::Null), Err(Refusal::UnsafeHeader), "{name} that is null");
+    }
+}
+
+/// RFC 7515, 4.1.11: what must be understood is not understood. Also where what is critical is known, or nothing is.
+#[test]
+fn any_crit_is_refused() {
+    for crit in
+        [json!(["exp"]), json!(["b64"]), json!(["alg"]), json!([]), json!("exp"), json!(null), json!({})]
+    {
+        assert_eq!(with("crit", crit.clone()), Err(Refusal::UnsafeHeader), "{crit}");
+    }
+}
+
+/// RFC 7797, 3 and 6: an unencoded payload.
+#[test]
+fn an_unencoded_payload_is_refused() {
+    for b64 in [json!(false), json!(null), json!("false"), json!(0)] {
+        assert_eq!(with("b64", b64.clone()), Err(Refusal::UnsafeHeader), "{b64}");
+    }
+    assert_eq!(with("b64", json!(true)), Ok(()), "that is how it is anyway");
+}
+
+/// RFC 8725, 3.6.
+#[test]
+fn a_compressed_payload_is_refused() {
+    assert_eq!(with("zip", json!("DEF")), Err(Refusal::UnsafeHeader));
+}
+
+#[test]
+fn other_parameters_are_ignored() {
+    for name in ["x5t", "x5t#S256", "cty", "nonce", "Alg", "JWK"] {
+        assert_eq!(with(name, json!("x")), Ok(()), "{name}");
+    }
+}
+
+/// RFC 8725, 3.11; RFC 7515, 4.1.9: without regard to case, `application/` may be left out.
+#[test]
+fn a_required_type_must_be_there() {
+    let ask_typ = |required: &str, typ: Option<Value>| {
+        let mut settings = issuer(file(&set(&[jwk("ES256")])));
+        settings.required_type = Some(required.into());
+        let header = match typ {
+            Some(typ) => json!({ "alg": "ES256", "kid": "ES256", "typ": typ }),
+            None => json!({ "alg": "ES256", "kid": "ES256" }),
+        };
+        ask(&compile(&tokens_of(settings)), &bearer(&signed("ES256", &header, &claims()))).map(drop)
+    };
+    for typ in ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"] {
+        assert_eq!(ask_typ("at+jwt", Some(json!(typ))), Ok(()), "{typ}");
+        assert_eq!(ask_typ("application/at+jwt", Some(json!(typ))), Ok(()), "{typ}");
+    }
+    for typ in ["JWT", "", "at+jwt ", "text/at+jwt", "application/x/at+jwt", "application/", "at"] {
+        assert_eq!(ask_typ("at+jwt", Some(json!(typ))), Err(Refusal::WrongType), "{typ}");
+    }
+    assert_eq!(ask_typ("at+jwt", None), Err(Refusal::WrongType));
+    assert_eq!(ask_typ("at+jwt", Some(json!(["at+jwt"]))), Err(Refusal::MalformedToken));
+}
+
+/// RFC 6750, 2.1 and RFC 9110, 11.1.
+#[test]
+fn the_scheme_is_read_in_any_case() {
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        assert!(ask(&auth(), &format!("{scheme} {}", token("ES256"))).is_ok(), "{scheme}");
+    }
+    assert_eq!(ask(&auth(), &format!("DPoP {}", token("ES256"))).unwrap_err(), Refusal::UnsupportedScheme);
+    assert_eq!(ask(&auth(), "Bearer").unwrap_err(), Refusal::MalformedToken);
+    let twice = format!("Bearer {}, Bearer {}", token("ES256"), token("ES256"));
+    assert_eq!(ask(&auth(), &twice).unwrap_err(), Refusal::MalformedToken);
+}

@@ -1,0 +1,219 @@
+//! The signature: every algorithm, and every way to make a verifier use another (RFC 8725, 2.1 and 3.1).
+
+use aws_lc_rs::hmac;
+use identity::Refusal;
+use serde_json::{Value, json};
+
+use crate::settings::*;
+use crate::signer::{self, ALL, bearer, claims, encode, header, jwk, set, signed, token};
+
+fn with(keys: &[Value]) -> Auth {
+    compile(&tokens_of(issuer(file(&set(keys)))))
+}
+
+fn all_keys() -> Auth {
+    with(&ALL.map(jwk))
+}
+
+fn without(name: &str, mut value: Value) -> Value {
+    value.as_object_mut().unwrap().remove(name);
+    value
+}
+
+#[test]
+fn a_good_token_of_every_algorithm_verifies() {
+    let auth = all_keys();
+    for algorithm in ALL {
+        assert_eq!(&*ask(&auth, &bearer(&token(algorithm))).unwrap().user, "carol", "{algorithm}");
+    }
+}
+
+/// RFC 9864, 2.2.
+#[test]
+fn ed25519_is_another_name_of_eddsa() {
+    let header = json!({ "alg": "Ed25519", "kid": "EdDSA" });
+    assert!(ask(&all_keys(), &bearer(&signed("EdDSA", &header, &claims()))).is_ok());
+}
+
+/// Every bit of a token counts.
+#[test]
+fn a_changed_token_of_any_algorithm_is_refused() {
+    let auth = all_keys();
+    for algorithm in ALL {
+        let good = token(algorithm);
+        for place in (0..good.len()).step_by(7) {
+            let changed: String = good
+                .char_indices()
+                .map(|(at, c)| if at == place { if c == 'B' { 'C' } else { 'B' } } else { c })
+                .collect();
+            assert!(changed == good || ask(&auth, &bearer(&changed)).is_err(), "{algorithm} at {place}");
+        }
+    }
+}
+
+/// CVE-2022-21449: a signature of zeros. Also short, long, empty, and in DER.
+#[test]
+fn signatures_of_another_shape_are_refused() {
+    let auth = all_keys();
+    for algorithm in ALL {
+        let good = token(algorithm);
+        let (signed, _) = good.rsplit_once('.').unwrap();
+        let own = signer::sign(algorithm, signed.as_bytes());
+        let shapes = [
+            vec![],
+            vec![0],
+            vec![0; own.len()],
+            vec![0xFF; own.len()],
+            own[..own.len() - 1].to_vec(),
+            [own.clone(), vec![0]].concat(),
+            [vec![0], own.clone()].concat(),
+            [vec![0x30, 0x44], own].concat(),
+        ];
+        for signature in shapes {
+            let token = [signed, &encode(&signature)].join(".");
+            assert_eq!(
+                ask(&auth, &bearer(&token)).unwrap_err(),
+                Refusal::BadSignature,
+                "{algorithm} {signature:?}"
+            );
+        }
+    }
+}
+
+/// RFC 8725, 3.1: the algorithm is the key's. A token that names another is refused, also where the key could do it.
+#[test]
+fn a_token_cannot_choose_its_algorithm() {
+    let auth = all_keys();
+    for key in ALL {
+        for algorithm in ALL {
+            let token = signed(algorithm, &json!({ "alg": algorithm, "kid": key }), &claims());
+            let expected = if key == algorithm { None } else { Some(Refusal::WrongAlgorithm) };
+            assert_eq!(
+                ask(&auth, &bearer(&token)).err(),
+                expected,
+                "a token of {algorithm} with the key of {key}"
+            );
+        }
+    }
+}
+
+/// RFC 8725, 2.1 and 3.2; CVE-2015-9235 and CVE-2015-2951.
+#[test]
+fn no_algorithm_at_all_is_refused_in_any_case() {
+    let auth = all_keys();
+    for name in ["none", "None", "NONE", "nOnE", "", " ", "none\u{0}"] {
+        for kid in [json!({ "alg": name }), json!({ "alg": name, "kid": "HS256" })] {
+            let unsigned = [encode(kid.to_string()), encode(claims().to_string()), String::new()].join(".");
+            assert_eq!(
+                ask(&auth, &bearer(&unsigned)).unwrap_err(),
+                Refusal::UnsupportedAlgorithm,
+                "{name:?}"
+            );
+        }
+    }
+}
+
+/// RFC 7515, 4.1.1: the name is case-sensitive; RFC 8725, 3.1: no algorithm that is not listed.
+#[test]
+fn other_algorithms_are_refused() {
+    let auth = all_keys();
+    for name in ["hs256", "Rs256", "RS1", "HS1", "ES256K", "RSA-OAEP", "dir", "RS256 ", "ML-DSA-44", "Ed448"]
+    {
+        let token = signed("RS256", &json!({ "alg": name, "kid": "RS256" }), &claims());
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::UnsupportedAlgorithm, "{name}");
+    }
+    for alg in [json!(null), json!(1), json!(["RS256"])] {
+        let token = signed("RS256", &json!({ "alg": alg, "kid": "RS256" }), &claims());
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken, "{alg}");
+    }
+    let token = signed("RS256", &without("alg", header("RS256")), &claims());
+    assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken);
+}
+
+/// RFC 8725, 2.1; CVE-2016-5431 and CVE-2016-10555: HMAC with a public key as the secret.
+#[test]
+fn a_public_key_is_never_a_secret() {
+    let auth = with(&[jwk("RS256")]);
+    let der = signer::rsa_key();
+    let forms = [
+        der.clone(),
+        signer::modulus(),
+        encode(signer::modulus()).into_bytes(),
+        jwk("RS256").to_string().into_bytes(),
+    ];
+    for secret in forms {
+        for kid in [json!({ "alg": "HS256", "kid": "RS256" }), json!({ "alg": "HS256" })] {
+            let message = [encode(kid.to_string()), encode(claims().to_string())].join(".");
+            let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), message.as_bytes());
+            let token = [message, encode(tag)].join(".");
+            let refusal = ask(&auth, &bearer(&token)).unwrap_err();
+            assert!(matches!(refusal, Refusal::WrongAlgorithm | Refusal::UnknownKey), "{refusal:?}");
+        }
+    }
+}
+
+/// The pinning of keys without `alg`: see the table in the module `jwks`.
+#[test]
+fn a_key_without_alg_has_one_algorithm_all_the_same() {
+    for (key, taken) in [
+        ("RS256", "RS256"),
+        ("PS512", "RS256"),
+        ("ES256", "ES256"),
+        ("ES384", "ES384"),
+        ("ES512", "ES512"),
+        ("EdDSA", "EdDSA"),
+    ] {
+        let mut jwk = without("alg", jwk(key));
+        jwk["kid"] = json!("the one");
+        let auth = with(&[jwk]);
+        for algorithm in ALL {
+            let token = signed(algorithm, &json!({ "alg": algorithm, "kid": "the one" }), &claims());
+            assert_eq!(ask(&auth, &bearer(&token)).is_ok(), algorithm == taken, "{key} with {algorithm}");
+        }
+    }
+}
+
+/// safety.md: an unknown `kid` is refused, also where only one key is there; RFC 7515, 4.1.4: case-sensitive.
+#[test]
+fn an_unknown_kid_is_refused() {
+    let auth = with(&[jwk("ES256")]);
+    for kid in ["", "es256", "ES256 ", "../ES256", "ES256\u{0}", "' or 1=1 --"] {
+        let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::UnknownKey, "{kid}");
+    }
+    for kid in [json!(null), json!(1), json!(["ES256"]), json!({})] {
+        let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken, "{kid}");
+    }
+}
+
+/// A token without a `kid` is verified with the only key of its algorithm, and with none where there are two.
+#[test]
+fn without_a_kid_there_must_be_one_key_of_the_algorithm() {
+    let token = signed("ES256", &json!({ "alg": "ES256" }), &claims());
+    assert!(ask(&with(&[jwk("ES256"), jwk("ES384"), jwk("RS256")]), &bearer(&token)).is_ok());
+    assert!(ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&token)).is_ok());
+    let mut second = jwk("ES256");
+    second["kid"] = json!("second");
+    assert_eq!(ask(&with(&[jwk("ES256"), second]), &bearer(&token)).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(ask(&with(&[jwk("ES384")]), &bearer(&token)).unwrap_err(), Refusal::UnknownKey);
+    let named = signed("ES256", &header("ES256"), &claims());
+    assert_eq!(
+        ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&named)).unwrap_err(),
+        Refusal::UnknownKey
+    );
+}
+
+/// A verified token is found again by the whole of it.
+#[test]
+fn a_verified_token_is_remembered_as_a_whole() {
+    let auth = all_keys();
+    let good = bearer(&token("RS256"));
+    let first = ask_at(&auth, good.as_bytes(), now()).unwrap();
+    let second = ask_at(&auth, good.as_bytes(), now()).unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+    let (signed, signature) = good.rsplit_once('.').unwrap();
+    let swapped = format!("{signed}.{}", signature.chars().rev().collect::<String>());
+    assert!(ask(&auth, &swapped).is_err());
+    assert!(ask(&auth, &swapped).is_err(), "a failure is not remembered as a success");
+}

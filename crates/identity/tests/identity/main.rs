@@ -1,0 +1,15 @@
+//! What must hold of identities: every sentence of the safety page on tokens and on Basic, as a case with its source.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+mod allocations;
+mod basic;
+mod carry_over;
+mod chain;
+mod fuzzed;
+mod jwks;
+mod jwt_claims;
+mod jwt_header;
+mod jwt_keys;
+mod settings;
+mod signer;
