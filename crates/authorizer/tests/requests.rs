@@ -1,0 +1,239 @@
+//! What comes of requests: the status and the reason of each, and what takes part in a decision and what never does.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Authorizer, Header, Reason, Request, Scratch, Verdict};
+use identity::Refusal;
+use policy::canonical::{HostError, PathError};
+
+const POLICY: &str = r#"
+version: 1
+identity:
+  basic:
+    realm: people
+    users: { alice: { password: "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=" } }
+roles:
+  anyone: { allow: [GET /open/**, OPTIONS *], deny: [GET /open/closed] }
+  guest: { allow: [GET /people, "GET /users/{user}", "* internal.example.com/**"] }
+grants: { guest: { users: [alice] } }
+"#;
+
+/// Basic `alice:wonderland`.
+const ALICE: (&str, &str) = ("authorization", "Basic YWxpY2U6d29uZGVybGFuZA==");
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+fn authorizer() -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
+/// A request: method, host, path and headers.
+type Asked<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+/// What comes of a request: the status and the reason.
+fn ask(authorizer: &Authorizer, (method, host, path, headers): Asked<'_>) -> (u16, Option<Reason>) {
+    let headers: Vec<Header<'_>> = headers
+        .iter()
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+        .collect();
+    let request = Request {
+        method: method.as_bytes(),
+        host: host.as_bytes(),
+        path: path.as_bytes(),
+        headers: &headers,
+        id: b"",
+    };
+    let mut scratch = Scratch::default();
+    let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
+    let reason = match &verdict {
+        Verdict::Allowed(_) => None,
+        Verdict::Refused(refused) => Some(refused.reason),
+    };
+    (verdict.status(), reason)
+}
+
+#[track_caller]
+fn holds(cases: &[(Asked<'_>, Option<Reason>)]) {
+    let authorizer = authorizer();
+    for (asked, expected) in cases {
+        let status = expected.map_or(200, Reason::status);
+        assert_eq!(ask(&authorizer, *asked), (status, *expected), "{asked:?}");
+    }
+}
+
+#[test]
+fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
+    let bad = Some(Reason::BadProof(Refusal::BadPassword));
+    let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
+    let bearer = [("authorization", "Bearer a.b.c")];
+    let unsupported = Some(Reason::BadProof(Refusal::UnsupportedScheme));
+    holds(&[
+        (("GET", "", "/people", &[ALICE]), None),
+        (("GET", "", "/people", &[("AUTHORIZATION", ALICE.1)]), None),
+        (("GET", "", "/people", &[]), Some(Reason::NoProof)),
+        (("POST", "", "/people", &[ALICE]), Some(Reason::NotAllowed)),
+        (("GET", "", "/open/x", &[]), None),
+        (("GET", "", "/open/x", &[ALICE]), None),
+        (("GET", "", "/open/closed", &[]), Some(Reason::NoProof)),
+        (("GET", "", "/open/closed", &[ALICE]), Some(Reason::Denied)),
+        (("GET", "", "/open/x", &wrong), bad),
+        (("GET", "", "/people", &wrong), bad),
+        (("GET", "", "/open/x", &bearer), unsupported),
+        (("GET", "", "/open/x", &[("authorization", "Negotiate abc")]), unsupported),
+        (("GET", "", "/users/alice", &[ALICE]), None),
+        (("GET", "", "/users/%61lice", &[ALICE]), None),
+        (("GET", "", "/users/bob", &[ALICE]), Some(Reason::NotAllowed)),
+        (("GET", "", "/users/alice;x", &[ALICE]), Some(Reason::NotAllowed)),
+    ]);
+    let authorizer = authorizer();
+    let empty = ask(&authorizer, ("GET", "", "/open/x", &[("authorization", "")]));
+    assert_eq!(empty.0, 401, "an empty proof is a proof");
+}
+
+#[test]
+fn more_than_one_authorization_is_refused() {
+    // RFC 9110, 5.3 and 11.6.2: it is not a list.
+    let twice = Some(Reason::DuplicateAuthorization);
+    let joined = format!("{0}, {0}", ALICE.1);
+    holds(&[
+        (("GET", "", "/people", &[ALICE, ALICE]), twice),
+        (("GET", "", "/people", &[ALICE, ("Authorization", "Bearer x")]), twice),
+        (("GET", "", "/open/x", &[ALICE, ("AUTHORIZATION", "")]), twice),
+        (("GET", "", "/people", &[("authorization", &joined)]), twice),
+        (("GET", "", "/people", &[("authorization", &format!("{},", ALICE.1))]), twice),
+        (("GET", "", "/people", &[("authorization", ",")]), twice),
+    ]);
+}
+
+#[test]
+fn control_bytes_are_refused() {
+    let control = Some(Reason::ControlBytes);
+    for value in ["Basic YQ\u{0}", "Basic\tYQ==", "Basic YQ==\r\nx: y", "\u{7f}"] {
+        holds(&[(("GET", "", "/open/x", &[("authorization", value)]), control)]);
+    }
+    for method in ["", "GE T", "GET\r\n", "GET\0", "G\u{e9}T", "GET,POST", "(GET)", "GET/"] {
+        holds(&[((method, "", "/open/x", &[]), Some(Reason::InvalidMethod))]);
+    }
+    holds(&[
+        (("GET", "", "/open/\u{1}", &[]), Some(Reason::InvalidPath(PathError::ForbiddenByte))),
+        (("GET", "a\u{1}", "/open/x", &[]), Some(Reason::InvalidHost(HostError))),
+    ]);
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_before_anybody_is_identified() {
+    let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
+    holds(&[
+        (("GET", "", "/a/../../b", &wrong), Some(Reason::InvalidPath(PathError::AboveRoot))),
+        (("GET", "", "", &[]), Some(Reason::InvalidPath(PathError::Empty))),
+        (("GET", "a..b", "/open/x", &wrong), Some(Reason::InvalidHost(HostError))),
+        (("CONNECT", "", "host:443", &wrong), Some(Reason::InvalidPath(PathError::NotAbsolute))),
+    ]);
+}
+
+#[test]
+fn a_method_is_matched_byte_for_byte() {
+    // RFC 9110, 9.1: case-sensitive, and GET does not imply HEAD.
+    let no = Some(Reason::NotAllowed);
+    holds(&[
+        (("get", "", "/people", &[ALICE]), no),
+        (("Get", "", "/people", &[ALICE]), no),
+        (("HEAD", "", "/people", &[ALICE]), no),
+        (("GETX", "", "/people", &[ALICE]), no),
+        (("OPTIONS", "", "*", &[]), None),
+        (("OPTIONS", "", "/people", &[ALICE]), no),
+        (("GET", "", "*", &[]), Some(Reason::InvalidPath(PathError::NotAbsolute))),
+    ]);
+}
+
+#[test]
+fn a_host_matches_only_rules_for_it() {
+    let no = Some(Reason::NotAllowed);
+    holds(&[
+        (("PUT", "internal.example.com", "/x", &[ALICE]), None),
+        (("PUT", "INTERNAL.example.com.:80", "/x", &[ALICE]), None),
+        (("PUT", "", "/x", &[ALICE]), no),
+        (("PUT", "internal.example.com.evil.test", "/x", &[ALICE]), no),
+        (("PUT", "xinternal.example.com", "/x", &[ALICE]), no),
+        (("PUT", "a@internal.example.com", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
+        (("PUT", "internal.example.com:80:80", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
+    ]);
+}
+
+#[test]
+fn headers_that_claim_another_path_method_host_or_client_never_count() {
+    let authorizer = authorizer();
+    let claims = [
+        ("x-original-url", "/open/x"),
+        ("x-rewrite-url", "/open/x"),
+        ("x-forwarded-uri", "/open/x"),
+        ("x-forwarded-path", "/open/x"),
+        ("x-forwarded-prefix", "/open"),
+        ("x-forwarded-host", "internal.example.com"),
+        ("x-forwarded-method", "GET"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-user", "alice"),
+        ("x-forwarded-client-cert", "By=spiffe://a"),
+        ("x-envoy-original-path", "/open/x"),
+        ("x-envoy-internal", "true"),
+        ("x-http-method-override", "GET"),
+        ("x-method-override", "GET"),
+        ("forwarded", "host=internal.example.com"),
+        ("host", "internal.example.com"),
+        (":path", "/open/x"),
+        (":method", "GET"),
+        (":authority", "internal.example.com"),
+        ("proxy-authorization", ALICE.1),
+        ("cookie", "authorization=x"),
+        ("x-authorization", ALICE.1),
+        ("authorization_", ALICE.1),
+        (":authorization", ALICE.1),
+    ];
+    for (method, path) in
+        [("GET", "/people"), ("GET", "/open/x"), ("DELETE", "/open/x"), ("GET", "/open/closed")]
+    {
+        let plain = ask(&authorizer, (method, "other.test", path, &[]));
+        for claim in claims {
+            assert_eq!(ask(&authorizer, (method, "other.test", path, &[claim])), plain, "{claim:?}");
+        }
+        assert_eq!(ask(&authorizer, (method, "other.test", path, &claims)), plain);
+    }
+}
+
+#[test]
+fn reasons_have_names_of_their_own() {
+    let reasons = [
+        Reason::InvalidMethod,
+        Reason::InvalidPath(PathError::Empty),
+        Reason::InvalidHost(HostError),
+        Reason::ControlBytes,
+        Reason::DuplicateAuthorization,
+        Reason::NoProof,
+        Reason::NotAllowed,
+        Reason::Denied,
+    ];
+    let proofs = Refusal::ALL.into_iter().map(Reason::BadProof);
+    let names: std::collections::BTreeSet<_> = reasons.into_iter().chain(proofs).map(Reason::name).collect();
+    assert_eq!(names.len(), reasons.len() + Refusal::ALL.len());
+    assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+}
+
+#[test]
+fn a_password_is_hashed_off_the_request_and_then_remembered() {
+    let authorizer = authorizer();
+    let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
+    let request = Request { method: b"GET", host: b"", path: b"/people", headers: &header, id: b"" };
+    let (mut first, mut second) = (Scratch::default(), Scratch::default());
+    let authorizer::Outcome::Pending(check) = authorizer.check(&request, &mut first, NOW) else {
+        panic!("an unknown password is not decided on")
+    };
+    assert_eq!(authorizer.resume(&request, check.run(), &mut first, NOW).status(), 200);
+    assert!(
+        matches!(authorizer.check(&request, &mut second, NOW), authorizer::Outcome::Decided(verdict) if verdict.status() == 200)
+    );
+}
