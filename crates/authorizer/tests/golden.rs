@@ -7,7 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use authorizer::Authorizer;
-use policy::cases::Case;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use engine::{Decision, Engine, Question};
+use identity::{Authenticator, Identified, Subject};
+use policy::Policy;
+use policy::canonical::{self, Readings};
+use policy::cases::{Case, Proof};
+use policy::reference::{self, Answer, Caller};
 
 struct Disk;
 
@@ -40,6 +47,88 @@ fn every_case_of_every_policy_holds() {
     assert!(count >= 40, "only {count} cases");
 }
 
+#[test]
+fn the_reference_and_the_engine_give_every_case_the_same_answer() {
+    let mut count = 0;
+    for folder in folders() {
+        let policy = loaded(&folder).policy;
+        let fetched = identity::FetchedKeys::new();
+        let authenticator = Authenticator::<()>::compile(&policy.identity, &fetched, None).unwrap().0;
+        let engine = Engine::compile(&policy);
+        for case in cases(&folder).iter() {
+            let Some(subject) = subject(&authenticator, case) else { continue };
+            let Some((reference, engine)) = answers(&policy, &engine, case, subject.as_ref()) else {
+                continue;
+            };
+            assert_eq!(reference, case.expect.status == 200, "{}: {}", case.at, case.name);
+            assert_eq!(engine, reference, "{}: {}", case.at, case.name);
+            count += 1;
+        }
+    }
+    assert!(count >= 40, "only {count} cases");
+}
+
+/// Who asks in a case: nothing if the proof is refused, or stands in the headers.
+fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subject>> {
+    if case.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        return None;
+    }
+    let header = match &case.request.proof {
+        Proof::None => return Some(None),
+        Proof::Claims(claims) => {
+            return Some(Some(authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?));
+        }
+        Proof::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
+        Proof::Bearer(token) => format!("Bearer {token}"),
+    };
+    let now = case.request.at.unwrap_or_else(now);
+    let identified = match authenticator.identify(Some(header.as_bytes()), now, |_| ()) {
+        Identified::Pending(check) => authenticator.finish(check.run(), now, |_| ()),
+        identified => identified,
+    };
+    match identified {
+        Identified::Known(known) => Some(Some(known.subject.clone())),
+        _ => None,
+    }
+}
+
+/// Whether the reference evaluator and the engine allow a case on every reading; nothing if it cannot be judged.
+fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subject>) -> Option<(bool, bool)> {
+    let action = case.request.method.as_bytes();
+    let readings = canonical::path(action, case.request.path.as_bytes()).ok()?;
+    let mut lowered = Vec::new();
+    let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
+    let caller = subject.map_or_else(Caller::default, caller);
+    let owner = caller.user.map(str::as_bytes);
+    let roles = caller.user.map_or_else(
+        || engine.anonymous().clone(),
+        |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
+    );
+    let by_reference = |resource: &[u8]| {
+        let question = reference::Question { action, scope, resource };
+        match reference::decide(policy, &caller, &question) {
+            Answer::Allowed(rule) => Decision::Allowed(rule),
+            Answer::Denied(rule) => Decision::Denied(rule),
+            Answer::NotAllowed => Decision::NotAllowed,
+        }
+    };
+    let by_engine = |resource: &[u8]| engine.decide(&roles, owner, Question { action, scope, resource });
+    Some((all_allow(&readings, by_reference), all_allow(&readings, by_engine)))
+}
+
+fn all_allow(readings: &Readings<'_>, decide: impl Fn(&[u8]) -> Decision) -> bool {
+    readings.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
+        && !readings.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
+}
+
+fn caller(subject: &Subject) -> Caller<'_> {
+    Caller {
+        user: Some(&subject.user),
+        groups: subject.groups.iter().map(|group| &**group).collect(),
+        roles: subject.roles.iter().map(|role| &**role).collect(),
+    }
+}
+
 fn folders() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
     let mut folders: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -54,6 +143,10 @@ fn authorizer(folder: &Path) -> Authorizer {
         policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let compiled = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None);
     compiled.unwrap_or_else(|problems| panic!("{problems:#?}")).0
+}
+
+fn loaded(folder: &Path) -> policy::Loaded {
+    policy::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 fn cases(folder: &Path) -> Arc<[Case]> {

@@ -1,0 +1,318 @@
+//! What an allowed request carries on, and what a refused one gets.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
+use identity::Subject;
+use serde_json::{Value, json};
+
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+const HEADERS: &str = r#"
+version: 1
+identity:
+  basic: { verify: false }
+roles:
+  anyone: { allow: [GET /**] }
+  b-role: { allow: [] }
+  a-role: { extends: [b-role], allow: [] }
+grants: { a-role: { users: [alice] } }
+allow_response:
+  set_headers:
+    X-User: "{user}"
+    x-roles: "{roles}"
+    x-groups: "{groups}"
+    x-rule: "{rule}"
+    x-who: "user={user}"
+    x-tenant: "{claims./tenant/id}"
+    x_mail: "{claims.mail}"
+    x-braces: "{{}}"
+  remove_headers: [Cookie, x-debug-mode]
+"#;
+
+fn authorizer(policy: &str) -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", policy);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
+fn subject(user: &str, groups: &[&str], claims: Value) -> Subject {
+    let groups = groups.iter().map(|group| Arc::from(*group)).collect();
+    Subject { user: user.into(), groups, roles: Vec::new(), claims }
+}
+
+/// What is set and removed on an allowed `GET /x` with these headers.
+fn changes(who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
+    let authorizer = authorizer(HEADERS);
+    let headers: Vec<Header<'_>> =
+        headers.iter().map(|name| Header { name: name.as_bytes(), value: b"mallory" }).collect();
+    let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, id: b"" };
+    let mut scratch = Scratch::default();
+    let Verdict::Allowed(allowed) = authorizer.check_as(&request, who, &mut scratch) else {
+        panic!("refused")
+    };
+    let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    (set, allowed.remove().map(str::to_owned).collect())
+}
+
+fn value(who: Subject, header: &str) -> Option<String> {
+    let (set, removed) = changes(Some(who), &[]);
+    let value = set.into_iter().find(|(name, _)| name == header).map(|(_, value)| value);
+    assert_ne!(
+        value.is_some(),
+        removed.iter().any(|name| name == header),
+        "{header} is either set or removed"
+    );
+    value
+}
+
+#[test]
+fn templates_are_filled_in() {
+    let claims = json!({ "tenant": { "id": 42 }, "mail": "alice@example.com" });
+    let (set, removed) = changes(Some(subject("alice", &["staff", "night"], claims)), &[]);
+    let expected = [
+        ("x-user", "alice"),
+        ("x-roles", "anyone,b-role,a-role"),
+        ("x-groups", "staff,night"),
+        ("x-rule", "anyone: GET /**"),
+        ("x-who", "user=alice"),
+        ("x-tenant", "42"),
+        ("x_mail", "alice@example.com"),
+        ("x-braces", "{}"),
+    ];
+    assert_eq!(set, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(removed, ["cookie", "x-debug-mode"]);
+}
+
+#[test]
+fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
+    let (set, removed) = changes(None, &["x-user", "x-roles", "x-groups"]);
+    let names: Vec<&str> = set.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["x-roles", "x-rule", "x-who", "x-braces"]);
+    assert_eq!(removed, ["x-user", "x-groups", "x-tenant", "x_mail", "cookie", "x-debug-mode"]);
+}
+
+#[test]
+fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
+    // RFC 3875, 4.1.18: servers that make `HTTP_X_USER` of all of these.
+    let aliases =
+        ["x_user", "x.user", "X_User", "x-tenant_", "x_tenant", "x.rule", "x-mail", "x.mail", "x_debug.mode"];
+    let others = [
+        "x-user",
+        "X-USER",
+        "x-rule",
+        "x_mail",
+        "x-users",
+        "xuser",
+        "x--user",
+        "cookie",
+        "x-debug-mode",
+        "accept",
+    ];
+    let (set, removed) =
+        changes(Some(subject("alice", &[], Value::Null)), &[&aliases[..], &others[..]].concat());
+    for alias in aliases.iter().filter(|alias| **alias != "x-tenant_") {
+        assert!(removed.iter().any(|name| name == alias), "{alias} stays");
+    }
+    for (name, _) in set {
+        assert!(
+            !removed.iter().any(|removed| removed.eq_ignore_ascii_case(&name)),
+            "{name} is set and removed"
+        );
+    }
+    for other in ["x-users", "xuser", "x--user", "accept", "x-tenant_", "X-USER"] {
+        assert!(!removed.iter().any(|name| name == other), "{other} goes");
+    }
+}
+
+#[test]
+fn a_value_that_a_header_cannot_carry_as_it_is_is_never_sent() {
+    // RFC 9110, 5.5 and CWE-113: line ends and other controls; spaces at the ends are trimmed by whoever reads.
+    for user in [
+        "al\rice",
+        "al\nice",
+        "alice\0",
+        "al\tice",
+        "al\u{7f}ice",
+        "al\u{85}ice",
+        " alice",
+        "alice ",
+        "\u{a0}alice",
+        " ",
+    ] {
+        let who = || subject(user, &[], json!({ "mail": user }));
+        for header in ["x-user", "x-who", "x_mail"] {
+            assert_eq!(value(who(), header), None, "{user:?}");
+        }
+    }
+    assert_eq!(value(subject("zoë müller", &[], Value::Null), "x-user").as_deref(), Some("zoë müller"));
+}
+
+#[test]
+fn a_name_with_a_comma_is_not_two_names() {
+    let groups = ["staff", "a,admin", "x\ny", " admin", "", "night"];
+    assert_eq!(value(subject("alice", &groups, Value::Null), "x-groups").as_deref(), Some("staff,night"));
+    assert_eq!(value(subject("alice", &["a,admin"], Value::Null), "x-groups"), None);
+    assert_eq!(value(subject("a,b", &[], Value::Null), "x-user").as_deref(), Some("a,b"));
+}
+
+#[test]
+fn only_plain_claims_are_filled_in() {
+    for (claim, expected) in [
+        (json!("acme"), Some("acme")),
+        (json!(17), Some("17")),
+        (json!(1.5), Some("1.5")),
+        (json!(true), Some("true")),
+        (json!(false), Some("false")),
+        (json!(null), None),
+        (json!(""), None),
+        (json!(["acme"]), None),
+        (json!({ "x": 1 }), None),
+    ] {
+        let who = subject("alice", &[], json!({ "tenant": { "id": claim } }));
+        assert_eq!(value(who, "x-tenant").as_deref(), expected, "{claim}");
+    }
+    assert_eq!(value(subject("alice", &[], json!({ "tenant": "flat" })), "x-tenant"), None);
+}
+
+/// A refusal: its status, headers and body.
+fn refusal(policy: &str, path: &str, id: &[u8], proof: Option<&str>) -> (u16, Vec<(String, String)>, String) {
+    let authorizer = authorizer(policy);
+    let headers: Vec<Header<'_>> =
+        proof.iter().map(|proof| Header { name: b"authorization", value: proof.as_bytes() }).collect();
+    let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &headers, id };
+    let mut scratch = Scratch::default();
+    let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
+    let status = verdict.status();
+    let Verdict::Refused(refused) = verdict else { panic!("allowed") };
+    let headers =
+        refused.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect();
+    (status, headers, refused.body.to_owned())
+}
+
+/// Basic `alice:x`.
+const ALICE: Option<&str> = Some("Basic YWxpY2U6eA==");
+const PLAIN: &str = "
+version: 1
+identity: { basic: { realm: 'the \"people\" \\', verify: false } }
+roles: { guest: { allow: [GET /people], deny: [\"GET /pri<v>ate\"] } }
+grants: { guest: { users: [alice] } }
+";
+
+fn with_answer(answer: &str) -> String {
+    format!("{PLAIN}\ndeny_response: {{ {answer} }}\n")
+}
+
+#[test]
+fn a_refusal_is_json_with_the_requests_id() {
+    let (status, headers, body) = refusal(PLAIN, "/x", b"id-17", ALICE);
+    assert_eq!((status, &*body), (403, r#"{"error":"forbidden","request_id":"id-17"}"#));
+    assert_eq!(headers, [("content-type".to_owned(), "application/json".to_owned())]);
+    assert_eq!(refusal(PLAIN, "/x", b"", ALICE).2, r#"{"error":"forbidden"}"#);
+    assert_eq!(refusal(PLAIN, "/x", b"", None).2, r#"{"error":"unauthorized"}"#);
+    assert_eq!(refusal(PLAIN, "/..", b"", None).2, r#"{"error":"bad_request"}"#);
+    assert_eq!(refusal(PLAIN, "/..", b"", None).0, 400);
+}
+
+#[test]
+fn a_requests_id_cannot_break_out_of_the_body() {
+    // RFC 8259, 7: quotes, backslashes and controls are escaped; what is not UTF-8 is replaced.
+    let id = b"\"}\\\r\n\0\x1f\x7f</script>\xff\xe2\x80\xa8\xc2\x85";
+    let body: Value = serde_json::from_str(&refusal(PLAIN, "/x", id, ALICE).2).unwrap();
+    assert_eq!(body["request_id"], "\"}\\\r\n\0\u{1f}\u{7f}</script>\u{fffd}\u{2028}\u{85}");
+    let html = refusal(&with_answer("content_type: html"), "/x", b"<b>&\"'\0", ALICE).2;
+    assert!(html.contains("<code>&lt;b&gt;&amp;&quot;&#39;\u{fffd}</code>"), "{html}");
+    let text = refusal(&with_answer("content_type: text"), "/x", b"a\nreason: b", ALICE).2;
+    assert_eq!(text, "forbidden\nrequest: a\u{fffd}reason: b\n");
+}
+
+#[test]
+fn the_reason_is_told_only_if_the_policy_says_so() {
+    let explain = with_answer("explain: true");
+    assert_eq!(
+        refusal(&explain, "/x", b"1", ALICE).2,
+        r#"{"error":"forbidden","request_id":"1","reason":"not_allowed"}"#
+    );
+    assert_eq!(
+        refusal(&explain, "/pri<v>ate", b"", ALICE).2,
+        r#"{"error":"forbidden","reason":"denied","rule":"guest: GET /pri<v>ate"}"#
+    );
+    assert_eq!(refusal(PLAIN, "/pri<v>ate", b"", ALICE).2, r#"{"error":"forbidden"}"#);
+    let html = refusal(&with_answer("explain: true, content_type: html"), "/pri<v>ate", b"", ALICE).2;
+    assert!(html.ends_with("<p>rule: <code>guest: GET /pri&lt;v&gt;ate</code></p>"), "{html}");
+    assert_eq!(
+        refusal(&with_answer("explain: true, content_type: text"), "/..", b"", None).2,
+        "bad_request\nreason: invalid_path\n"
+    );
+}
+
+#[test]
+fn a_body_of_ones_own_is_sent_as_it_is() {
+    for (content_type, value) in [
+        ("json", "application/json"),
+        ("text", "text/plain; charset=utf-8"),
+        ("html", "text/html; charset=utf-8"),
+    ] {
+        let policy =
+            with_answer(&format!("content_type: {content_type}, body: 'no {{user}}', explain: true"));
+        let (_, headers, body) = refusal(&policy, "/x", b"17", ALICE);
+        assert_eq!(body, "no {user}");
+        assert_eq!(headers, [("content-type".to_owned(), value.to_owned())]);
+    }
+}
+
+fn challenges(policy: &str, proof: Option<&str>) -> Vec<String> {
+    let (_, headers, _) = refusal(policy, "/x", b"", proof);
+    headers.into_iter().filter(|(name, _)| name == "www-authenticate").map(|(_, value)| value).collect()
+}
+
+#[test]
+fn a_401_challenges_for_each_method() {
+    // RFC 9110, 11.6.1 and 5.6.4; RFC 7617, 2 and 2.1; RFC 6750, 3 and 3.1.
+    let basic = r#"Basic realm="the \"people\" \\", charset="UTF-8""#;
+    assert_eq!(challenges(PLAIN, None), [basic]);
+    assert_eq!(challenges(PLAIN, Some("Digest x")), [basic]);
+    assert!(challenges(PLAIN, ALICE).is_empty(), "403 is no challenge");
+    let both = "
+version: 1
+identity:
+  basic: { realm: people, verify: false }
+  jwt:
+    - { issuer: https://a.example, audiences: [x], keys: { url: 'https://a.example/jwks' }, claims: { user: sub } }
+roles: { guest: { allow: [GET /people] } }
+";
+    let basic = r#"Basic realm="people", charset="UTF-8""#;
+    assert_eq!(challenges(both, None), [basic, r#"Bearer realm="people""#]);
+    assert_eq!(challenges(both, Some("Basic !")), [basic, r#"Bearer realm="people""#]);
+    assert_eq!(
+        challenges(both, Some("bearer a.b.c")),
+        [basic, r#"Bearer realm="people", error="invalid_token""#]
+    );
+    let none = "{ version: 1, roles: { anyone: { allow: [GET /people] } } }";
+    assert!(challenges(none, None).is_empty());
+}
+
+#[test]
+fn the_revision_is_that_of_the_files_and_the_keys() {
+    let revision = |text: &str, keys: &[(&str, &str)]| {
+        let files = policy::MapFiles::of("policy.yaml", text);
+        let loaded =
+            policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        let fetched = keys.iter().map(|(url, keys)| (Arc::from(*url), Arc::from(keys.as_bytes()))).collect();
+        Authorizer::compile(Arc::new(loaded), &fetched, None).unwrap().0.revision().to_owned()
+    };
+    let plain = revision(PLAIN, &[]);
+    assert_eq!(plain.len(), 12);
+    assert!(plain.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert_eq!(plain, revision(PLAIN, &[]));
+    assert_ne!(plain, revision(&format!("{PLAIN} "), &[]));
+    assert_ne!(plain, revision(PLAIN, &[("https://a.example/", "{}")]));
+    assert_eq!(
+        revision(PLAIN, &[("https://a.example/", "{}"), ("https://b.example/", "{}")]),
+        revision(PLAIN, &[("https://b.example/", "{}"), ("https://a.example/", "{}")])
+    );
+}
