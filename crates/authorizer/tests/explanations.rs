@@ -1,0 +1,175 @@
+//! Why a request is answered as it is, and who could do it.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Asker, Authorizer, Explanation, Header, Reason, Request, RoleSource};
+use identity::Subject;
+use policy::canonical::PathError;
+
+const POLICY: &str = r#"version: 1
+identity: { basic: { verify: false } }
+roles:
+  anyone: { allow: [GET /open/**] }
+  authenticated: { allow: [GET /whoami] }
+  guest: { allow: [GET /people, "GET /users/{user}/**"] }
+  staff: { extends: [guest], allow: ["* /people/{id}"], deny: ["DELETE /people/1", "GET /open/closed/**"] }
+  auditor: { allow: [GET /log] }
+grants:
+  guest: { users: [alice, bob] }
+  staff: { users: [bob], groups: [hr] }
+  auditor: { groups: [hr] }
+allow_response: { set_headers: { x-user: "{user}", x-groups: "{groups}" } }
+"#;
+
+fn authorizer() -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
+fn taken(user: &str, groups: &[&str], roles: &[&str]) -> Asker {
+    let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+    Asker::Taken(Subject {
+        user: user.into(),
+        groups: arcs(groups),
+        roles: arcs(roles),
+        claims: serde_json::Value::Null,
+    })
+}
+
+fn explain(method: &str, path: &str, asker: Asker) -> Explanation {
+    let request = Request {
+        method: method.as_bytes(),
+        host: b"localhost",
+        path: path.as_bytes(),
+        headers: &[],
+        id: b"",
+    };
+    authorizer().explain(&request, asker, Duration::from_secs(1_800_000_000))
+}
+
+#[test]
+fn an_allowed_request_names_its_rule_and_where_the_roles_are_from() {
+    let why = explain("DELETE", "/people/2", taken("bob", &["hr"], &["auditor", "unknown"]));
+    assert_eq!((why.status, why.reason), (200, None));
+    let rule = why.rule.unwrap();
+    assert_eq!((&*rule.role, &*rule.rule, rule.denies), ("staff", "* /people/{id}", false));
+    assert!(rule.at.starts_with("policy.yaml:7:"), "{}", rule.at);
+    let roles: Vec<(&str, &[RoleSource])> = why.roles.iter().map(|role| (&*role.name, &*role.from)).collect();
+    let expected: [(&str, &[RoleSource]); 5] = [
+        ("anyone", &[RoleSource::Everyone]),
+        ("authenticated", &[RoleSource::EveryoneAuthenticated]),
+        ("guest", &[RoleSource::GrantedToUser("bob".into()), RoleSource::ExtendedBy("staff".into())]),
+        ("staff", &[RoleSource::GrantedToUser("bob".into()), RoleSource::GrantedToGroup("hr".into())]),
+        ("auditor", &[RoleSource::CarriedByToken, RoleSource::GrantedToGroup("hr".into())]),
+    ];
+    assert_eq!(roles, expected);
+    assert_eq!(why.set_headers, [("x-user".into(), "bob".into()), ("x-groups".into(), "hr".into())]);
+}
+
+#[test]
+fn a_denied_request_names_the_denial() {
+    let why = explain("DELETE", "/people/1", taken("bob", &[], &[]));
+    assert_eq!((why.status, why.reason), (403, Some("denied")));
+    assert_eq!(why.rule.map(|rule| (rule.rule, rule.denies)), Some(("DELETE /people/1".into(), true)));
+    let why = explain("GET", "/open/closed/../x", taken("bob", &[], &[]));
+    assert_eq!((why.status, why.decided_on.as_deref()), (403, Some("/open/closed/../x")));
+    assert_eq!(why.paths, ["/open/x"]);
+}
+
+#[test]
+fn what_nothing_allows_names_the_roles_that_would() {
+    let why = explain("GET", "/log", taken("alice", &[], &[]));
+    assert_eq!((why.status, why.reason), (403, Some("not_allowed")));
+    assert_eq!(why.missing.iter().map(|rule| &*rule.role).collect::<Vec<_>>(), ["auditor"]);
+    assert!(why.rule.is_none());
+    let nobody = explain("GET", "/nothing", taken("alice", &[], &[]));
+    assert!(nobody.missing.is_empty());
+    let other = explain("GET", "/users/bob/x", taken("alice", &[], &[]));
+    assert!(other.missing.is_empty(), "no role makes alice bob");
+}
+
+#[test]
+fn an_anonymous_caller_has_one_role() {
+    let why = explain("GET", "/people", Asker::Proven);
+    assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("no_proof"), None));
+    assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
+    assert_eq!(why.missing.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_judged_says_why_and_a_bad_proof_too() {
+    let why = explain("GET", "/..", Asker::Proven);
+    assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
+    assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
+    let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
+    let request = Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, id: b"" };
+    let why = authorizer().explain(&request, Asker::Proven, Duration::ZERO);
+    assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
+    let told = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
+    assert!(!told.contains("secret-token"), "{told}");
+}
+
+#[test]
+fn an_explanation_agrees_with_the_verdict() {
+    let authorizer = authorizer();
+    for path in
+        ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
+    {
+        for who in [None, Some(taken("alice", &[], &[])), Some(taken("carol", &["hr"], &[]))] {
+            let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
+            let subject = match &who {
+                Some(Asker::Taken(subject)) => Some(subject.clone()),
+                Some(Asker::Proven) | None => None,
+            };
+            let why = authorizer.explain(&request, who.unwrap_or(Asker::Proven), Duration::ZERO);
+            let mut scratch = authorizer::Scratch::default();
+            assert_eq!(authorizer.check_as(&request, subject, &mut scratch).status(), why.status, "{path}");
+        }
+    }
+}
+
+#[test]
+fn an_explanation_can_be_read() {
+    let text = explain("GET", "/log;v=1", taken("alice", &["hr", "x"], &[])).to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "403 refused: nothing allows it (not_allowed)");
+    assert_eq!(lines[1], "request: GET localhost/log;v=1");
+    assert_eq!(lines[2], "         may also be read as /log");
+    assert_eq!(lines[3], "caller:  alice, in hr, x");
+}
+
+#[test]
+fn who_can_names_rules_roles_users_and_groups() {
+    let who = authorizer().who_can(b"DELETE", b"", b"/people/1").unwrap();
+    let shown: Vec<(&str, bool)> =
+        who.permissions.iter().map(|permission| (&*permission.rule.rule, permission.rule.denies)).collect();
+    assert_eq!(shown, [("* /people/{id}", false), ("DELETE /people/1", true)]);
+    let who = authorizer().who_can(b"GET", b"", b"/people").unwrap();
+    let permission = &who.permissions[0];
+    assert_eq!(permission.roles, ["guest", "staff"]);
+    assert_eq!(
+        (&*permission.users, &*permission.groups),
+        (&["alice".into(), "bob".into()][..], &["hr".into()][..])
+    );
+    assert!(!permission.anyone && !permission.authenticated && permission.owner.is_none());
+}
+
+#[test]
+fn who_can_knows_the_owner_and_everyone() {
+    let who = authorizer().who_can(b"GET", b"", b"/users/%62ob/x").unwrap();
+    let permission = &who.permissions[0];
+    assert_eq!((permission.owner.as_deref(), &*permission.users), (Some("bob"), &["bob".to_owned()][..]));
+    assert!(authorizer().who_can(b"GET", b"", b"/open/x").unwrap().permissions[0].anyone);
+    assert!(authorizer().who_can(b"GET", b"", b"/whoami").unwrap().permissions[0].authenticated);
+    let nobody = authorizer().who_can(b"GET", b"", b"/nothing").unwrap();
+    assert_eq!(nobody.to_string(), "nobody: no rule allows it");
+    assert_eq!(
+        authorizer().who_can(b"GET", b"", b"x").unwrap_err(),
+        Reason::InvalidPath(PathError::NotAbsolute)
+    );
+}
