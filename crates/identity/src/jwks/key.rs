@@ -19,6 +19,18 @@ const MIN_EXPONENT: u64 = 65_537;
 /// The largest: what the library takes, and verification stays cheap.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
+/// The ordinates of the points of Edwards25519 whose order divides eight, in every form that is decoded to them, without
+/// the sign of the abscissa: 0, 1, -1, the two of order eight, and 0 and 1 once more with the prime added.
+const SMALL_ORDER: [&str; 7] = [
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+];
+
 /// A key that can verify tokens, pinned to one algorithm.
 pub(crate) struct Key {
     kid: Option<Box<str>>,
@@ -28,7 +40,7 @@ pub(crate) struct Key {
 
 enum Material {
     Public(ParsedPublicKey),
-    Secret(hmac::Key),
+    Secret(Box<hmac::Key>),
 }
 
 type Jwk = Map<String, Value>;
@@ -140,7 +152,7 @@ fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
     if secret.len() < hash.digest_algorithm().output_len() {
         return Err(Fault::refused("a shared secret that is shorter than its hash"));
     }
-    Ok(Material::Secret(hmac::Key::new(hash, &secret)))
+    Ok(Material::Secret(Box::new(hmac::Key::new(hash, &secret))))
 }
 
 fn modulus(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
@@ -198,10 +210,23 @@ fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
 
 fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     match text(jwk, "crv")? {
-        Some("Ed25519") => bytes(jwk, "x"),
+        Some("Ed25519") => match bytes(jwk, "x")? {
+            point if is_of_small_order(&point) => {
+                Err(Fault::refused("a point of small order: anybody can sign for it"))
+            }
+            point => Ok(point),
+        },
         Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
         None => Err(Fault::refused("a key without `crv`")),
     }
+}
+
+/// Whether eight times this point is the neutral one. Verification as RFC 8032, 5.1.7 has it does not look.
+fn is_of_small_order(point: &[u8]) -> bool {
+    let mut y: Vec<u8> = point.to_vec();
+    y.last_mut().into_iter().for_each(|last| *last &= 0x7F);
+    let y: String = y.iter().map(|byte| format!("{byte:02x}")).collect();
+    SMALL_ORDER.contains(&y.as_str())
 }
 
 /// A member that is a string, if it is there.

@@ -1,10 +1,11 @@
-//! `{SHA}` and the base64 of one SHA-1 (RFC 2307): unsalted and fast, so accepted with a warning.
+//! `{SHA}` and the base64 of one SHA-1 (RFC 2307): unsalted and fast, so accepted with a warning, which the loader of the
+//! policy has given already.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Read, Weakness, damaged, same};
+use super::{Read, damaged, same};
 
 pub(super) struct Hash([u8; 20]);
 
@@ -12,7 +13,7 @@ pub(super) struct Hash([u8; 20]);
 pub(super) fn parse(text: &str) -> Read<Hash> {
     let digest = STANDARD.decode(text).ok().and_then(|digest| digest.try_into().ok());
     let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;
-    Ok((Hash(digest), Some(Weakness("`{SHA}`, which is unsalted and fast to guess"))))
+    Ok((Hash(digest), None))
 }
 
 impl Hash {

@@ -85,7 +85,6 @@ fn what_is_weak_is_said() {
     );
     assert!(weak("$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu").is_some());
     assert_eq!(weak("$2b$12$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu"), None);
-    assert!(weak("{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=").is_some());
     assert!(weak("$5$rounds=1000$saltstringsalts$8ggSFaw9hdNsM6Rh5ZESEQhVIZJ9rsZOq81yjEwgeO.").is_some());
     assert!(
         weak("$pbkdf2-sha256$i=1000$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec")

@@ -190,6 +190,19 @@ fn points_off_their_curve_are_refused() {
     assert_eq!(fault(changed("EdDSA", &[("x", short)])).0, "not a point on its curve");
 }
 
+/// RFC 8032, 8 and the paper "Taming the many EdDSAs": such a point verifies signatures that nobody made.
+#[test]
+fn ed25519_keys_of_small_order_are_refused() {
+    let (mut neutral, mut minus_one) = ([0; 32], [0xFF; 32]);
+    neutral[0] = 1;
+    minus_one[0] = 0xEC;
+    let minus_zero = minus_one.map(|byte| if byte == 0xEC { 0xED } else { byte });
+    for point in [[0; 32], neutral, minus_one, minus_zero] {
+        let found = fault(changed("EdDSA", &[("x", json!(encode(point)))]));
+        assert_eq!(found.0, "a point of small order: anybody can sign for it", "{point:?}");
+    }
+}
+
 #[test]
 fn damaged_keys_are_refused() {
     let damaged = [

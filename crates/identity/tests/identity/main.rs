@@ -1,6 +1,12 @@
 //! What must hold of identities: every sentence of the safety page on tokens and on Basic, as a case with its source.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a failed set-up is a failed test"
+)]
 
 mod allocations;
 mod basic;

@@ -1,0 +1,87 @@
+//! How long a wrong password takes for a user that exists and for one that does not, by kind of hash:
+//! `cargo run -p identity --example unknown_user`.
+//!
+//! The two are asked in turn, so that whatever else the machine does falls on both. What is printed is the ratio of the
+//! medians, unknown to known; it must lie within 0.95 and 1.05.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a measurement that prints, and stops where it fails"
+)]
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use identity::{Authenticator, FetchedKeys, Identified, Recipe, Refusal, hash_password};
+use policy::model::{Basic, BasicUser, Identity, Secret};
+use policy::problem::Place;
+
+const ROUNDS: usize = 101;
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+fn main() {
+    let rounds = |rounds| NonZeroU32::new(rounds).unwrap();
+    let kinds = [
+        ("argon2id", Recipe::default()),
+        ("bcrypt", Recipe::Bcrypt { cost: 9 }),
+        ("pbkdf2-sha256", Recipe::Pbkdf2Sha256 { rounds: rounds(30_000) }),
+        ("pbkdf2-sha512", Recipe::Pbkdf2Sha512 { rounds: rounds(20_000) }),
+        ("sha512-crypt", Recipe::Sha512Crypt { rounds: 10_000 }),
+    ];
+    println!("{:<14} {:>12} {:>12} {:>7}", "hash", "known µs", "unknown µs", "ratio");
+    for (name, recipe) in kinds {
+        let (known, unknown) = compare(recipe);
+        println!("{name:<14} {known:>12.1} {unknown:>12.1} {:>7.3}", unknown / known);
+    }
+}
+
+/// The medians of a known and of an unknown user, in microseconds.
+fn compare(recipe: Recipe) -> (f64, f64) {
+    let authenticator = authenticator(recipe);
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        known.push(ask(&authenticator, &format!("user{}:wrong{round}", round % 10)));
+        unknown.push(ask(&authenticator, &format!("nobody{round}:wrong{round}")));
+    }
+    (median(known), median(unknown))
+}
+
+fn ask(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
+    let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
+    let start = Instant::now();
+    let identified = match authenticator.identify(Some(header.as_bytes()), NOW, |_| ()) {
+        Identified::Pending(check) => authenticator.finish(check.run(), NOW, |_| ()),
+        decided => decided,
+    };
+    let took = start.elapsed();
+    assert!(matches!(identified, Identified::Refused(Refusal::BadPassword)));
+    took
+}
+
+fn authenticator(recipe: Recipe) -> Authenticator<()> {
+    let at = || Place::start_of(Path::new("policy.yaml"));
+    let user = |number: usize| BasicUser {
+        name: format!("user{number}").into(),
+        password: Some(Secret(hash_password("wonderland", recipe).unwrap().into())),
+        groups: Vec::new(),
+        at: at(),
+    };
+    let basic = Basic {
+        realm: "people".into(),
+        users: (0..10).map(user).collect(),
+        verify: true,
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: at(),
+    };
+    let settings = Identity { basic: Some(basic), jwt: Vec::new() };
+    Authenticator::compile(&settings, &FetchedKeys::new(), None).unwrap().0
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times.get(ROUNDS / 2).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+}
