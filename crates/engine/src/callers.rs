@@ -132,7 +132,7 @@ fn sets_of(
 /// Makes the sets of callers with one role, which a token often brings, as long as that costs little: where 100,000
 /// roles extend each other in a chain, their sets would have five thousand million members.
 fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Closure<'_>, sets: &mut Sets) {
-    let mut words_left = 1_usize << 20;
+    let mut words_left = 1_usize << 18;
     for role in 0..graph.roles.len() {
         let words = closure.of(reserved.iter().copied().chain([role]));
         sets.number(words);

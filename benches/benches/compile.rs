@@ -1,0 +1,59 @@
+//! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
+
+use std::time::Duration;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use engine::{Decision, Engine, Question};
+use policy::generate::Regular;
+
+/// 100,000 rules, 1,000 roles and 1,000,000 grants to users: one each, and ten each.
+const SIZES: [(&str, Regular); 3] = [
+    ("small", Regular { resources: 100, roles: 10, callers: 100, roles_per_caller: 1 }),
+    ("1-role-each", Regular { resources: 100_000, roles: 1_000, callers: 1_000_000, roles_per_caller: 1 }),
+    ("10-roles-each", Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 10 }),
+];
+
+fn compile(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("compile");
+    for (name, size) in SIZES {
+        let policy = size.policy();
+        let mut engine = None;
+        let taken = allocation_counter::measure(|| engine = Some(Engine::compile(&policy)));
+        let with_policy = allocation_counter::measure(|| drop(Engine::compile(&size.policy())));
+        assert_answers(&engine.unwrap(), size);
+        println!(
+            "compile/{name}: {} rules; index {} KiB, while it is made {} KiB, with its policy {} KiB",
+            size.rules(),
+            taken.bytes_current / 1024,
+            taken.bytes_max / 1024,
+            with_policy.bytes_max / 1024,
+        );
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter_batched(|| (), |()| Engine::compile(&policy), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+fn assert_answers(engine: &Engine, size: Regular) {
+    for caller in (0..size.callers).step_by(size.callers / 100) {
+        let roles = engine.roles_of(&size.user(caller), [], []);
+        for resource in [size.allowed_resource(caller, caller), caller % size.resources, 0] {
+            let asked = size.question(resource);
+            let question = Question {
+                action: asked.action.as_bytes(),
+                scope: asked.scope.as_bytes(),
+                resource: asked.resource.as_bytes(),
+            };
+            let allowed = matches!(engine.decide(&roles, None, question), Decision::Allowed(_));
+            assert_eq!(allowed, size.allowed(caller, resource));
+        }
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().warm_up_time(Duration::from_secs(1)).sample_size(10);
+    targets = compile
+}
+criterion_main!(benches);

@@ -1,0 +1,53 @@
+//! Once its parts are known, a caller's decision allocates nothing.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use engine::{Decision, Engine, Question};
+use policy::generate::{Generator, Shape};
+
+#[test]
+fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
+    let mut generator = Generator::new(Shape::default(), 7);
+    let policy = generator.policy();
+    let engine = Engine::compile(&policy);
+    let mut allowed = 0;
+    for _ in 0..2_000 {
+        let caller = generator.caller();
+        let asked = generator.question(&policy, &caller);
+        let question = Question {
+            action: asked.action.as_bytes(),
+            scope: asked.scope.as_bytes(),
+            resource: asked.resource.as_bytes(),
+        };
+        let user = caller.user.as_deref().unwrap_or("a");
+        let group = caller.groups.first().map(String::as_str);
+        let counted = allocation_counter::measure(|| {
+            let roles = engine.roles_of(user, [], []);
+            let decision = engine.decide(&roles, Some(user.as_bytes()), question);
+            allowed += usize::from(matches!(decision, Decision::Allowed(_)));
+            let roles = engine.roles_of("somebody", group, []);
+            let decision = engine.decide_all(&roles, None, &[question, question]);
+            allowed += usize::from(matches!(decision, Decision::Allowed(_)));
+        });
+        assert_eq!(counted.count_total, 0, "{caller:?} asks {asked:?}");
+    }
+    assert!(allowed > 500, "{allowed} were allowed");
+}
+
+#[test]
+fn the_roles_of_basic_users_with_groups_are_known_too() {
+    let mut generator = Generator::new(Shape { groups: 6, ..Shape::default() }, 8);
+    let mut policy = generator.policy();
+    let basic = policy.identity.basic.as_mut().unwrap();
+    basic.group_prefix = "group-".into();
+    basic.users.push(policy::model::BasicUser {
+        name: "a".into(),
+        password: None,
+        groups: ["0", "1", "2", "3"].map(Into::into).into(),
+        at: basic.at.clone(),
+    });
+    let engine = Engine::compile(&policy);
+    let groups = ["group-0", "group-1", "group-2", "group-3"];
+    assert_ne!(engine.roles_of("a", groups, []), engine.roles_of("a", [], []));
+    assert_eq!(allocation_counter::measure(|| drop(engine.roles_of("a", groups, []))).count_total, 0);
+}

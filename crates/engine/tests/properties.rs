@@ -1,0 +1,256 @@
+//! What must not matter does not matter, and a `deny` never allows.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{Decision, Engine, Question, RoleSet};
+use policy::Policy;
+use policy::generate::{Asked, Asker, Generator, Rng, Shape};
+use policy::model::{Effect, Grant, Role, RoleId, Rule, RuleId};
+use policy::pattern::{Actions, Pattern, Segment};
+
+const POLICIES: u64 = 60;
+const QUESTIONS: usize = 400;
+
+/// Some policies, each with callers and what they ask.
+fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(Asker, Asked)], &mut Rng)) {
+    for seed in 0..POLICIES {
+        let mut generator = Generator::new(Shape::default(), seed);
+        let policy = generator.policy();
+        let asked = (0..QUESTIONS).map(|_| {
+            let caller = generator.caller();
+            let asked = generator.question(&policy, &caller);
+            (caller, asked)
+        });
+        let asked: Vec<_> = asked.collect();
+        test(&policy, &Engine::compile(&policy), &asked, &mut Rng::new(seed));
+    }
+}
+
+fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
+    let Some(user) = &caller.user else { return engine.anonymous().clone() };
+    let groups: Vec<&str> = caller.groups.iter().map(String::as_str).collect();
+    let roles: Vec<&str> = caller.roles.iter().map(String::as_str).collect();
+    engine.roles_of(user, groups, roles)
+}
+
+fn decide(engine: &Engine, caller: &Asker, asked: &Asked) -> Decision {
+    let roles = roles_of(engine, caller);
+    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question(asked))
+}
+
+fn question(asked: &Asked) -> Question<'_> {
+    Question {
+        action: asked.action.as_bytes(),
+        scope: asked.scope.as_bytes(),
+        resource: asked.resource.as_bytes(),
+    }
+}
+
+fn is_allowed(decision: Decision) -> bool {
+    matches!(decision, Decision::Allowed(_))
+}
+
+/// The same kind of answer: the numbers of rules change where rules are moved.
+fn same_kind(one: Decision, other: Decision) -> bool {
+    std::mem::discriminant(&one) == std::mem::discriminant(&other)
+}
+
+/// The same policy in another order, with some things said twice.
+fn disordered(policy: &Policy, rng: &mut Rng) -> Policy {
+    let mut order: Vec<usize> = (0..policy.roles.len()).collect();
+    rng.shuffle(&mut order);
+    let places: BTreeMap<usize, u32> = order.iter().copied().zip(0..).collect();
+    let moved = |id: &RoleId| RoleId(places[&(id.0 as usize)]);
+    let mut other = policy.clone();
+    other.roles = order.iter().map(|place| policy.roles[*place].clone()).collect();
+    for role in &mut other.roles {
+        role.extends = role.extends.iter().map(moved).collect();
+        shuffle_and_repeat(&mut role.extends, rng);
+        shuffle_and_repeat(&mut role.allow, rng);
+        shuffle_and_repeat(&mut role.deny, rng);
+        for rule in role.allow.iter_mut().chain(&mut role.deny) {
+            shuffle_and_repeat(&mut rule.resources, rng);
+            rng.shuffle(&mut rule.scopes);
+        }
+    }
+    for grant in &mut other.grants {
+        grant.role = moved(&grant.role);
+        shuffle_and_repeat(&mut grant.users, rng);
+    }
+    shuffle_and_repeat(&mut other.grants, rng);
+    other
+}
+
+fn shuffle_and_repeat<T: Clone>(things: &mut Vec<T>, rng: &mut Rng) {
+    if rng.percent(30) {
+        things.extend(rng.pick(things).cloned());
+    }
+    rng.shuffle(things);
+}
+
+#[test]
+fn order_and_repetition_never_matter() {
+    for_each_policy(|policy, engine, all, rng| {
+        let other = Engine::compile(&disordered(policy, rng));
+        for (caller, asked) in all {
+            let (one, two) = (decide(engine, caller, asked), decide(&other, caller, asked));
+            assert!(same_kind(one, two), "{caller:?} asks {asked:?}: {one:?}, then {two:?}");
+        }
+    });
+}
+
+#[test]
+fn the_order_and_repetition_of_a_callers_groups_and_roles_never_matter() {
+    for_each_policy(|_, engine, all, rng| {
+        for (caller, _) in all {
+            let mut other = caller.clone();
+            shuffle_and_repeat(&mut other.groups, rng);
+            shuffle_and_repeat(&mut other.roles, rng);
+            assert_eq!(roles_of(engine, caller), roles_of(engine, &other), "{caller:?}");
+        }
+    });
+}
+
+#[test]
+fn an_added_deny_never_allows() {
+    let mut generator = Generator::new(Shape::default(), 1_000);
+    let mut changed = 0;
+    for_each_policy(|policy, engine, all, rng| {
+        let mut other = policy.clone();
+        let place = rng.below(other.roles.len());
+        other.roles[place].deny.push(generator.rule());
+        let other = Engine::compile(&other);
+        for (caller, asked) in all {
+            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
+            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {asked:?}");
+            changed += usize::from(is_allowed(before) && !is_allowed(after));
+        }
+    });
+    assert!(changed > 100, "the denials changed only {changed} answers");
+}
+
+#[test]
+fn an_added_allow_never_takes_away() {
+    let mut generator = Generator::new(Shape::default(), 2_000);
+    let mut changed = 0;
+    for_each_policy(|policy, engine, all, rng| {
+        let mut other = policy.clone();
+        let place = rng.below(other.roles.len());
+        other.roles[place].allow.push(generator.rule());
+        let other = Engine::compile(&other);
+        for (caller, asked) in all {
+            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
+            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {asked:?}");
+            changed += usize::from(is_allowed(after) && !is_allowed(before));
+        }
+    });
+    assert!(changed > 100, "the rules changed only {changed} answers");
+}
+
+#[test]
+fn an_unrelated_rule_changes_nothing() {
+    let unrelated =
+        Pattern { absolute: true, segments: vec![Segment::Literal("unrelated".into())], rest: true };
+    for_each_policy(|policy, engine, all, rng| {
+        let mut other = policy.clone();
+        let place = other.roles.len() - 1;
+        let rule = Rule {
+            name: "unrelated".into(),
+            actions: Actions::Any,
+            scopes: Vec::new(),
+            resources: vec![unrelated.clone()],
+            at: policy.roles[0].at.clone(),
+        };
+        // As the last rule of the last role it leaves the numbers of all others as they are.
+        other.roles[place].deny.push(rule.clone());
+        other.roles.push(Role { name: "other".into(), allow: vec![rule], ..other.roles[0].clone() });
+        let of_other = Grant {
+            role: RoleId(u32::try_from(place + 1).unwrap()),
+            users: vec!["somebody-else".into()],
+            groups: Vec::new(),
+        };
+        other.grants.insert(rng.below(other.grants.len()), of_other);
+        let other = Engine::compile(&other);
+        for (caller, asked) in all {
+            assert_eq!(
+                decide(engine, caller, asked),
+                decide(&other, caller, asked),
+                "{caller:?} asks {asked:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn all_of_several_questions_are_allowed_only_if_each_is() {
+    for_each_policy(|_, engine, all, rng| {
+        for (caller, first) in all {
+            let roles = roles_of(engine, caller);
+            let owner = caller.user.as_deref().map(str::as_bytes);
+            let asked: Vec<&Asked> = std::iter::once(first)
+                .chain((0..rng.below(3)).filter_map(|_| rng.clone().pick(all).map(|(_, asked)| asked)))
+                .collect();
+            let questions: Vec<Question<'_>> = asked.iter().map(|asked| question(asked)).collect();
+            let mut each = questions.iter().map(|question| engine.decide(&roles, owner, *question));
+            let wanted = each.clone().find(|one| !is_allowed(*one)).or_else(|| each.next());
+            assert_eq!(Some(engine.decide_all(&roles, owner, &questions)), wanted);
+        }
+    });
+}
+
+#[test]
+fn nothing_asked_is_nothing_allowed() {
+    let engine = Engine::compile(&Generator::new(Shape::default(), 1).policy());
+    assert_eq!(engine.decide_all(engine.anonymous(), None, &[]), Decision::NotAllowed);
+}
+
+#[test]
+fn what_matches_is_what_decides_for_those_who_have_the_role() {
+    for_each_policy(|policy, engine, all, _| {
+        for (caller, asked) in all {
+            let owner = caller.user.as_deref().map(str::as_bytes);
+            let question = question(asked);
+            let matches = engine.matching(owner, question);
+            let wanted: Vec<RuleId> = policy
+                .rules()
+                .filter(|(.., rule, _)| {
+                    rule.actions.matches(question.action)
+                        && (rule.scopes.is_empty() || rule.scopes.iter().any(|it| it.matches(question.scope)))
+                        && rule.resources.iter().any(|it| it.matches(question.resource, owner))
+                })
+                .map(|(id, ..)| id)
+                .collect();
+            assert_eq!(matches.iter().map(|it| it.rule).collect::<Vec<_>>(), wanted);
+            for found in &matches {
+                let (role, _, effect) = policy.rule(found.rule).unwrap();
+                assert_eq!((policy.role(&role.name), effect), (Some(found.role), found.effect));
+            }
+            let names: Vec<String> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();
+            let has = |role: RoleId| names.iter().any(|name| **name == *policy.roles[role.0 as usize].name);
+            let lowest =
+                |effect| matches.iter().find(|it| it.effect == effect && has(it.role)).map(|it| it.rule);
+            let decided = match (lowest(Effect::Deny), lowest(Effect::Allow)) {
+                (Some(rule), _) => Decision::Denied(rule),
+                (None, Some(rule)) => Decision::Allowed(rule),
+                (None, None) => Decision::NotAllowed,
+            };
+            assert_eq!(decide(engine, caller, asked), decided);
+        }
+    });
+}
+
+#[test]
+fn the_names_of_a_set_are_those_of_the_reference_in_the_order_of_the_policy() {
+    for_each_policy(|policy, engine, all, _| {
+        for (caller, _) in all {
+            let wanted = policy::reference::roles_of(policy, &caller.caller());
+            let wanted: Vec<Arc<str>> =
+                wanted.iter().map(|id| Arc::clone(&policy.roles[id.0 as usize].name)).collect();
+            let names: Vec<Arc<str>> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();
+            assert_eq!(names, wanted, "{caller:?}");
+        }
+    });
+}
