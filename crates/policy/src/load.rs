@@ -7,6 +7,7 @@ pub mod htpasswd;
 mod identity;
 mod jwt;
 mod link;
+mod lint;
 mod method;
 mod password;
 mod path;
@@ -34,7 +35,7 @@ pub trait Files {
     /// A text for the reader, such as `no such file`.
     fn read(&self, path: &Path) -> Result<Vec<u8>, String>;
 
-    /// The names of the files in a folder, in any order.
+    /// The names of the files in a folder, in any order. The current folder is `.`.
     ///
     /// # Errors
     /// A text for the reader.
@@ -69,7 +70,13 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     let mut gather = Gather::new(Sources::new(files));
     gather.policy(file);
     let Gather { sources, draft, mut problems, .. } = gather;
+    let missing = draft.missing;
+    lint::identities(&draft, &mut problems);
     let policy = link::link(draft, &mut problems);
+    lint::rules(&policy, missing.roles || missing.rules, &mut problems);
+    if !missing.roles && !missing.grants && !missing.identity {
+        lint::roles(&policy, &mut problems);
+    }
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(problems);
@@ -98,10 +105,13 @@ impl MapFiles {
 
 impl Files for MapFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        self.0.get(path).cloned().ok_or_else(|| "no such file".to_owned())
+        let same = |it: &&PathBuf| sources::identity(it) == sources::identity(path);
+        let known = self.0.get(path).or_else(|| self.0.keys().find(same).and_then(|it| self.0.get(it)));
+        known.cloned().ok_or_else(|| "no such file".to_owned())
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let folder = if folder == Path::new(".") { Path::new("") } else { folder };
         let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
         let names: Vec<String> =
             inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();

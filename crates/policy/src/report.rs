@@ -196,7 +196,7 @@ impl Report {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
             Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be `true` or `false`"));
+                self.unexpected(node, &format!("{what} must be `true` or `false`, without quotes"));
                 None
             }
         }
@@ -253,13 +253,13 @@ impl<'n> Text<'n> {
 pub(crate) fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let lower = word.to_lowercase();
     let most = match word.chars().count() {
-        0..=2 => 1,
-        3..=5 => 2,
+        0..=3 => 1,
+        4..=6 => 2,
         _ => 3,
     };
     words
         .into_iter()
-        .filter(|it| *it != word && it.len().abs_diff(word.len()) <= 8)
+        .filter(|it| *it != word && it.len().abs_diff(word.len()) <= 4 * most)
         .map(|it| (strsim::damerau_levenshtein(&lower, &it.to_lowercase()), it))
         .filter(|(distance, it)| *distance <= most && *distance < it.chars().count())
         .min_by_key(|(distance, _)| *distance)

@@ -298,7 +298,10 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
             true
         }
         Some(first) => {
-            let problem = Problem::error(report.place(key.at), format!("`{}` is defined twice", key.text))
+            // Who writes `user:password` as a key does not want to see it in a log.
+            let name = if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
+            let problem = Problem::error(report.place(key.at), format!("{name} is defined twice"))
+                .help("leave one of them out, or put them together")
                 .related(report.place(*first), "the first is here");
             report.push(problem);
             false
@@ -307,20 +310,30 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
     entries
 }
 
-/// What the parser says, with the usual cause of it where a character gives it away.
+/// What the parser says, with the usual cause of it where the line gives it away.
 fn syntax_problem(text: &str, error: &ScanError, report: &Report) -> Problem {
     let mark = error.marker();
     let at = Mark::new(mark.line(), mark.col());
     let line = text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
     let problem = Problem::error(report.place(at), format!("not valid YAML: {}", error.info()));
-    let here = line.chars().nth(mark.col());
-    match here {
-        Some('\t') => problem.help("indent with spaces"),
-        Some('*') => problem.help("quote a text that starts with `*`"),
-        _ if line.trim_start().starts_with("- *") => problem.help("quote a text that starts with `*`"),
-        _ if line.contains('{') && line.contains('[') => {
-            problem.help("quote a text that holds `{`, `}`, `[`, `]` or `,`")
-        }
-        _ => problem,
+    match cause(line, line.chars().nth(mark.col())) {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}
+
+/// What to do about a line that is not YAML from this character on.
+fn cause(line: &str, here: Option<char>) -> Option<&'static str> {
+    let indentation = line.len() - line.trim_start().len();
+    if line.get(..indentation).is_some_and(|it| it.contains('\t')) {
+        Some("indent with spaces")
+    } else if here == Some('*') || line.trim_start().starts_with("- *") {
+        Some("quote a text that starts with `*`")
+    } else if line.trim().is_empty() {
+        Some("close every quote, `[` and `{`")
+    } else if line.contains(['{', '[']) {
+        Some("quote a text that has `{`, `}`, `[`, `]` or `,` in it, and close every quote, `[` and `{`")
+    } else {
+        None
     }
 }

@@ -87,3 +87,12 @@ fn the_example_names_its_files() {
     let paths: Vec<_> = loaded.sources.iter().map(|it| it.path.to_str().unwrap()).collect();
     assert_eq!(paths, ["p/policy.yaml", "p/jwks.json"]);
 }
+
+#[test]
+fn the_example_is_warned_of_names_that_two_sources_may_give() {
+    let warnings: Vec<String> =
+        example().warnings.iter().map(|it| format!("{}: {}", it.at, it.message)).collect();
+    let issuer = "may come from Basic and from `https://id.example.com`";
+    let expected = ["user `alice`", "group `staff`"];
+    assert_eq!(warnings, expected.map(|name| format!("p/policy.yaml:10:7: the granted {name} {issuer}")));
+}

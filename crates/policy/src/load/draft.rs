@@ -16,8 +16,21 @@ pub(crate) struct Draft {
     pub(crate) identity: Option<(Place, Identity)>,
     pub(crate) allow_response: Option<(Place, AllowResponse)>,
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
-    /// Something could not be read, so that names and rules may be missing that were meant to be here.
-    pub(crate) incomplete: bool,
+    /// What could not be read, so that it may be missing here.
+    pub(crate) missing: Missing,
+}
+
+/// What may be missing because something could not be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Missing {
+    /// Whole roles.
+    pub(crate) roles: bool,
+    /// Whole grants.
+    pub(crate) grants: bool,
+    /// Rules of roles.
+    pub(crate) rules: bool,
+    /// Users, issuers and their settings.
+    pub(crate) identity: bool,
 }
 
 /// A role that names others.
@@ -51,11 +64,10 @@ pub(crate) fn roles(report: &mut Report, node: &Node, draft: &mut Draft) {
     let entries = report.entries(node, "`roles`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let errors = report.errors();
-        let named = rule::is_name(report, key.at, &key.text, "a role's name") & is_listable(report, key);
-        if let Some(role) = role(report, key, node).filter(|_| named) {
-            draft.roles.push(role);
-        }
-        draft.incomplete |= report.errors() > errors;
+        let _ = rule::is_name(report, key.at, &key.text, "a role's name") && is_listable(report, key);
+        let role = role(report, key, node);
+        draft.roles.push(role);
+        draft.missing.rules |= report.errors() > errors;
     }
 }
 
@@ -68,7 +80,8 @@ fn is_listable(report: &mut Report, key: &Key) -> bool {
     listable
 }
 
-fn role(report: &mut Report, key: &Key, node: &Node) -> Option<RoleDraft> {
+fn role(report: &mut Report, key: &Key, node: &Node) -> RoleDraft {
+    let errors = report.errors();
     let mut role = RoleDraft {
         name: key.text.clone(),
         extends: Vec::new(),
@@ -76,17 +89,19 @@ fn role(report: &mut Report, key: &Key, node: &Node) -> Option<RoleDraft> {
         deny: Vec::new(),
         at: report.place(key.at),
     };
-    if !node.is_nothing() {
-        let fields = report.fields(node, "a role", &["extends", "allow", "deny"])?;
+    let known = ["extends", "allow", "deny"];
+    if !node.is_nothing()
+        && let Some(fields) = report.fields(node, "a role", &known)
+    {
         role.extends = named(report, &fields, "extends", "the name of a role");
         role.allow = rules(report, &fields, "allow");
         role.deny = rules(report, &fields, "deny");
     }
-    if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && report.errors() == 0 {
+    if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && report.errors() == errors {
         let message = format!("the role `{}` says nothing", key.text);
         report.warning_help(key.at, message, "add `allow`, `deny` or `extends`");
     }
-    Some(role)
+    role
 }
 
 fn rules(report: &mut Report, fields: &Fields<'_>, key: &str) -> Vec<Rule> {
@@ -98,8 +113,9 @@ fn rules(report: &mut Report, fields: &Fields<'_>, key: &str) -> Vec<Rule> {
 pub(crate) fn grants(report: &mut Report, node: &Node, draft: &mut Draft) {
     let entries = report.entries(node, "`grants`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        if let Some(grant) = grant(report, key, node) {
-            draft.grants.push(grant);
+        match grant(report, key, node) {
+            Some(grant) => draft.grants.push(grant),
+            None => draft.missing.grants = true,
         }
     }
 }

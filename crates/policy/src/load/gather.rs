@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::load::draft::{self, Draft};
+use crate::load::draft::{self, Draft, Missing};
 use crate::load::identity::unreadable;
 use crate::load::sources::{Sources, beside, identity};
 use crate::load::{identity as identities, response};
 use crate::problem::{Place, Problem};
-use crate::report::{Fields, Report, Text};
+use crate::report::{Fields, Report, Text, closest};
 use crate::yaml::{self, Mark, Node, Scalar, Value};
 
 const KEYS: &[&str] =
@@ -38,7 +38,7 @@ impl<'f> Gather<'f> {
         match self.sources.read(file) {
             Ok(bytes) => self.file(file, &bytes),
             Err(error) => {
-                self.draft.incomplete = true;
+                self.nothing_of_it();
                 self.problems
                     .push(Problem::error(Place::start_of(file), format!("cannot read the policy: {error}")));
             }
@@ -50,27 +50,36 @@ impl<'f> Gather<'f> {
         self.open.push(identity(file));
         let mut report = Report::new(file.into());
         let tree = yaml::parse(bytes, &mut report);
-        self.draft.incomplete |= report.errors() > 0;
         let fields = tree.as_ref().and_then(|root| report.fields(root, "a policy", KEYS));
-        self.draft.incomplete |= fields.is_none();
-        if let Some(fields) = fields {
-            self.sections(&mut report, file, &fields);
+        match fields {
+            Some(fields) => self.sections(&mut report, file, &fields),
+            None => self.nothing_of_it(),
         }
         drop(tree);
         self.problems.append(&mut report.finish());
         self.open.pop();
     }
 
+    /// Notes that a file could not be read: anything may have been in it.
+    fn nothing_of_it(&mut self) {
+        self.draft.missing = Missing { roles: true, grants: true, rules: true, identity: true };
+    }
+
     fn sections(&mut self, report: &mut Report, file: &Path, fields: &Fields<'_>) {
         version(report, fields, self.open.len() == 1);
+        self.slips(fields);
         if let Some(node) = fields.value("identity") {
+            let errors = report.errors();
             let read = identities::read(report, &mut self.sources, file, node);
+            self.draft.missing.identity |= report.errors() > errors;
             once(report, "identity", fields, &mut self.draft.identity, read);
         }
         if let Some(node) = fields.value("roles") {
+            self.draft.missing.roles |= !matches!(node.value, Value::Map(_));
             draft::roles(report, node, &mut self.draft);
         }
         if let Some(node) = fields.value("grants") {
+            self.draft.missing.grants |= !matches!(node.value, Value::Map(_));
             draft::grants(report, node, &mut self.draft);
         }
         if let Some(node) = fields.value("allow_response") {
@@ -86,6 +95,19 @@ impl<'f> Gather<'f> {
         }
     }
 
+    /// Sections whose name is a slip are missing.
+    fn slips(&mut self, fields: &Fields<'_>) {
+        for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)) {
+            match closest(&key.text, KEYS.iter().copied()) {
+                Some("include") => self.nothing_of_it(),
+                Some("roles") => self.draft.missing.roles = true,
+                Some("grants") => self.draft.missing.grants = true,
+                Some("identity") => self.draft.missing.identity = true,
+                _ => {}
+            }
+        }
+    }
+
     fn includes(&mut self, report: &mut Report, file: &Path, node: &Node) {
         let texts = report.texts(node, "`include`", "a file's name");
         report.warn_of_repetition(&texts);
@@ -94,13 +116,19 @@ impl<'f> Gather<'f> {
             for path in self.matching(report, file, &text) {
                 self.include(report, &text, &path);
             }
-            self.draft.incomplete |= report.errors() > errors;
+            if report.errors() > errors {
+                self.nothing_of_it();
+            }
         }
     }
 
     /// The files that a name in `include` stands for.
     fn matching(&self, report: &mut Report, file: &Path, text: &Text<'_>) -> Vec<PathBuf> {
-        let (folder, name) = text.text.rsplit_once('/').unwrap_or(("", text.text));
+        let (folder, name) = match text.text.rsplit_once('/') {
+            Some(("", name)) => ("/", name),
+            Some((folder, name)) => (folder, name),
+            None => ("", text.text),
+        };
         if folder.contains('*') {
             report.error_help(text.at, "`*` stands only in the name of a file", "name each folder");
             return Vec::new();
@@ -108,7 +136,7 @@ impl<'f> Gather<'f> {
         if !name.contains('*') {
             return vec![beside(file, text.text)];
         }
-        let folder = beside(file, &format!("{folder}/").trim_start_matches(|_| folder.is_empty()).to_owned());
+        let folder = beside(file, folder);
         let names = match self.sources.list(&folder) {
             Ok(names) => names,
             Err(error) => {

@@ -36,6 +36,7 @@ fn basic(
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
     let fields = report.fields(node, "`basic`", BASIC)?;
+    let errors = report.errors();
     let verify =
         fields.value("verify").and_then(|node| report.boolean(node, "`verify`").map(|it| (it, node)));
     if let Some((false, node)) = verify {
@@ -43,7 +44,6 @@ fn basic(
         report.warning_help(node.at, message, "make sure that something in front has verified them");
     }
     let verify = verify.is_none_or(|(verify, _)| verify);
-    let errors = report.errors();
     let mut users = Users { known: HashMap::new(), list: Vec::new() };
     if let Some(node) = fields.value("users") {
         inline(report, node, verify, &mut users);
@@ -98,20 +98,22 @@ fn inline(report: &mut Report, node: &Node, verify: bool, users: &mut Users) {
 
 fn user(report: &mut Report, key: &Key, node: &Node, verify: bool) -> Option<BasicUser> {
     let named = password::is_user_name(report, key.at, &key.text);
-    if node.is_nothing() && !verify {
+    if node.is_nothing() {
+        if verify && named {
+            no_password(report, key);
+        }
         let at = report.place(key.at);
         return named.then(|| BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at });
     }
-    if matches!(node.value, Value::Scalar(_)) && !node.is_nothing() {
+    if matches!(node.value, Value::Scalar(_)) {
         let help = "write `{ password: \"…\" }` with a hash";
         report.error_help(node.at, "a user must be a mapping, not text", help);
         return None;
     }
     let fields = report.secret_fields(node, "a user", &["password", "groups"])?;
     let hash = fields.value("password").and_then(|node| secret(report, node));
-    if verify && fields.value("password").is_none() {
-        let help = "add `password` with what `rolegate hash-password` prints";
-        report.error_help(key.at, "the user has no password", help);
+    if verify && named && fields.value("password").is_none() {
+        no_password(report, key);
     }
     let groups = fields.value("groups").map(|node| names(report, node, "`groups`", "a group"));
     let at = fields.value("password").map_or(key.at, |node| node.at);
@@ -121,6 +123,11 @@ fn user(report: &mut Report, key: &Key, node: &Node, verify: bool) -> Option<Bas
         groups: groups.unwrap_or_default(),
         at: report.place(at),
     })
+}
+
+fn no_password(report: &mut Report, key: &Key) {
+    let help = "add `password` with what `rolegate hash-password` prints";
+    report.error_help(key.at, format!("the user `{}` has no password", key.text), help);
 }
 
 fn secret(report: &mut Report, node: &Node) -> Option<Secret> {
@@ -140,7 +147,7 @@ fn from_file(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: 
             let (read, problems) = htpasswd::parse(&path, &bytes);
             problems.into_iter().for_each(|problem| report.push(problem));
             for user in read {
-                users.add(report, user.at.clone(), user);
+                users.add(report, Place { column: 1, ..user.at.clone() }, user);
             }
         }
         Err(error) => unreadable(report, name.at, &path, &error),

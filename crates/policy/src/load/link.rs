@@ -14,7 +14,7 @@ const SUGGESTIONS: usize = 100;
 /// Looks up every name. Cycles in `extends` are cut, so that what follows ends.
 pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
     let mut names =
-        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.incomplete, looked: 0 };
+        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.missing.roles, looked: 0 };
     let mut kept = Vec::with_capacity(draft.roles.len());
     for role in draft.roles {
         if names.define(&role, problems) {

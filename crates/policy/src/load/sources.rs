@@ -31,7 +31,8 @@ impl<'f> Sources<'f> {
 
     /// The names in a folder, sorted.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let mut names = self.files.list(folder)?;
+        let here = folder.as_os_str().is_empty();
+        let mut names = self.files.list(if here { Path::new(".") } else { folder })?;
         names.sort_unstable();
         Ok(names)
     }

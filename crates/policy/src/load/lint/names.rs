@@ -1,0 +1,221 @@
+//! Names that nobody has, and names that two sources could give.
+
+use std::collections::HashSet;
+
+use crate::load::draft::{Draft, GrantDraft, Named};
+use crate::load::lint::Warnings;
+use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
+use crate::problem::{Place, Problem};
+use crate::report::closest;
+
+/// How many names may be compared in search of near misses.
+const COMPARISONS: usize = 2_000_000;
+
+/// Looks at whom the grants name.
+pub(crate) fn identities(draft: &Draft, problems: &mut Vec<Problem>) {
+    if draft.missing.identity {
+        return;
+    }
+    let Some((_, identity)) = &draft.identity else {
+        no_identity(draft, problems);
+        return;
+    };
+    match &identity.basic {
+        Some(basic) if basic.verify && identity.jwt.is_empty() => {
+            strangers(draft, basic, &mut Warnings::new(problems));
+        }
+        None if identity.jwt.is_empty() => no_identity(draft, problems),
+        Some(_) | None => mistakable(draft, identity, &mut Warnings::new(problems)),
+    }
+}
+
+fn no_identity(draft: &Draft, problems: &mut Vec<Problem>) {
+    if let Some(grant) = draft.grants.first() {
+        let message = "nobody can prove who they are, so nobody has a granted role";
+        problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
+    }
+}
+
+/// Warns of granted names that no user of Basic has, where there is no other source.
+fn strangers(draft: &Draft, basic: &Basic, warnings: &mut Warnings<'_>) {
+    let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
+    let groups = basic.users.iter().flat_map(|user| &user.groups);
+    let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
+    let mut users = Known { names: users, compared: 0 };
+    let mut groups = Known { names: groups, compared: 0 };
+    for grant in &draft.grants {
+        for named in &grant.users {
+            users.expect(grant, named, "user", warnings);
+        }
+        for named in &grant.groups {
+            groups.expect(grant, named, "group", warnings);
+        }
+    }
+}
+
+/// The names that there are.
+struct Known {
+    names: HashSet<String>,
+    compared: usize,
+}
+
+impl Known {
+    fn expect(&mut self, grant: &GrantDraft, named: &Named, what: &str, warnings: &mut Warnings<'_>) {
+        if self.names.contains(&*named.name) {
+            return;
+        }
+        let problem = Problem::warning(place(grant, named), format!("no {what} is called `{}`", named.name));
+        warnings.push(match self.near(&named.name) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.help("`basic.users` names users and their groups"),
+        });
+    }
+
+    fn near(&mut self, name: &str) -> Option<String> {
+        if self.compared > COMPARISONS {
+            return None;
+        }
+        self.compared += self.names.len();
+        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        closest(name, names).map(str::to_owned)
+    }
+}
+
+/// Where names come from.
+struct Origin<'i> {
+    what: String,
+    at: &'i Place,
+    users: Yield<'i>,
+    groups: Yield<'i>,
+}
+
+/// The names that an origin may give.
+struct Yield<'i> {
+    prefix: &'i str,
+    /// Which ones, before the prefix; `None` means any.
+    only: Option<HashSet<&'i str>>,
+}
+
+/// Warns of granted names that two sources could give.
+fn mistakable(draft: &Draft, identity: &Identity, warnings: &mut Warnings<'_>) {
+    let origins = origins(identity);
+    for (number, second) in origins.iter().enumerate() {
+        for first in origins.iter().take(number) {
+            let user = shared(draft, |grant| &grant.users, &first.users, &second.users);
+            warn_of_shared(user, "user", first, second, warnings);
+            let group = shared(draft, |grant| &grant.groups, &first.groups, &second.groups);
+            warn_of_shared(group, "group", first, second, warnings);
+        }
+    }
+}
+
+fn origins(identity: &Identity) -> Vec<Origin<'_>> {
+    let basic = identity.basic.iter().map(|basic| Origin {
+        what: "Basic".to_owned(),
+        at: &basic.at,
+        users: Yield {
+            prefix: &basic.user_prefix,
+            only: basic.verify.then(|| basic.users.iter().map(|user| &*user.name).collect()),
+        },
+        groups: Yield {
+            prefix: &basic.group_prefix,
+            only: Some(basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group).collect()),
+        },
+    });
+    let jwt = identity.jwt.iter().map(|issuer| Origin {
+        what: format!("`{}`", issuer.issuer),
+        at: &issuer.at,
+        users: Yield { prefix: &issuer.user_prefix, only: None },
+        groups: Yield {
+            prefix: &issuer.group_prefix,
+            only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::new()) },
+        },
+    });
+    basic.chain(jwt).collect()
+}
+
+/// The first granted name that both may give.
+fn shared<'d>(
+    draft: &'d Draft,
+    names: impl Fn(&'d GrantDraft) -> &'d [Named],
+    first: &Yield<'_>,
+    second: &Yield<'_>,
+) -> Option<(&'d GrantDraft, &'d Named)> {
+    let related = first.prefix.starts_with(second.prefix) || second.prefix.starts_with(first.prefix);
+    if !related || first.is_nothing() || second.is_nothing() {
+        return None;
+    }
+    let all = draft.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
+    all.into_iter().find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
+}
+
+impl Yield<'_> {
+    fn is_nothing(&self) -> bool {
+        self.only.as_ref().is_some_and(HashSet::is_empty)
+    }
+
+    fn may_be(&self, name: &str) -> bool {
+        let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
+        own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
+    }
+}
+
+fn warn_of_shared(
+    name: Option<(&GrantDraft, &Named)>,
+    what: &str,
+    first: &Origin<'_>,
+    second: &Origin<'_>,
+    warnings: &mut Warnings<'_>,
+) {
+    let Some((grant, named)) = name else { return };
+    let name = &named.name;
+    let message =
+        format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
+    let problem = Problem::warning(second.at.clone(), message)
+        .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
+        .related(place(grant, named), format!("`{name}` is granted a role here"))
+        .related(first.at.clone(), "the other source is here");
+    warnings.push(problem);
+}
+
+fn place(grant: &GrantDraft, named: &Named) -> Place {
+    Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
+}
+
+fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
+    let reserved = |name: &str| name == ANYONE || name == AUTHENTICATED;
+    if let Some(role) = policy.roles.iter().find(|role| !reserved(&role.name)) {
+        problems
+            .push(Problem::warning(role.at.clone(), "no role is granted to anybody").help("add `grants`"));
+    }
+}
+
+/// Warns of each role that nobody can have.
+pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
+    let by_token =
+        |identity: &Identity| identity.jwt.iter().any(|it| it.roles_from_token && it.claims.roles.is_some());
+    if by_token(&policy.identity) {
+        return;
+    }
+    if policy.grants.is_empty() {
+        no_grants(policy, problems);
+        return;
+    }
+    let mut had = vec![false; policy.roles.len()];
+    let reserved = [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name));
+    let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(reserved).collect();
+    while let Some(RoleId(role)) = open.pop() {
+        let index = role as usize;
+        if let Some(had) = had.get_mut(index).filter(|had| !**had) {
+            *had = true;
+            open.extend(policy.roles.get(index).iter().flat_map(|role| &role.extends));
+        }
+    }
+    let mut warnings = Warnings::new(problems);
+    for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
+        let message = format!("nobody has the role `{}`", role.name);
+        let help = "name it under `grants`, or let a role that is granted extend it";
+        warnings.push(Problem::warning(role.at.clone(), message).help(help));
+    }
+}

@@ -1,0 +1,122 @@
+//! Denials of what nothing allows.
+
+use crate::load::lint::Warnings;
+use crate::load::lint::cover::is_below;
+use crate::load::lint::trie::{Ruled, Step, Trie};
+use crate::model::{Effect, Rule};
+use crate::pattern::{Actions, Pattern, Scope, Segment};
+use crate::problem::Problem;
+
+/// How many steps all the denials together may cost, and each of them.
+const BUDGET: usize = 8_000_000;
+const BUDGET_OF_ONE: usize = 5_000;
+
+/// Warns of each `deny` rule that matches nothing which some `allow` rule of some role matches.
+pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
+    let mut budget = BUDGET;
+    for ruled in trie.rules.iter().filter(|it| it.effect == Effect::Deny) {
+        let mut search = Search { trie, rule: ruled.rule, left: BUDGET_OF_ONE.min(budget) };
+        let met = ruled.rule.resources.iter().any(|it| search.meets(it));
+        budget -= BUDGET_OF_ONE.min(budget) - search.left;
+        if !met {
+            warnings.push(warning(ruled));
+        }
+    }
+}
+
+fn warning(ruled: &Ruled<'_>) -> Problem {
+    let message = format!("`{}` denies what nothing allows", ruled.rule.name);
+    Problem::warning(ruled.rule.at.clone(), message).help("check its path, or leave it out")
+}
+
+/// The search for a rule that allows something of what one denies.
+struct Search<'s, 'p> {
+    trie: &'s Trie<'p>,
+    rule: &'p Rule,
+    left: usize,
+}
+
+impl<'p> Search<'_, 'p> {
+    fn meets(&mut self, pattern: &'p Pattern) -> bool {
+        self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
+    }
+
+    /// Whether an `allow` rule is met from here on. With the budget used up the answer is yes: nothing is said then.
+    fn walk(&mut self, step: Step, segments: &'p [Segment], rest: bool) -> bool {
+        let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
+        if self.among(&node.rests) {
+            return true;
+        }
+        let Some((segment, further)) = segments.split_first() else {
+            return self.among(&node.ends) || rest && self.below(step);
+        };
+        let others = node.others.iter().filter(|(other, _)| overlap(segment, other));
+        if others.map(|(_, next)| *next).any(|next| self.walk(next, further, rest)) {
+            return true;
+        }
+        if let Segment::Literal(literal) = segment {
+            return self.trie.literal(step, literal).is_some_and(|next| self.walk(next, further, rest));
+        }
+        node.literals.iter().any(|(literal, next)| {
+            !self.spend(1) || matches_literal(segment, literal) && self.walk(*next, further, rest)
+        })
+    }
+
+    /// Whether an `allow` rule is met anywhere below.
+    fn below(&mut self, step: Step) -> bool {
+        let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
+        let literals = node.literals.iter().map(|(_, next)| *next);
+        let others = node.others.iter().map(|(_, next)| *next);
+        self.among(&node.rests)
+            || self.among(&node.ends)
+            || literals.chain(others).any(|next| self.below(next))
+    }
+
+    fn among(&mut self, rules: &[usize]) -> bool {
+        rules.iter().any(|number| {
+            let allowing = self.trie.rules.get(*number).filter(|it| it.effect == Effect::Allow);
+            !self.spend(1) || allowing.is_some_and(|it| overlap_but_for_paths(self.rule, it.rule))
+        })
+    }
+
+    fn spend(&mut self, steps: usize) -> bool {
+        self.left = self.left.saturating_sub(steps);
+        self.left > 0
+    }
+}
+
+fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
+    let actions = match (&one.actions, &other.actions) {
+        (Actions::Any, _) | (_, Actions::Any) => true,
+        (Actions::These(one), Actions::These(other)) => one.iter().any(|it| other.contains(it)),
+    };
+    let scopes = one.scopes.is_empty()
+        || other.scopes.is_empty()
+        || one.scopes.iter().any(|it| other.scopes.iter().any(|other| overlap_scopes(it, other)));
+    actions && scopes
+}
+
+fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
+    match (one, other) {
+        (scope, Scope::Exact(exact)) | (Scope::Exact(exact), scope) => scope.matches(exact.as_bytes()),
+        (Scope::Below(one), Scope::Below(other)) => {
+            one == other || is_below(one, other) || is_below(other, one)
+        }
+    }
+}
+
+/// Whether some name matches both, the second of which is not literal. Two globs are taken to overlap.
+fn overlap(segment: &Segment, other: &Segment) -> bool {
+    match segment {
+        Segment::Literal(literal) => matches_literal(other, literal),
+        Segment::One(_) | Segment::Owner | Segment::Glob(_) => true,
+    }
+}
+
+/// Whether a segment that is not literal may match this name. Anybody may be called anything.
+fn matches_literal(segment: &Segment, literal: &str) -> bool {
+    match segment {
+        Segment::Owner => !literal.is_empty(),
+        segment => segment.matches(literal.as_bytes(), None),
+    }
+}

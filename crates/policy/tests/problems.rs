@@ -1,0 +1,86 @@
+//! What is said of broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
+//!
+//! A file there has cases: `=== title`, the text of `policy.yaml`, for each further file `>>> name` and its text, then
+//! `---` and what is said, word for word.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use policy::{MapFiles, load};
+
+const SYNTAX: &str = include_str!("problems/syntax.txt");
+const RULES: &str = include_str!("problems/rules.txt");
+const ROLES: &str = include_str!("problems/roles.txt");
+const IDENTITY: &str = include_str!("problems/identity.txt");
+const RESPONSES: &str = include_str!("problems/responses.txt");
+const FILES: &str = include_str!("problems/files.txt");
+const WARNINGS: &str = include_str!("problems/warnings.txt");
+
+#[test]
+fn syntax() {
+    check(SYNTAX);
+}
+
+#[test]
+fn rules() {
+    check(RULES);
+}
+
+#[test]
+fn roles() {
+    check(ROLES);
+}
+
+#[test]
+fn identity() {
+    check(IDENTITY);
+}
+
+#[test]
+fn responses() {
+    check(RESPONSES);
+}
+
+#[test]
+fn files() {
+    check(FILES);
+}
+
+#[test]
+fn warnings() {
+    check(WARNINGS);
+}
+
+#[test]
+fn a_problem_never_shows_a_secret() {
+    for text in [SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS] {
+        for case in text.split("=== ").skip(1) {
+            assert!(!said(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
+        }
+    }
+}
+
+fn check(text: &str) {
+    let mut wrong = String::new();
+    for case in text.split("=== ").skip(1) {
+        let (given, expected) = case.rsplit_once("---\n").unwrap();
+        let said = said(given);
+        if said.trim() != expected.trim() {
+            wrong += &format!("=== {given}---\n{said}\n");
+        }
+    }
+    assert!(wrong.is_empty(), "this is said instead:\n{wrong}");
+}
+
+fn said(given: &str) -> String {
+    let (_, text) = given.split_once('\n').unwrap();
+    let mut texts = text.split(">>> ");
+    let mut files = MapFiles::of("policy.yaml", texts.next().unwrap());
+    for file in texts {
+        let (name, text) = file.split_once('\n').unwrap();
+        files = files.and(name, text);
+    }
+    let problems =
+        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| loaded.warnings);
+    problems.iter().map(|problem| format!("{problem}\n")).collect()
+}

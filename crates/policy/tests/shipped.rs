@@ -1,0 +1,50 @@
+//! The policies that are shipped load without a complaint, and so do their cases.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "the shipped policies are files")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use policy::{Files, cases, load};
+
+struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+        fs::read(path).map_err(|error| error.to_string())
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+        Ok(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
+    }
+}
+
+fn shipped() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let mut folders: Vec<PathBuf> = folders.filter(|path| path.join("policy.yaml").exists()).collect();
+    folders.sort();
+    folders
+}
+
+#[test]
+fn every_shipped_policy_loads_without_a_warning() {
+    assert!(!shipped().is_empty());
+    for folder in shipped() {
+        let loaded = load(&Disk, &folder.join("policy.yaml"));
+        let problems = loaded.map_or_else(|errors| errors, |loaded| loaded.warnings);
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(lines.is_empty(), "{}:\n{}", folder.display(), lines.join("\n"));
+    }
+}
+
+#[test]
+fn every_shipped_case_is_read() {
+    for folder in shipped() {
+        let file = folder.join("cases.yaml");
+        let cases = cases::parse(&file, &fs::read(&file).unwrap());
+        let lines = cases.err().unwrap_or_default();
+        assert!(lines.is_empty(), "{}", lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+    }
+}
