@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
@@ -49,7 +49,6 @@ pub(super) struct Hired {
     pub(super) counters: Arc<counters::Worker>,
     /// Ends when the worker has ended.
     pub(super) ended: oneshot::Receiver<()>,
-    pub(super) thread: JoinHandle<()>,
 }
 
 /// What a worker is told.
@@ -73,7 +72,7 @@ pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
     let (tell, told) = std::sync::mpsc::channel();
     let counters = Arc::<counters::Worker>::default();
     let counts = Arc::clone(&counters);
-    let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+    thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         match runtime() {
             Ok(runtime) => {
                 let _ = tell.send(Ok(()));
@@ -84,7 +83,7 @@ pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
         drop(end);
     })?;
     told.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
-    Ok(Hired { orders, counters, ended, thread })
+    Ok(Hired { orders, counters, ended })
 }
 
 fn runtime() -> io::Result<LocalRuntime> {

@@ -1,0 +1,238 @@
+//! Verdicts over the wire: right ones, and errors that are never an OK.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use sidecar::grpc::{CheckService, DecisionRecord, DecisionSink, ErrorKind, Options, Running};
+
+use crate::support::*;
+
+fn errors(server: &Running, kind: ErrorKind) -> u64 {
+    server.totals().errors.into_iter().find(|(each, _)| *each == kind).unwrap().1
+}
+
+#[tokio::test]
+async fn both_shapes_of_headers_get_the_same_verdicts() {
+    let server = serve();
+    let client = connect(&server).await;
+    for shape in [Shape::Map, Shape::Raw] {
+        let ask = |method, path, headers: &[(&str, &str)]| {
+            let (client, message) = (client.clone(), message(shape, method, path, headers));
+            async move { check(&client, &message).await }
+        };
+        let allowed = ask("GET", "/people", &[("authorization", ALICE), ("x-user", "root")]).await;
+        assert!(allowed.is_ok(), "{shape:?}");
+        let Some(HttpResponse::OkResponse(ok)) = allowed.verdict().http_response else {
+            panic!("no headers")
+        };
+        let set: Vec<_> = ok.headers.iter().filter_map(|option| option.header.as_ref()).collect();
+        assert!(set.iter().any(|header| header.key == "x-user" && header.value == "alice"));
+        assert_eq!(ask("POST", "/people", &[("authorization", ALICE)]).await.denied(), 403);
+        assert_eq!(ask("GET", "/people", &[("authorization", WRONG)]).await.denied(), 401);
+        assert_eq!(ask("GET", "/people", &[]).await.denied(), 401);
+        assert_eq!(ask("GET", "/people%2F", &[("authorization", ALICE)]).await.denied(), 400);
+    }
+    let totals = server.totals();
+    assert_eq!(totals.allowed, 2);
+    let refused: u64 = totals.refused.iter().map(|(_, count)| count).sum();
+    assert_eq!(refused, 8);
+    assert_eq!(totals.durations.buckets.iter().map(|(_, count)| count).sum::<u64>(), 10);
+}
+
+#[tokio::test]
+async fn two_authorizations_are_refused() {
+    let server = serve();
+    let client = connect(&server).await;
+    let message =
+        message(Shape::Raw, "GET", "/people", &[("authorization", ALICE), ("Authorization", ALICE)]);
+    assert_eq!(check(&client, &message).await.denied(), 400);
+}
+
+#[tokio::test]
+async fn many_checks_at_once_on_few_connections_are_all_answered_right() {
+    let server = serve();
+    let (one, two) = (connect(&server).await, connect(&server).await);
+    let mut checks = tokio::task::JoinSet::new();
+    for number in 0..400 {
+        let client = if number % 2 == 0 { one.clone() } else { two.clone() };
+        checks.spawn(async move {
+            let path = if number % 3 == 0 { "/people" } else { "/other" };
+            let reply = check(&client, &message(Shape::Raw, "GET", path, &[("authorization", ALICE)])).await;
+            assert_eq!(reply.is_ok(), number % 3 == 0);
+        });
+    }
+    while let Some(result) = checks.join_next().await {
+        result.unwrap();
+    }
+    assert!(server.totals().in_flight == 0);
+}
+
+#[tokio::test]
+async fn equal_passwords_at_once_are_hashed_once() {
+    let server = serve();
+    let client = connect(&server).await;
+    for authorization in [ALICE, WRONG] {
+        let before = server.totals().hashing.done;
+        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", authorization)]);
+        let checks = (0..50).map(|_| {
+            let (client, asked) = (client.clone(), asked.clone());
+            tokio::spawn(async move { check(&client, &asked).await })
+        });
+        for reply in checks.collect::<Vec<_>>() {
+            assert_eq!(reply.await.unwrap().is_ok(), authorization == ALICE);
+        }
+        // A second batch of frames may arrive just after the first hash.
+        let hashed = server.totals().hashing.done - before;
+        assert!((1..=2).contains(&hashed), "{hashed}");
+    }
+    let hashing = server.totals().hashing;
+    assert!(hashing.shared >= 80 && hashing.queued == 0, "{hashing:?}");
+}
+
+#[tokio::test]
+async fn a_full_queue_is_an_error_and_no_ok() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { hash_queue: 1, ..options() });
+    let client = connect(&server).await;
+    let checks = (0..30).map(|number| {
+        let proof = base64_of(&format!("alice:guess-{number}"));
+        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", &proof)]);
+        let client = client.clone();
+        tokio::spawn(async move { check(&client, &asked).await })
+    });
+    let mut overloaded = 0;
+    for reply in checks.collect::<Vec<_>>() {
+        let reply = reply.await.unwrap();
+        assert!(!reply.is_ok());
+        overloaded += usize::from(reply.grpc.as_deref() == Some("8"));
+    }
+    assert!(overloaded >= 20, "{overloaded}");
+    assert_eq!(server.totals().hashing.rejected, overloaded as u64);
+    // And all is well afterwards.
+    assert!(check(&client, &by_alice()).await.is_ok());
+}
+
+fn base64_of(text: &str) -> String {
+    use base64::Engine as _;
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_while_a_password_waits_is_an_error() {
+    let server = serve();
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let head = head().header("grpc-timeout", "1u").body(()).unwrap();
+    let (response, mut stream) = client.send_request(head, false).unwrap();
+    stream.send_data(framed(&by_alice()), true).unwrap();
+    assert_eq!(reply(response).await.unwrap().error(), "4");
+    assert_eq!(errors(&server, ErrorKind::Deadline), 1);
+}
+
+#[tokio::test]
+async fn without_a_policy_there_is_no_verdict() {
+    let published = Arc::new(ArcSwapOption::empty());
+    let server = serve_with(CheckService::new(published.clone()), options());
+    let client = connect(&server).await;
+    assert_eq!(check(&client, &by_alice()).await.error(), "14");
+    published.store(people().load_full());
+    assert!(check(&client, &by_alice()).await.is_ok());
+    published.store(None);
+    assert_eq!(check(&client, &by_alice()).await.error(), "14");
+    assert_eq!(errors(&server, ErrorKind::NotReady), 2);
+}
+
+/// Panics over every second decision, and takes note of all.
+#[derive(Debug, Default)]
+struct Panics(AtomicUsize);
+
+impl DecisionSink for Panics {
+    fn offer(&self, _: &DecisionRecord<'_>) {
+        assert!(self.0.fetch_add(1, Relaxed) % 2 == 1, "on purpose");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_for_its_request_and_for_no_other() {
+    let sink = Arc::new(Panics::default());
+    let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
+    let client = connect(&server).await;
+    for _ in 0..5 {
+        assert_eq!(check(&client, &by_alice()).await.error(), "13");
+        assert!(check(&client, &by_alice()).await.is_ok());
+    }
+    assert_eq!(errors(&server, ErrorKind::Panicked), 5);
+    assert_eq!(sink.0.load(Relaxed), 10);
+    assert_eq!(server.totals().connections, 1);
+}
+
+/// Keeps what it is offered.
+#[derive(Debug, Default)]
+struct Keeps(std::sync::Mutex<Vec<String>>);
+
+impl DecisionSink for Keeps {
+    fn offer(&self, record: &DecisionRecord<'_>) {
+        self.0.lock().unwrap().push(format!("{record:?}"));
+    }
+}
+
+#[tokio::test]
+async fn the_decision_log_is_told_why_and_no_secret() {
+    let sink = Arc::new(Keeps::default());
+    let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
+    let client = connect(&server).await;
+    check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
+    check(&client, &message(Shape::Map, "GET", "/a%2Fb?token=hush#hush", &[("authorization", WRONG)])).await;
+    let told = sink.0.lock().unwrap();
+    assert_eq!(told.len(), 2);
+    for part in
+        ["path: \"/people\"", "user: Some(\"alice\")", "allowed: true", "guest: GET /people", "1234567890"]
+    {
+        assert!(told[0].contains(part), "{part} in {}", told[0]);
+    }
+    assert!(told[1].contains("path: \"/a%2Fb\"") && told[1].contains("invalid_path"), "{}", told[1]);
+    let all = told.concat();
+    for secret in ["hush", "wonderland", "looking-glass", "YWxp", "Basic"] {
+        assert!(!all.contains(secret), "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn works_over_a_unix_socket_and_two_listeners_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rolegate.sock");
+    let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listeners = vec![sidecar::grpc::Listener::Tcp(tcp), sidecar::grpc::Listener::Unix(unix)];
+    let server = sidecar::grpc::Server::start(listeners, CheckService::new(people()), options()).unwrap();
+    assert_eq!(server.addresses()[1].to_string(), format!("unix:{}", path.display()));
+    for address in server.addresses() {
+        let client = connect_to(address).await;
+        assert!(check(&client, &by_alice()).await.is_ok());
+    }
+}
+
+/// A caller that is known costs no hash, so a check answers while the hashing threads are busy.
+#[tokio::test]
+async fn passwords_that_wait_do_not_keep_others_waiting() {
+    let server = serve();
+    let client = connect(&server).await;
+    assert!(check(&client, &by_alice()).await.is_ok());
+    let guesses = (0..20).map(|number| {
+        let proof = base64_of(&format!("alice:other-{number}"));
+        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", &proof)]);
+        let client = client.clone();
+        tokio::spawn(async move { check(&client, &asked).await })
+    });
+    let guesses: Vec<_> = guesses.collect();
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    assert!(check(&client, &by_alice()).await.is_ok());
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(server.totals().in_flight > 0);
+    for guess in guesses {
+        assert_eq!(guess.await.unwrap().denied(), 401);
+    }
+}

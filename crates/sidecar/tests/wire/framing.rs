@@ -1,0 +1,168 @@
+//! Messages that come in pieces, and bytes that are no message.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use sidecar::grpc::{CheckService, Options};
+
+use crate::support::*;
+
+/// Sends a body in these pieces, then ends the stream, and reads the answer.
+async fn send(client: &Client, pieces: &[&[u8]]) -> Reply {
+    let mut client = client.clone().ready().await.unwrap();
+    let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    for piece in pieces {
+        stream.send_data(Bytes::copy_from_slice(piece), false).unwrap();
+        tokio::task::yield_now().await;
+    }
+    stream.send_data(Bytes::new(), true).unwrap();
+    reply(response).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_message_may_be_split_anywhere() {
+    let server = serve();
+    let client = connect(&server).await;
+    let whole = framed(&by_alice());
+    for at in [0, 1, 4, 5, 6, whole.len() - 1, whole.len()] {
+        let (first, second) = whole.split_at(at);
+        assert!(send(&client, &[first, second]).await.is_ok(), "{at}");
+    }
+    let bytes: Vec<&[u8]> = whole.chunks(1).collect();
+    assert!(send(&client, &bytes).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_message_split_over_time_holds_up_no_other_stream() {
+    let server = serve();
+    let client = connect(&server).await;
+    let whole = framed(&by_alice());
+    let (first, second) = whole.split_at(20);
+    let mut slow = client.clone().ready().await.unwrap();
+    let (response, mut stream) = slow.send_request(head().body(()).unwrap(), false).unwrap();
+    stream.send_data(Bytes::copy_from_slice(first), false).unwrap();
+    for _ in 0..3 {
+        assert!(check(&client, &by_alice()).await.is_ok());
+    }
+    assert_eq!(server.totals().in_flight, 1);
+    stream.send_data(Bytes::copy_from_slice(second), true).unwrap();
+    assert!(reply(response).await.unwrap().is_ok());
+}
+
+/// More than all windows together, many times: what is received opens the windows again.
+#[tokio::test]
+async fn large_messages_one_after_the_other_do_not_get_stuck() {
+    let server = serve();
+    let client = connect(&server).await;
+    let large = message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 3 << 20);
+    let medium = message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 10_000);
+    for _ in 0..4 {
+        assert!(check(&client, &large).await.is_ok());
+    }
+    for _ in 0..300 {
+        assert!(check(&client, &medium).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_an_error_at_once() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { max_message_size: 1000, ..options() });
+    let client = connect(&server).await;
+    let mut slow = client.clone().ready().await.unwrap();
+    let (response, mut stream) = slow.send_request(head().body(()).unwrap(), false).unwrap();
+    // Only the prefix; the rest never comes.
+    stream.send_data(Bytes::from_static(&[0, 0, 0, 3, 233]), false).unwrap();
+    assert_eq!(reply(response).await.unwrap().error(), "8");
+    assert!(check(&client, &by_alice()).await.is_ok());
+    drop(stream);
+}
+
+#[tokio::test]
+async fn what_is_not_one_message_is_an_error() {
+    let server = serve();
+    let client = connect(&server).await;
+    let whole = framed(&by_alice());
+    let twice = [&whole[..], &whole].concat();
+    let mut compressed = whole.to_vec();
+    compressed[0] = 1;
+    let mut strange = whole.to_vec();
+    strange[0] = 2;
+    let cases: [(&str, &[u8], &str); 9] = [
+        ("nothing", b"", "13"),
+        ("half a prefix", b"\0\0\0", "13"),
+        ("a prefix without its message", &whole[..5], "13"),
+        ("a message cut short", &whole[..whole.len() - 1], "13"),
+        ("a message and a byte", &[&whole[..], b"\0"].concat(), "13"),
+        ("two messages", &twice, "13"),
+        ("a compressed message", &compressed, "12"),
+        ("a flag that does not exist", &strange, "13"),
+        ("an empty message", &[0; 5], "3"),
+    ];
+    for (what, bytes, code) in cases {
+        assert_eq!(send(&client, &[bytes]).await.error(), code, "{what}");
+    }
+    assert_eq!(send(&client, &[&framed(b"\xFF\xFF garbage")]).await.error(), "3");
+    assert_eq!(send(&client, &[&whole, &whole]).await.error(), "13");
+    assert!(send(&client, &[&whole]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_message_cut_at_any_byte_is_never_an_ok() {
+    let server = serve();
+    let client = connect(&server).await;
+    let message = by_alice();
+    assert!(check(&client, &message).await.is_ok());
+    for length in 0..message.len() {
+        let reply = check(&client, &message[..length]).await;
+        assert!(!reply.is_ok(), "{length}");
+    }
+}
+
+#[tokio::test]
+async fn the_rest_of_a_message_must_come_in_time() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    stream.send_data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]), false).unwrap();
+    assert_eq!(reply(response).await.unwrap().error(), "4");
+    assert_eq!(server.totals().in_flight, 0);
+}
+
+#[tokio::test]
+async fn what_does_not_speak_grpc_gets_a_plain_status() {
+    let server = serve();
+    let client = connect(&server).await;
+    let uri = format!("http://rolegate{}", envoy::CHECK_PATH);
+    let json = Request::post(&uri).header("content-type", "application/json");
+    let near = Request::post(&uri).header("content-type", "application/grpcx");
+    let none = Request::post(&uri);
+    let get = Request::get(&uri).header("content-type", "application/grpc");
+    for (head, status) in [(json, 415), (near, 415), (none, 415), (get, 405)] {
+        let mut client = client.clone().ready().await.unwrap();
+        let (response, _) = client.send_request(head.body(()).unwrap(), true).unwrap();
+        let reply = reply(response).await.unwrap();
+        assert_eq!((reply.http, reply.grpc), (status, None));
+    }
+    for content in ["application/grpc+proto", "application/grpc; charset=utf-8"] {
+        let mut client = client.clone().ready().await.unwrap();
+        let head = Request::post(&uri).header("content-type", content);
+        let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
+        stream.send_data(framed(&by_alice()), true).unwrap();
+        assert!(reply(response).await.unwrap().is_ok(), "{content}");
+    }
+}
+
+#[tokio::test]
+async fn trailers_after_a_message_are_ignored() {
+    let server = serve();
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    stream.send_data(framed(&by_alice()), false).unwrap();
+    stream
+        .send_trailers([(http::HeaderName::from_static("x"), "y".parse().unwrap())].into_iter().collect())
+        .unwrap();
+    assert!(reply(response).await.unwrap().is_ok());
+}

@@ -1,0 +1,145 @@
+//! Connections that come and go: cancelled checks, too many connections, and the end of the server.
+
+use std::time::{Duration, Instant};
+
+use sidecar::grpc::{CheckService, Options};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+use crate::support::*;
+
+/// Envoy cancels all that it has asked when a timeout passes: that must not cost it the connection.
+#[tokio::test]
+async fn a_burst_of_cancelled_checks_does_not_close_the_connection() {
+    let server = serve();
+    let client = connect(&server).await;
+    assert!(check(&client, &by_alice()).await.is_ok());
+    for _ in 0..3 {
+        let mut asked = Vec::new();
+        for _ in 0..1000 {
+            let mut client = client.clone().ready().await.unwrap();
+            let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+            stream.send_data(framed(&by_alice()), true).unwrap();
+            asked.push((response, stream));
+        }
+        for (_, stream) in &mut asked {
+            stream.send_reset(h2::Reason::CANCEL);
+        }
+        drop(asked);
+        assert!(check(&client, &by_alice()).await.is_ok());
+    }
+    assert_eq!((server.totals().connections, server.totals().connections_accepted), (1, 1));
+}
+
+#[tokio::test]
+async fn cancelled_checks_that_wait_for_a_hash_leave_nothing_behind() {
+    let server = serve();
+    let client = connect(&server).await;
+    let asked = message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)]);
+    for _ in 0..100 {
+        let mut client = client.clone().ready().await.unwrap();
+        let (_, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+        stream.send_data(framed(&asked), true).unwrap();
+        stream.send_reset(h2::Reason::CANCEL);
+    }
+    assert!(check(&client, &by_alice()).await.is_ok());
+    wait_until(|| server.totals().in_flight == 0).await;
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(5);
+    while !condition() {
+        assert!(Instant::now() < end, "it never came to that");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn with_too_many_connections_the_idle_one_makes_room() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { threads: 1, max_connections: 2, ..options() });
+    let first = connect(&server).await;
+    let second = connect(&server).await;
+    assert!(check(&second, &by_alice()).await.is_ok());
+    assert!(check(&first, &by_alice()).await.is_ok());
+    let third = connect(&server).await;
+    assert!(check(&third, &by_alice()).await.is_ok());
+    assert!(check(&first, &by_alice()).await.is_ok());
+    assert!(second.ready().await.is_err());
+    assert_eq!(server.totals().connections_evicted, 1);
+}
+
+#[tokio::test]
+async fn a_connection_must_say_in_time_that_it_speaks_http2() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let mut buffer = Vec::new();
+    tokio::time::timeout(Duration::from_secs(5), silent.read_to_end(&mut buffer)).await.unwrap().unwrap();
+    wait_until(|| server.totals().connections == 0).await;
+}
+
+/// What was asked before the end is answered, and what is asked until the client knows of it.
+#[tokio::test]
+async fn a_drain_loses_no_request() {
+    let server = serve();
+    let address = server.addresses()[0].clone();
+    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
+    assert!(check(&clients[0], &by_alice()).await.is_ok());
+    let mut asking = tokio::task::JoinSet::new();
+    for client in clients {
+        asking.spawn(async move {
+            let mut answered = 0;
+            // Until GOAWAY says that no new stream may be opened.
+            while let Ok(mut client) = client.clone().ready().await {
+                let Ok((response, mut stream)) = client.send_request(head().body(()).unwrap(), false) else {
+                    break;
+                };
+                stream.send_data(framed(&by_alice()), true).unwrap();
+                assert!(reply(response).await.unwrap().is_ok());
+                answered += 1;
+            }
+            answered
+        });
+    }
+    // One whose password is being hashed when the end comes.
+    let late = connect_to(&address).await;
+    let hashing = tokio::spawn(async move {
+        check(&late, &message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)])).await
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(server.drain(Duration::from_secs(10)).await);
+    while let Some(answered) = asking.join_next().await {
+        assert!(answered.unwrap() > 0);
+    }
+    assert_eq!(hashing.await.unwrap().denied(), 401);
+    let sidecar::grpc::Address::Tcp(address) = address else { panic!("not TCP") };
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_drain_does_not_wait_for_ever() {
+    let server = serve();
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let (response, _stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let start = Instant::now();
+    assert!(!server.drain(Duration::from_millis(100)).await);
+    assert!(start.elapsed() < Duration::from_secs(2));
+    assert!(reply(response).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_stops_at_once() {
+    let server = serve();
+    let client = connect(&server).await;
+    assert!(check(&client, &by_alice()).await.is_ok());
+    drop(server);
+    let gone = tokio::time::timeout(Duration::from_secs(5), async {
+        while client.clone().ready().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(gone.await.is_ok());
+}

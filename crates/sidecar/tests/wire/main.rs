@@ -1,0 +1,11 @@
+//! The gRPC server, spoken to over real sockets: by well-behaved clients, by strange ones, and by attackers.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::panic, reason = "an answer that cannot be read is a failed test")]
+
+mod attacks;
+mod checks;
+mod frames;
+mod framing;
+mod life;
+mod others;
+mod support;

@@ -1,0 +1,130 @@
+//! Health and reflection, on the same connection as checks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use http::Request;
+use prost::Message as _;
+use sidecar::grpc::CheckService;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use crate::support::*;
+
+/// Any unary or streaming call, with one message.
+async fn call(client: &Client, path: &str, message: &[u8]) -> Reply {
+    let mut client = client.clone().ready().await.unwrap();
+    let head = Request::post(format!("http://rolegate{path}")).header("content-type", "application/grpc");
+    let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
+    stream.send_data(framed(message), true).unwrap();
+    reply(response).await.unwrap()
+}
+
+async fn health(client: &Client, service: &str) -> Result<ServingStatus, String> {
+    let message = HealthCheckRequest { service: service.to_owned() }.encode_to_vec();
+    let reply = call(client, "/grpc.health.v1.Health/Check", &message).await;
+    match reply.grpc.as_deref() {
+        Some("0") => Ok(HealthCheckResponse::decode(&reply.body[5..]).unwrap().status()),
+        other => Err(other.unwrap().to_owned()),
+    }
+}
+
+#[tokio::test]
+async fn health_says_whether_a_policy_is_in_force() {
+    let published = Arc::new(ArcSwapOption::empty());
+    let server = serve_with(CheckService::new(published.clone()), options());
+    let client = connect(&server).await;
+    for service in ["", envoy::SERVICE] {
+        assert_eq!(health(&client, service).await, Ok(ServingStatus::NotServing));
+    }
+    published.store(people().load_full());
+    for service in ["", envoy::SERVICE] {
+        assert_eq!(health(&client, service).await, Ok(ServingStatus::Serving));
+    }
+    assert_eq!(health(&client, "other.Service").await, Err("5".to_owned()));
+    server.announce();
+    assert_eq!(health(&client, "").await, Ok(ServingStatus::NotServing));
+    // The end is near, and not there.
+    assert!(check(&client, &by_alice()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_watcher_of_health_is_told_of_each_change() {
+    let published = people();
+    let server = serve_with(CheckService::new(published.clone()), options());
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let head = Request::post("http://rolegate/grpc.health.v1.Health/Watch")
+        .header("content-type", "application/grpc");
+    let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
+    stream.send_data(framed(&[]), true).unwrap();
+    let mut told = response.await.unwrap().into_body();
+    let mut next = async || {
+        let data = tokio::time::timeout(Duration::from_secs(5), told.data()).await.unwrap();
+        data.map(|data| HealthCheckResponse::decode(&data.unwrap()[5..]).unwrap().status())
+    };
+    assert_eq!(next().await, Some(ServingStatus::Serving));
+    let policy = published.swap(None);
+    assert_eq!(next().await, Some(ServingStatus::NotServing));
+    published.store(policy);
+    assert_eq!(next().await, Some(ServingStatus::Serving));
+    // A drain does not wait for who watches for ever.
+    let drained = tokio::spawn(server.drain(Duration::from_secs(5)));
+    while next().await.is_some() {}
+    assert!(drained.await.unwrap());
+}
+
+#[tokio::test]
+async fn reflection_knows_all_services_and_our_messages() {
+    let server = serve();
+    let client = connect(&server).await;
+    for version in ["v1", "v1alpha"] {
+        let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
+        // `ServerReflectionRequest { list_services: "*" }` and `{ file_containing_symbol: … }`, in both versions.
+        let listed = call(&client, &path, &[7 << 3 | 2, 1, b'*']).await;
+        let listed = String::from_utf8_lossy(&listed.body).into_owned();
+        for service in [envoy::SERVICE, "grpc.health.v1.Health"] {
+            assert!(listed.contains(service), "{version}: {service}");
+        }
+        let mut ask = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
+        ask.extend_from_slice(envoy::SERVICE.as_bytes());
+        let file = call(&client, &path, &ask).await;
+        assert_eq!(file.grpc.as_deref(), Some("0"));
+        assert!(String::from_utf8_lossy(&file.body).contains("CheckResponse"));
+    }
+    assert!(check(&client, &by_alice()).await.is_ok());
+}
+
+#[tokio::test]
+async fn other_calls_do_not_exist() {
+    let server = serve();
+    let client = connect(&server).await;
+    for path in [
+        "/",
+        "/other.Service/Call",
+        "/envoy.service.auth.v3.Authorization/Other",
+        "/grpc.health.v1.Health/No",
+    ] {
+        assert_eq!(call(&client, path, b"").await.error(), "12", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_a_stream_open_disturbs_nobody() {
+    let server = serve();
+    let client = connect(&server).await;
+    let mut open = Vec::new();
+    for _ in 0..50 {
+        let mut client = client.clone().ready().await.unwrap();
+        let head = Request::post("http://rolegate/grpc.health.v1.Health/Check");
+        let head = head.header("content-type", "application/grpc").body(()).unwrap();
+        open.push(client.send_request(head, false).unwrap());
+    }
+    assert!(check(&client, &by_alice()).await.is_ok());
+    for (_, stream) in &mut open {
+        stream.send_data(Bytes::from_static(&[0, 0]), false).unwrap();
+        stream.send_reset(h2::Reason::CANCEL);
+    }
+    assert!(check(&client, &by_alice()).await.is_ok());
+}
