@@ -30,9 +30,10 @@ impl Hygiene {
     /// such an answer, or send the request elsewhere.
     pub(crate) fn new(settings: &policy::model::AllowResponse) -> Self {
         let set: Box<[Box<str>]> = settings.set_headers.iter().map(|header| lower(&header.name)).collect();
-        let removable = |name: &Box<str>| !name.starts_with(':') && &**name != "host" && !set.contains(name);
-        let removed: Box<[Box<str>]> =
-            settings.remove_headers.iter().map(|name| lower(name)).filter(removable).collect();
+        let set_too = |name: &str| set.iter().any(|set| **set == *name);
+        let removable = |name: &str| !name.starts_with(':') && name != "host" && !set_too(name);
+        let removed = settings.remove_headers.iter().map(|name| lower(name));
+        let removed: Box<[Box<str>]> = removed.filter(|name| removable(name)).collect();
         let lengths =
             set.iter().chain(&removed).fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
         Self { set, removed, lengths }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-pub use encoding::{RuleSegment, decoded, names, rule_segment};
+pub use encoding::{decoded, names};
 pub use host::{HostError, host};
 
 /// Why a path cannot be judged. Each is answered with 400 and the reason `invalid_path`.
@@ -55,9 +55,6 @@ pub enum PathError {
     /// Encoded twice so that decoding it twice gives dot segments, or encoded three times.
     #[error("an encoding inside an encoding that hides a dot segment or another encoding")]
     NestedEncoding,
-    /// Only in a rule: a `/`, `?` or `#` inside a segment.
-    #[error("a `/`, `?` or `#` inside a segment")]
-    Delimiter,
 }
 
 /// All the ways a path may be read by what stands behind the proxy.

@@ -4,38 +4,6 @@ use std::borrow::Cow;
 
 use super::PathError;
 
-/// A literal segment of a rule (or a literal piece of a glob) in the form that canonical paths have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleSegment {
-    /// The same segment in canonical form.
-    pub canonical: String,
-    /// The same with its encoded reserved characters decoded (`%40` as `@`), if it has any: a rule must match this too,
-    /// as a request that encodes them is read in both ways.
-    pub decoded: Option<String>,
-}
-
-/// Brings the text of one segment of a rule into canonical form. What a URI cannot carry raw (spaces, characters that
-/// are not ASCII) is encoded; a dot segment is left for the caller to see.
-///
-/// # Errors
-/// When no request that is judged at all could match it.
-pub fn rule_segment(text: &str) -> Result<RuleSegment, PathError> {
-    let mut encoded = Vec::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'/' | b'?' | b'#' => return Err(PathError::Delimiter),
-            b'\\' => return Err(PathError::Backslash),
-            0..0x20 | 0x7F => return Err(PathError::ForbiddenByte),
-            b' ' | 0x80.. => push_triplet(&mut encoded, byte),
-            _ => encoded.push(byte),
-        }
-    }
-    let canonical = normalise(&encoded)?;
-    let decoded = reserved_decoded(&canonical);
-    let decoded = (*decoded != *canonical).then(|| ascii(&decoded));
-    Ok(RuleSegment { canonical: ascii(&canonical), decoded })
-}
-
 /// Whether a segment of a canonical path names this user, however it is encoded.
 #[must_use]
 pub fn names(segment: &[u8], user: &[u8]) -> bool {
@@ -247,8 +215,4 @@ impl Utf8 {
     fn end(&self) -> Result<(), PathError> {
         if self.have == 0 { Ok(()) } else { Err(PathError::InvalidUtf8) }
     }
-}
-
-fn ascii(text: &[u8]) -> String {
-    text.iter().copied().map(char::from).collect()
 }

@@ -15,9 +15,9 @@ pub struct HostError;
 /// is not canonical already, it is written to `lowered`. An empty host stays empty, and only rules without hosts match it.
 ///
 /// # Errors
-/// When it is anything but letters, digits, `-`, `_`, `~` in labels, or an IPv6 address in brackets (RFC 3986, 3.2.2,
-/// without what no name on the Internet has: triplets and `!$&'()*+,;=`), then perhaps `:` and digits. User information
-/// (`user@`) is an error.
+/// When it is anything but labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC 1035,
+/// 2.3.4), or an IPv6 address in brackets, then perhaps `:` and digits. What else RFC 3986, 3.2.2 lets a name have
+/// (triplets, `~` and `!$&'()*+,;=`) no name of a server has; user information (`user@`) is an error.
 pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     if raw.is_empty() {
         return Ok(raw);
@@ -53,8 +53,12 @@ fn name(raw: &[u8]) -> Result<&[u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b':').unwrap_or(raw.len());
     let (name, port) = raw.split_at_checked(end).ok_or(HostError)?;
     let name = name.strip_suffix(b".").unwrap_or(name);
-    let is_label = |label: &[u8]| !label.is_empty() && label.iter().all(|byte| is_name_byte(*byte));
-    if is_port(port) && name.split(|byte| *byte == b'.').all(is_label) { Ok(name) } else { Err(HostError) }
+    let is_name = name.len() <= 253 && name.split(|byte| *byte == b'.').all(is_label);
+    if is_name && is_port(port) { Ok(name) } else { Err(HostError) }
+}
+
+fn is_label(label: &[u8]) -> bool {
+    (1..=63).contains(&label.len()) && label.iter().all(|byte| is_name_byte(*byte))
 }
 
 /// Nothing, or `:` and digits, also none (RFC 3986, 3.2.3).
@@ -66,5 +70,5 @@ fn is_port(text: &[u8]) -> bool {
 }
 
 fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~')
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }

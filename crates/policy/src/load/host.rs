@@ -13,8 +13,17 @@ pub(crate) fn read(report: &mut Report, text: &Text<'_>, host: &str) -> Option<S
         report.error_help(text.locate(part), message, help);
         return None;
     }
-    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into_boxed_str();
+    let name = canonical(name);
     Some(if below { Scope::Below(name) } else { Scope::Exact(name) })
+}
+
+/// One address has many spellings; requests are compared in the one of RFC 5952.
+fn canonical(name: &str) -> Box<str> {
+    let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    match inside.and_then(|inside| inside.parse::<std::net::Ipv6Addr>().ok()) {
+        Some(address) => format!("[{address}]").into(),
+        None => name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase().into(),
+    }
 }
 
 /// The part of a host that no canonical host has, why, and what to write.
