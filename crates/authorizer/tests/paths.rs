@@ -1,5 +1,10 @@
 //! The invariant of paths: never allow a request if any plausible reading of its path falls where the caller may not go.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
