@@ -1,8 +1,9 @@
 //! Reading a tree of YAML: what is expected where, and every problem at its place.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::problem::{Place, Problem, Severity};
 use crate::yaml::{Key, Mark, Node, Scalar, Value};
@@ -178,7 +179,7 @@ impl Report {
 
     /// Warns of what a list says twice.
     pub(crate) fn warn_of_repetition(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
-        let mut seen = HashMap::with_capacity(texts.len());
+        let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for (text, _) in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
                 let problem =

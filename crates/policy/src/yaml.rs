@@ -3,9 +3,9 @@
 //! Only what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are refused, and depth,
 //! number of values and size are bounded, so a text costs memory in proportion to its length, whatever is in it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 
 use crate::problem::Problem;

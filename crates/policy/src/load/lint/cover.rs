@@ -7,7 +7,7 @@ use crate::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use crate::problem::Problem;
 
 /// How many comparisons all the rules together may cost.
-const BUDGET: usize = 8_000_000;
+const BUDGET: usize = 4_000_000;
 /// How many of them one rule may.
 const BUDGET_OF_ONE: usize = 2_000;
 

@@ -1,6 +1,6 @@
 //! Names that nobody has, and names that two sources could give.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use crate::load::draft::{Draft, GrantDraft, Named};
 use crate::load::lint::Warnings;
@@ -129,7 +129,7 @@ fn origins(identity: &Identity) -> Vec<Origin<'_>> {
         users: Yield { prefix: &issuer.user_prefix, only: None },
         groups: Yield {
             prefix: &issuer.group_prefix,
-            only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::new()) },
+            only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::default()) },
         },
     });
     basic.chain(jwt).collect()

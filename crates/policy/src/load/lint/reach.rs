@@ -8,8 +8,8 @@ use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
 
 /// How many steps all the denials together may cost, and each of them.
-const BUDGET: usize = 8_000_000;
-const BUDGET_OF_ONE: usize = 5_000;
+const BUDGET: usize = 2_000_000;
+const BUDGET_OF_ONE: usize = 2_000;
 
 /// Warns of each `deny` rule that matches nothing which some `allow` rule of some role matches.
 pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {

@@ -1,6 +1,6 @@
 //! All the rules by their paths, a segment a step.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 
 use crate::load::lint::Warnings;
 use crate::model::{Effect, Policy, Role, Rule};
