@@ -61,6 +61,8 @@ fn http2(options: &Options) -> server::Builder {
         .max_concurrent_streams(streams)
         // A client that cancels all it has asked, again and again, is within its rights: Envoy does so on timeouts.
         .max_pending_accept_reset_streams(resets)
+        // What still arrives for a stream that we gave up is ignored; once forgotten, it would end the connection.
+        .max_concurrent_reset_streams(resets)
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
         .initial_window_size(STREAM_WINDOW)

@@ -71,8 +71,8 @@ where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = h2::client::Builder::new();
-    // A burst of answers that nobody reads is no attack on the client.
-    builder.initial_max_send_streams(1024).data_frame_budget(1 << 20);
+    // A burst of answers that nobody reads, to streams that are reset, is no attack on this client.
+    builder.initial_max_send_streams(1024).data_frame_budget(1 << 20).max_concurrent_reset_streams(4096);
     let (client, connection) = builder.handshake(io).await.unwrap();
     tokio::spawn(connection);
     client.ready().await.unwrap()
