@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -40,7 +40,8 @@ pub(crate) struct Counts {
 /// The thread that writes. It ends when the last [`Decisions`] has gone.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    thread: JoinHandle<()>,
+    /// Nothing is ever sent: it closes when the thread ends.
+    ended: Receiver<()>,
 }
 
 impl Decisions {
@@ -57,11 +58,13 @@ impl Decisions {
             return Ok(None);
         }
         let (lines, queue) = sync_channel(QUEUE);
+        let (end, ended) = sync_channel(0);
         let counted = counts.clone();
-        let thread = thread::Builder::new()
-            .name("decisions".to_owned())
-            .spawn(move || write(&queue, io::BufWriter::new(to), &counted))?;
-        Ok(Some((Self { which, lines, counts }, Writer { thread })))
+        thread::Builder::new().name("decisions".to_owned()).spawn(move || {
+            write(&queue, io::BufWriter::new(to), &counted);
+            drop(end);
+        })?;
+        Ok(Some((Self { which, lines, counts }, Writer { ended })))
     }
 }
 
@@ -97,9 +100,10 @@ impl Counts {
 }
 
 impl Writer {
-    /// Waits until everything in the queue is written; only once the request threads have ended.
-    pub(crate) fn finish(self) {
-        let _ = self.thread.join();
+    /// Waits until everything in the queue is written, once the request threads have ended, but not for ever: whoever
+    /// reads the log may have stopped reading.
+    pub(crate) fn finish(self, limit: Duration) {
+        let _ = self.ended.recv_timeout(limit);
     }
 }
 

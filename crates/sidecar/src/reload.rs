@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -50,7 +50,6 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Policies {
     events: Sender<Event>,
-    thread: JoinHandle<()>,
 }
 
 /// What brings policies into force.
@@ -85,11 +84,9 @@ impl Policies {
         self.events.clone()
     }
 
-    /// Ends the thread.
+    /// Ends the thread, once it has done what it is at.
     pub(crate) fn stop(self) {
-        if self.events.send(Event::Stop).is_ok() {
-            let _ = self.thread.join();
-        }
+        let _ = self.events.send(Event::Stop);
     }
 }
 
@@ -133,9 +130,8 @@ impl Reloader {
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
-        let thread =
-            thread::Builder::new().name("policy".to_owned()).spawn(move || self.run(&told, folders))?;
-        Ok(Policies { events, thread })
+        thread::Builder::new().name("policy".to_owned()).spawn(move || self.run(&told, folders))?;
+        Ok(Policies { events })
     }
 
     fn run(mut self, told: &Receiver<Event>, mut folders: Folders) {

@@ -12,7 +12,7 @@ use policy::Problem;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
-use crate::address::AdminAddress;
+use crate::address::{Address, AdminAddress};
 use crate::admin::Admin;
 use crate::decisions::{Counts, Decisions, Writer};
 use crate::grpc::{self, CheckService, Listener, Running, Totals};
@@ -27,6 +27,9 @@ mod signals;
 
 pub use signals::{Signal, signals};
 
+/// How long the end waits for the last lines of the decision log to be read.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
 /// A server that has everything it needs and answers nothing yet.
 #[derive(Debug)]
 pub struct Server {
@@ -34,8 +37,8 @@ pub struct Server {
     status: Arc<Status>,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
     reloader: Reloader,
-    listeners: Vec<Listener>,
-    admin: Option<Listener>,
+    listeners: Vec<(Address, Listener)>,
+    admin: Option<(Address, Listener)>,
     /// Removed when the server has gone.
     files: Vec<SocketFile>,
 }
@@ -85,34 +88,30 @@ impl Server {
         let current = Arc::new(ArcSwapOption::empty());
         let reloader =
             Reloader::first(&settings, current.clone(), status.clone()).map_err(ServeError::Policy)?;
-        let bind = |address| Bound::new(address, settings.socket_mode).map_err(ServeError::Bind);
-        let bound: Vec<Bound> = settings.listen.iter().map(bind).collect::<Result<_, _>>()?;
+        let mut files = Vec::new();
+        let mut bind = |address| -> Result<_, ServeError> {
+            let bound = Bound::new(address, settings.socket_mode).map_err(ServeError::Bind)?;
+            files.extend(bound.file);
+            Ok((bound.address, bound.listener))
+        };
+        let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
         let admin = match &settings.admin {
             AdminAddress::On(address) => Some(bind(address)?),
             AdminAddress::Off => None,
         };
-        let (listeners, mut files): (Vec<_>, Vec<_>) =
-            bound.into_iter().map(|it| (it.listener, it.file)).unzip();
-        let (admin, file) = admin.map(|it| (it.listener, it.file)).unzip();
-        files.extend(file);
-        let files = files.into_iter().flatten().collect();
         Ok(Self { settings, status, current, reloader, listeners, admin, files })
     }
 
     /// Where requests are answered, with the real ports.
-    ///
-    /// # Errors
-    /// When the system does not tell.
-    pub fn addresses(&self) -> io::Result<Vec<grpc::Address>> {
-        self.listeners.iter().map(Listener::address).collect()
+    #[must_use]
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listeners.iter().map(|(address, _)| address.clone()).collect()
     }
 
     /// Where the admin pages are, if they are anywhere.
-    ///
-    /// # Errors
-    /// When the system does not tell.
-    pub fn admin_address(&self) -> io::Result<Option<grpc::Address>> {
-        self.admin.as_ref().map(Listener::address).transpose()
+    #[must_use]
+    pub fn admin_address(&self) -> Option<Address> {
+        self.admin.as_ref().map(|(address, _)| address.clone())
     }
 
     /// Serves until a signal to stop, then ends in two phases. To be run in a runtime of one thread, with time and I/O.
@@ -120,43 +119,88 @@ impl Server {
     /// # Errors
     /// When the system has no threads or sockets to give, or a second signal came.
     pub async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+        let serving = self.begin().await?;
+        serving.until_stopped(&mut signals).await;
+        serving.end(&mut signals).await
+    }
+
+    async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, status, current, reloader, listeners, admin, files } = self;
-        let log = Arc::new(Counts::default());
-        let totals = Arc::new(Requests::default());
-        let metrics = Arc::new(Metrics {
-            status: status.clone(),
-            decisions: log.clone(),
-            totals: Box::new({
-                let totals = totals.clone();
-                move || totals.totals()
-            }),
-        });
-        if let Some(listener) = admin {
-            tracing::info!(address = %listener.address()?, "admin pages");
+        let decisions = Arc::new(Counts::default());
+        let requests = Arc::new(Requests::default());
+        if let Some((address, listener)) = admin {
+            let metrics = metrics(status.clone(), decisions.clone(), requests.clone());
             tokio::spawn(Admin::new(listener, metrics)?.run());
+            tracing::info!(%address, "admin pages");
         }
-        let addresses = reloader.addresses();
+        let keys = reloader.addresses();
         let policies = reloader.start()?;
         let fetcher = Fetcher { current: current.clone(), events: policies.events(), status: status.clone() };
-        tokio::spawn(fetcher.run(addresses));
+        tokio::spawn(fetcher.run(keys));
         wait_for_keys(&status, settings.keys_wait).await;
 
-        let (service, writer) = check_service(&settings, current, log)?;
-        let running = grpc::Server::start(listeners, service, options(&settings))?;
-        for address in running.addresses() {
+        let (service, writer) = check_service(&settings, current, decisions)?;
+        let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+        requests.run(grpc::Server::start(listeners, service, options(&settings))?);
+        for address in addresses {
             tracing::info!(%address, "listening");
         }
-        totals.run(running);
-        until_stopped(&mut signals, &policies).await;
-        let ended = drain(&settings, &status, &totals, &mut signals).await;
-        policies.stop();
-        if let Some(writer) = writer
-            && ended.is_ok()
-        {
-            writer.finish();
+        Ok(Serving {
+            drain_timeout: settings.drain_timeout,
+            status,
+            requests,
+            policies,
+            writer,
+            _files: files,
+        })
+    }
+}
+
+/// A server that answers.
+struct Serving {
+    drain_timeout: Duration,
+    status: Arc<Status>,
+    requests: Arc<Requests>,
+    policies: Policies,
+    writer: Option<Writer>,
+    /// Removed when the server has gone.
+    _files: Vec<SocketFile>,
+}
+
+impl Serving {
+    /// Passes reloads on until it is time to stop. Nobody left to send signals is a reason to stop, too.
+    async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
+        while let Some(Signal::Reload) = signals.recv().await {
+            if self.policies.events().send(Event::Asked).is_err() {
+                tracing::error!("the thread that reloads has ended: the policy stays as it is");
+            }
         }
-        drop(files);
-        ended
+    }
+
+    /// Lets requests end, then the threads.
+    async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+        tokio::select! {
+            () = self.drain() => {}
+            () = told_to_stop(signals) => return Err(ServeError::Interrupted),
+        }
+        self.policies.stop();
+        if let Some(writer) = self.writer {
+            writer.finish(LAST_LINES);
+        }
+        Ok(())
+    }
+
+    /// First everybody is told (readiness ends, health says `NOT_SERVING`), then connections are closed in two phases.
+    async fn drain(&self) {
+        tracing::info!(timeout = ?self.drain_timeout, "stopping: requests in flight may end");
+        self.status.drain();
+        let Some(running) = self.requests.end() else { return };
+        running.announce();
+        if running.drain(self.drain_timeout).await {
+            tracing::info!("stopped");
+        } else {
+            tracing::warn!("stopped: what was open after the drain timeout is closed");
+        }
     }
 }
 
@@ -197,6 +241,10 @@ impl Requests {
     }
 }
 
+fn metrics(status: Arc<Status>, decisions: Arc<Counts>, requests: Arc<Requests>) -> Arc<Metrics> {
+    Arc::new(Metrics { status, decisions, totals: Box::new(move || requests.totals()) })
+}
+
 fn check_service(
     settings: &Settings,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
@@ -233,44 +281,13 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     }
 }
 
-/// Passes reloads on until it is time to stop. Nobody left to send signals is a reason to stop, too.
-async fn until_stopped(signals: &mut UnboundedReceiver<Signal>, policies: &Policies) {
-    while let Some(Signal::Reload) = signals.recv().await {
-        if policies.events().send(Event::Asked).is_err() {
-            tracing::error!("the thread that reloads has ended: the policy stays as it is");
+/// The signals to reload that come in between are for a server that goes on.
+async fn told_to_stop(signals: &mut UnboundedReceiver<Signal>) {
+    loop {
+        match signals.recv().await {
+            Some(Signal::Stop) => return,
+            Some(Signal::Reload) => {}
+            None => std::future::pending().await,
         }
-    }
-}
-
-/// First everybody is told (readiness ends, health says `NOT_SERVING`), then connections are closed in two phases.
-async fn drain(
-    settings: &Settings,
-    status: &Status,
-    requests: &Requests,
-    signals: &mut UnboundedReceiver<Signal>,
-) -> Result<(), ServeError> {
-    tracing::info!(timeout = ?settings.drain_timeout, "stopping: requests in flight may end");
-    status.drain();
-    let Some(running) = requests.end() else { return Ok(()) };
-    running.announce();
-    let again = async {
-        loop {
-            match signals.recv().await {
-                Some(Signal::Stop) => return,
-                Some(Signal::Reload) => {}
-                None => std::future::pending().await,
-            }
-        }
-    };
-    tokio::select! {
-        clean = running.drain(settings.drain_timeout) => {
-            if clean {
-                tracing::info!("stopped");
-            } else {
-                tracing::warn!("stopped: what was open after the drain timeout is closed");
-            }
-            Ok(())
-        }
-        () = again => Err(ServeError::Interrupted),
     }
 }

@@ -14,6 +14,8 @@ use crate::grpc::Listener;
 /// A listening socket, and the file that goes with it.
 #[derive(Debug)]
 pub(crate) struct Bound {
+    /// Where it can be reached: with the real port, where the system chose it.
+    pub(crate) address: Address,
     /// The socket.
     pub listener: Listener,
     /// The file of a Unix socket.
@@ -70,7 +72,8 @@ fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
         };
         (plain(&error), advice)
     })?;
-    Ok(Bound { listener: Listener::Tcp(listener), file: None })
+    let real = listener.local_addr().unwrap_or(at);
+    Ok(Bound { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
 }
 
 /// The socket is made under another name and given its mode before it takes the real one, so that nobody connects whom
@@ -90,7 +93,11 @@ fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
         .and_then(|made| fs::rename(&fresh, path).map(|()| made))
         .map(|made| SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) })
         .map_err(broken)?;
-    Ok(Bound { listener: Listener::Unix(listener), file: Some(file) })
+    Ok(Bound {
+        address: Address::Unix(path.to_owned()),
+        listener: Listener::Unix(listener),
+        file: Some(file),
+    })
 }
 
 /// A file that is no socket, or a socket on which somebody listens, stays as it is.

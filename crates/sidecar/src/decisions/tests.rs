@@ -45,7 +45,7 @@ fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_jso
     let Some((decisions, writer)) = started else { return Vec::new() };
     records.iter().for_each(|record| decisions.offer(record));
     drop(decisions);
-    writer.finish();
+    writer.finish(Duration::from_secs(10));
     let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -113,6 +113,6 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let dropped = counts.dropped();
     assert!((900..=1000).contains(&dropped), "{dropped}");
     drop((release, decisions));
-    writer.finish();
+    writer.finish(Duration::from_secs(10));
     assert_eq!(counts.written() + counts.dropped(), offered);
 }

@@ -60,6 +60,7 @@ pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, Settin
             Err(problem) => problems.push(problem),
         }
     }
+    problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.is_empty() { Ok(entries) } else { Err(SettingsError::Wrong(problems)) }
 }
 

@@ -1,0 +1,109 @@
+//! A client that asks as Envoy does, over h2, with `envoy-types` for the messages.
+
+use std::net::SocketAddr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
+use h2::client::SendRequest;
+use prost::Message;
+use tokio::net::TcpStream;
+
+/// What came back: the HTTP status (200 where allowed), or the gRPC status of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    Http(u32),
+    Error(u32),
+}
+
+/// A connection, as an Envoy worker has one.
+pub(crate) struct Envoy {
+    send: SendRequest<Bytes>,
+}
+
+impl Envoy {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let (send, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Self { send }
+    }
+
+    /// Asks about a request with these headers.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Came {
+        let message = message(method, path, headers);
+        let request = http::Request::post("http://rolegate/envoy.service.auth.v3.Authorization/Check")
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .unwrap();
+        let mut send = self.send.clone().ready().await.unwrap();
+        let (answer, mut body) = send.send_request(request, false).unwrap();
+        body.send_data(message, true).unwrap();
+        read(answer.await.unwrap()).await
+    }
+}
+
+/// Asks once, on a connection of its own.
+pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Came {
+    Envoy::connect(address).await.ask(method, path, headers).await
+}
+
+/// The value of an `Authorization` (RFC 7617).
+pub(crate) fn basic(pair: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(pair))
+}
+
+fn message(method: &str, path: &str, headers: &[(&str, &str)]) -> Bytes {
+    let http = HttpRequest {
+        id: "1".to_owned(),
+        method: method.to_owned(),
+        path: path.to_owned(),
+        host: "localhost".to_owned(),
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        ..HttpRequest::default()
+    };
+    let request = Some(Request { http: Some(http), ..Request::default() });
+    let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
+    let message = CheckRequest { attributes }.encode_to_vec();
+    let mut framed = vec![0];
+    framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    framed.extend(message);
+    framed.into()
+}
+
+async fn read(answer: http::Response<h2::RecvStream>) -> Came {
+    let status = |headers: &http::HeaderMap| headers.get("grpc-status")?.to_str().ok()?.parse().ok();
+    let early = status(answer.headers());
+    let mut stream = answer.into_body();
+    let mut body = Vec::new();
+    while let Some(data) = stream.data().await {
+        body.extend_from_slice(&data.unwrap());
+    }
+    let late = stream.trailers().await.unwrap().as_ref().and_then(status);
+    match early.or(late) {
+        Some(0) => Came::Http(http_status(&CheckResponse::decode(&body[5..]).unwrap())),
+        Some(code) => Came::Error(code),
+        None => panic!("no gRPC status"),
+    }
+}
+
+fn http_status(response: &CheckResponse) -> u32 {
+    let code = response.status.as_ref().map(|status| status.code);
+    match &response.http_response {
+        Some(HttpResponse::OkResponse(_)) => {
+            assert_eq!(code, Some(0));
+            200
+        }
+        Some(HttpResponse::DeniedResponse(denied)) => {
+            assert_ne!(code, Some(0));
+            u32::try_from(denied.status.as_ref().unwrap().code).unwrap()
+        }
+        _ => panic!("neither allowed nor denied"),
+    }
+}

@@ -1,0 +1,238 @@
+//! The commands that read a policy, say something and end.
+
+use crate::process::{PolicyFolder, example, open_to_all, rolegate, run, run_with};
+
+const BROKEN: &str = "\
+version: 1
+roles:
+  guest:
+    allow: [\"GET people\"]
+    extends: [gest]
+grants:
+  gues: { users: [alice] }
+";
+
+#[test]
+fn a_sound_policy_is_fine() {
+    for name in ["people", "jwt", "owner", "api"] {
+        let (code, out, _) = run(&["check", &example(name)]);
+        assert_eq!(code, 0, "{name}: {out}");
+        assert!(out.contains(": ok, "), "{out}");
+    }
+}
+
+#[test]
+fn every_problem_of_a_broken_policy_is_printed_with_its_place() {
+    let folder = PolicyFolder::new(BROKEN);
+    let (code, out, _) = run(&["check", &folder.arg()]);
+    assert_eq!(code, 3);
+    for place in ["policy.yaml:4:", "policy.yaml:5:15:", "policy.yaml:7:3:"] {
+        assert!(out.contains(place), "{place}\n{out}");
+    }
+    assert!(out.contains("did you mean `guest`?"), "{out}");
+    assert!(out.lines().last().unwrap().contains(": 3 errors"), "{out}");
+}
+
+#[test]
+fn problems_are_there_for_programs_too() {
+    let folder = PolicyFolder::new(BROKEN);
+    let (code, out, _) = run(&["check", "--output", "json", &folder.arg()]);
+    assert_eq!(code, 3);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["ok"], false);
+    let problems = report["problems"].as_array().unwrap();
+    let errors: Vec<_> = problems.iter().filter(|problem| problem["severity"] == "error").collect();
+    assert_eq!(errors.iter().map(|error| &error["line"]).collect::<Vec<_>>(), [4, 5, 7], "{out}");
+    assert_eq!(errors[1]["help"], "did you mean `guest`?");
+}
+
+#[test]
+fn a_missing_policy_is_a_policy_that_does_not_compile() {
+    let (code, out, _) = run(&["check", "/nowhere/policy.yaml"]);
+    assert_eq!(code, 3);
+    assert!(out.contains("/nowhere/policy.yaml") && out.contains("no such file"), "{out}");
+}
+
+#[test]
+fn wrong_arguments_are_told_apart() {
+    for args in [
+        &["chek", "x"][..],
+        &["check"],
+        &["explain", "--policy", "p", "--basic", "a:b", "--user", "c", "GET", "/"],
+        &["explain", "--policy", "p", "--role", "r", "GET", "/"],
+        &["check", "--output", "xml", "p"],
+        &["serve"],
+    ] {
+        let (code, _, err) = run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains("error:"), "{err}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["serve", "check", "test", "explain", "who-can", "hash-password", "completions"] {
+        let (code, out, _) = run(&[command, "--help"]);
+        assert_eq!(code, 0, "{command}");
+        assert!(
+            out.contains("Examples:\n  rolegate") || out.contains("Examples:\n  ROLEGATE"),
+            "{command}: {out}"
+        );
+    }
+    assert_eq!(run(&["--version"]).0, 0);
+}
+
+#[test]
+fn the_cases_of_the_examples_hold() {
+    for name in ["people", "jwt", "owner", "api"] {
+        let (code, out, err) = run(&["test", &example(name)]);
+        assert_eq!(code, 0, "{name}: {out}{err}");
+        assert!(out.lines().last().unwrap().ends_with("0 failed"), "{out}");
+    }
+}
+
+#[test]
+fn a_case_that_fails_is_shown_with_what_came() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    folder.write(
+        "cases.yaml",
+        "- { name: good, request: { path: /a }, expect: 200 }\n\
+         - { name: bad, request: { path: /b }, expect: { status: 200, rule: \"anyone: GET /b\" } }\n",
+    );
+    let (code, out, _) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}");
+    assert!(out.contains("FAILED bad: 401 (no_proof)"), "{out}");
+    assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
+    assert!(out.contains("1 case passed, 1 failed"), "{out}");
+
+    let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
+    assert_eq!(code, 4);
+    let results: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&results["ok"], &results["failed"]), (&false.into(), &1.into()));
+    assert_eq!(results["cases"][0]["ok"], true);
+    assert_eq!(results["cases"][1]["status"], 401);
+}
+
+#[test]
+fn cases_that_cannot_be_read_are_no_passed_cases() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
+    folder.write("cases.yaml", "[]\n");
+    assert_eq!(run(&["test", &folder.arg()]).0, 3, "there is none in it");
+    folder.write("cases.yaml", "- { name: x, request: { pth: /a }, expect: 200 }\n");
+    let (code, _, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 3);
+    assert!(err.contains("cases.yaml:1:") && err.contains("path"), "{err}");
+}
+
+#[test]
+fn explain_says_why() {
+    let people = example("people");
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
+    let (code, out, _) = explain(&["--basic", "alice:wonderland", "GET", "/people"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("guest: GET /people") && out.contains("policy.yaml:"), "{out}");
+    let (code, out, _) = explain(&["--user", "alice", "POST", "http://example.com/people?x=1"]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("example.com/people") && out.contains("missing: the role `admin`"), "{out}");
+    let (code, out, _) = explain(&["--basic", "alice:wrong", "GET", "/people"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("401") && !out.contains("wrong"), "{out}");
+    let (code, out, _) = explain(&["--output", "json", "--user", "bob", "POST", "/people"]);
+    assert_eq!(code, 0);
+    let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(explanation["rule"]["role"], "admin");
+    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is refused whoever asks");
+}
+
+#[test]
+fn explain_takes_a_proof_from_standard_input() {
+    let (code, out, _) = run_with(
+        &["explain", "--policy", &example("people"), "--basic", "-", "GET", "/people"],
+        "alice:wonderland\n",
+    );
+    assert_eq!(code, 0, "{out}");
+}
+
+#[test]
+fn explain_takes_roles_groups_and_headers() {
+    let policy = "version: 1\nroles:\n  a: { allow: [\"GET /a\"] }\n  b: { allow: [\"GET /b\"] }\n\
+                  grants:\n  b: { groups: [g] }\n";
+    let folder = PolicyFolder::new(policy);
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    assert_eq!(explain(&["--user", "u", "--role", "a", "GET", "/a"]).0, 0);
+    assert_eq!(explain(&["--user", "u", "--group", "g", "GET", "/b"]).0, 0);
+    assert_eq!(explain(&["--user", "u", "GET", "/b"]).0, 1);
+    let two = ["--header", "authorization: Basic YTpi", "--header", "Authorization: Basic YTpi", "GET", "/a"];
+    let (code, out, _) = explain(&two);
+    assert_eq!(code, 1);
+    assert!(out.contains("duplicate_authorization"), "{out}");
+}
+
+#[test]
+fn who_can_names_them() {
+    let people = example("people");
+    let (code, out, _) = run(&["who-can", "--policy", &people, "POST", "/people"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("bob") && !out.contains("alice"), "{out}");
+    let (code, out, _) = run(&["who-can", "--policy", &people, "--output", "json", "POST", "/people"]);
+    assert_eq!(code, 0);
+    let who: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(who["permissions"][0]["users"][0], "bob");
+    assert_eq!(run(&["who-can", "--policy", &people, "GET", "people"]).0, 2);
+}
+
+#[test]
+fn a_hash_is_one_that_a_policy_takes() {
+    for (algorithm, start) in
+        [("argon2id", "$argon2id$"), ("bcrypt", "$2b$"), ("pbkdf2-sha256", "$pbkdf2-sha256$")]
+    {
+        let (code, out, err) = run_with(&["hash-password", "--algorithm", algorithm], "correct horse\n");
+        assert_eq!((code, err.as_str()), (0, ""), "{algorithm}");
+        let hash = out.trim_end();
+        assert!(hash.starts_with(start), "{hash}");
+        let folder = PolicyFolder::new(&format!(
+            "version: 1\nidentity:\n  basic:\n    realm: r\n    users:\n      u: {{ password: \"{hash}\" }}\n\
+             roles:\n  authenticated:\n    allow: [\"GET /\"]\n"
+        ));
+        let explain = ["explain", "--policy", &folder.arg(), "--basic", "u:correct horse", "GET", "/"];
+        assert_eq!(run(&explain).0, 0, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_password_that_cannot_be_one_is_refused_and_not_shown() {
+    assert_eq!(run_with(&["hash-password"], "\n").0, 2);
+    let long = "x".repeat(73);
+    let (code, out, err) = run_with(&["hash-password", "--algorithm", "bcrypt"], &long);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("72") && !err.contains("xx"), "{err}");
+}
+
+#[test]
+fn a_password_in_the_arguments_is_warned_about() {
+    let (code, out, err) = run(&["hash-password", "--output", "json", "wonderland"]);
+    assert_eq!(code, 0);
+    assert!(err.contains("warning") && !err.contains("wonderland"), "{err}");
+    let hash: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(hash["hash"].as_str().unwrap().starts_with("$argon2id$"));
+}
+
+#[test]
+fn shells_get_their_completions() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let (code, out, _) = run(&["completions", shell]);
+        assert_eq!(code, 0);
+        assert!(out.contains("who-can"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_error() {
+    use std::process::Stdio;
+    let mut child =
+        rolegate(&["completions", "zsh"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}

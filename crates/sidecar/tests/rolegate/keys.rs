@@ -1,0 +1,195 @@
+//! Keys that are fetched: from an issuer on the loopback interface.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use testbed::tokens::Signer;
+
+use crate::asking::{Came, Envoy};
+use crate::process::{PolicyFolder, Server, run, wait_until};
+
+/// An issuer's key server.
+struct Issuer {
+    at: SocketAddr,
+    answer: Arc<Mutex<String>>,
+    fetches: Arc<AtomicUsize>,
+}
+
+impl Issuer {
+    fn start(keys: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let answer = Arc::new(Mutex::new(ok(keys)));
+        let fetches = Arc::new(AtomicUsize::new(0));
+        let (says, counts) = (answer.clone(), fetches.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { continue };
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request);
+                counts.fetch_add(1, Ordering::SeqCst);
+                let _ = stream.write_all(says.lock().unwrap().as_bytes());
+            }
+        });
+        Self { at, answer, fetches }
+    }
+
+    fn publish(&self, keys: &str) {
+        self.answer(ok(keys));
+    }
+
+    fn answer(&self, answer: String) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    fn fetches(&self) -> usize {
+        self.fetches.load(Ordering::SeqCst)
+    }
+
+    fn policy(&self, refresh: &str) -> PolicyFolder {
+        PolicyFolder::new(&format!(
+            "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+             keys: {{ url: \"http://{}/keys\", refresh: {refresh} }}\nroles:\n  \
+             authenticated: {{ allow: [\"GET /\"] }}\n  anyone: {{ allow: [\"GET /open\"] }}\n",
+            self.at
+        ))
+    }
+
+    fn metric(&self, result: &str) -> String {
+        format!("rolegate_keys_fetches_total{{url=\"http://{}/keys\",result=\"{result}\"}}", self.at)
+    }
+
+    fn loaded(&self) -> String {
+        format!("rolegate_keys_loaded{{url=\"http://{}/keys\"}}", self.at)
+    }
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+/// A token for an hour, with this `kid`.
+fn token(signer: &Signer, kid: &str) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": now + 3600 });
+    format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": kid }), &claims).unwrap())
+}
+
+/// The signer's keys, under another `kid`.
+fn key_set(signer: &Signer, kid: &str) -> String {
+    let mut set: serde_json::Value = serde_json::from_str(&signer.key_set()).unwrap();
+    set["keys"][0]["kid"] = json!(kid);
+    set.to_string()
+}
+
+async fn ask(envoy: &mut Envoy, token: &str) -> Came {
+    envoy.ask("GET", "/", &[("authorization", token)]).await
+}
+
+#[tokio::test]
+async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
+    let (old, new) = (Signer::new().unwrap(), Signer::new().unwrap());
+    let issuer = Issuer::start(&key_set(&old, "old"));
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(ask(&mut envoy, &token(&old, "old")).await, Came::Http(200));
+    assert_eq!(issuer.fetches(), 1);
+    issuer.publish(&key_set(&new, "new"));
+    assert_eq!(ask(&mut envoy, &token(&new, "new")).await, Came::Http(401), "the key is not there yet");
+    wait_until(|| issuer.fetches() == 2, || "an early fetch".to_owned());
+    server.wait_for_log("keys changed");
+    server.wait_for_logs("keys changed", 2);
+    assert_eq!(ask(&mut envoy, &token(&new, "new")).await, Came::Http(200));
+    assert_eq!(ask(&mut envoy, &token(&old, "old")).await, Came::Http(401), "the old key is gone");
+}
+
+#[tokio::test]
+async fn a_flood_of_unknown_key_ids_is_one_fetch_an_interval() {
+    let signer = Signer::new().unwrap();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    for round in 0..20 {
+        assert_eq!(ask(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await, Came::Http(401));
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    assert_eq!(issuer.fetches(), 2, "the first, and one for all of these");
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+}
+
+#[tokio::test]
+async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
+    let signer = Signer::new().unwrap();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let server = Server::start(&issuer.policy("1s").arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    wait_until(|| issuer.fetches() >= 3, || "regular fetches".to_owned());
+    assert_eq!(server.log().matches("keys changed").count(), 1, "the same keys change nothing");
+    let failing = [
+        ("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(), "status 500"),
+        (
+            "HTTP/1.1 302 Go\r\nlocation: /x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+            "redirects",
+        ),
+        (ok(&" ".repeat((1 << 20) + 1)), "larger than 1 MiB"),
+        (ok("nonsense"), "fetched keys not used"),
+    ];
+    for (answer, said) in failing {
+        issuer.answer(answer);
+        server.wait_for_log(said);
+        assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200), "{said}");
+    }
+    assert!(server.metric(&issuer.metric("failed")) >= Some(3.0));
+    assert!(server.metric(&issuer.metric("rejected")) >= Some(1.0));
+    assert_eq!(server.metric(&issuer.loaded()), Some(1.0));
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
+    let signer = Signer::new().unwrap();
+    let issuer = Issuer::start("");
+    issuer.answer(String::new());
+    let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(server.page("/readyz").0, 200);
+    assert!(server.log().contains("keys are late"), "{}", server.log());
+    assert_eq!(server.metric(&issuer.loaded()), Some(0.0));
+    assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_metric(&issuer.loaded(), 1.0);
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+}
+
+#[tokio::test]
+async fn keys_past_their_age_verify_nothing_if_that_is_chosen() {
+    let signer = Signer::new().unwrap();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let more = ["--max-keys-age", "2s", "--on-stale", "deny"];
+    let server = Server::start(&issuer.policy("1s").arg(), &more);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+    issuer.answer(String::new());
+    server.wait_for_metric(&issuer.loaded(), 0.0);
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));
+    assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_metric(&issuer.loaded(), 1.0);
+    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+}
+
+#[test]
+fn explain_fetches_the_keys_that_a_token_needs() {
+    let signer = Signer::new().unwrap();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let folder = issuer.policy("1h");
+    let token = token(&signer, "k");
+    let token = token.strip_prefix("Bearer ").unwrap();
+    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", token, "GET", "/"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(!out.contains(token));
+}

@@ -1,0 +1,13 @@
+//! The process `rolegate` as its users meet it: its command line, its settings, how it starts, reloads and stops.
+//!
+//! Every test starts the real program on ports that the system chooses, and ends it by its number.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+mod asking;
+mod cli;
+mod keys;
+mod process;
+mod reloading;
+mod serving;
+mod settings;

@@ -1,0 +1,222 @@
+//! The program, started by a test.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take on a machine that does much else.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// The program with these arguments and no environment but what a test adds.
+pub(crate) fn rolegate(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rolegate"));
+    command.args(args).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end: its exit code, standard output and standard error.
+pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
+    ended(&rolegate(args).output().unwrap())
+}
+
+/// Runs it with this on standard input.
+pub(crate) fn run_with(args: &[&str], input: &str) -> (i32, String, String) {
+    let mut child =
+        rolegate(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    ended(&child.wait_with_output().unwrap())
+}
+
+fn ended(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// One of the policies that come with the project.
+pub(crate) fn example(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    root.join("policies").join(name).display().to_string()
+}
+
+/// A running `rolegate serve`. Dropping it ends it.
+pub(crate) struct Server {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Server {
+    /// Starts it on ports that the system chooses, and waits until it listens.
+    pub(crate) fn start(policy: &str, more: &[&str]) -> Self {
+        let server = Self::start_unready(policy, more);
+        server.wait_for_log("listening");
+        server
+    }
+
+    /// Starts it and does not wait.
+    pub(crate) fn start_unready(policy: &str, more: &[&str]) -> Self {
+        let args = ["serve", "--policy", policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        Self::spawn(rolegate(&[&args, more].concat()))
+    }
+
+    /// Starts this command, with what it prints in files.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name| std::fs::File::create(folder.path().join(name)).unwrap();
+        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        Self { child, folder }
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("err")).unwrap()
+    }
+
+    /// What it has printed on standard output.
+    pub(crate) fn out(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("out")).unwrap()
+    }
+
+    /// Waits until it has logged this.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        self.wait_for_logs(text, 1);
+    }
+
+    /// Waits until it has logged this so many times.
+    pub(crate) fn wait_for_logs(&self, text: &str, times: usize) {
+        wait_until(|| self.log().matches(text).count() >= times, || format!("`{text}` in\n{}", self.log()));
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.logged_address("listening")
+    }
+
+    /// Where its admin pages are.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.logged_address("admin pages")
+    }
+
+    fn logged_address(&self, message: &str) -> SocketAddr {
+        let log = self.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let addresses = lines.filter(|line| line["message"] == message);
+        addresses.filter_map(|line| line["address"].as_str()?.parse().ok()).next().unwrap()
+    }
+
+    /// What an admin page says: status and body.
+    pub(crate) fn page(&self, path: &str) -> (u16, String) {
+        self.try_page(path).unwrap()
+    }
+
+    /// The same, where the connection may be closed without an answer.
+    pub(crate) fn try_page(&self, path: &str) -> Option<(u16, String)> {
+        http_get(self.admin(), path)
+    }
+
+    /// A metric's value, by its name and labels as they are on the page.
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
+        let (_, page) = self.page("/metrics");
+        page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// Waits until a metric has this value.
+    pub(crate) fn wait_for_metric(&self, name: &str, value: f64) {
+        wait_until(
+            || self.metric(name) == Some(value),
+            || format!("{name} = {value}\n{}", self.page("/metrics").1),
+        );
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let number = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(number).unwrap(), signal).unwrap();
+    }
+
+    /// Waits until it has ended: its exit code.
+    pub(crate) fn ended(&mut self) -> i32 {
+        let mut status = None;
+        wait_until(
+            || {
+                status = self.child.try_wait().unwrap();
+                status.is_some()
+            },
+            || "the end of the process".to_owned(),
+        );
+        status.and_then(|it| it.code()).unwrap_or(-1)
+    }
+
+    /// The decision log.
+    pub(crate) fn decisions(&self) -> Vec<Value> {
+        self.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool, what: impl Fn() -> String) {
+    let end = Instant::now() + LONG;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain for {}", what());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A GET over HTTP/1.1, by hand: status and body.
+fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(LONG)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// A folder with a policy of its own.
+pub(crate) struct PolicyFolder {
+    folder: TempDir,
+}
+
+impl PolicyFolder {
+    /// With this in its `policy.yaml`.
+    pub(crate) fn new(policy: &str) -> Self {
+        let folder = Self { folder: tempfile::tempdir().unwrap() };
+        folder.write("policy.yaml", policy);
+        folder
+    }
+
+    /// Replaces a file in one step, as editors do.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let fresh = self.path().join(format!(".{name}.new"));
+        std::fs::write(&fresh, text).unwrap();
+        std::fs::rename(fresh, self.path().join(name)).unwrap();
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Where it is, for an argument.
+    pub(crate) fn arg(&self) -> String {
+        self.path().display().to_string()
+    }
+}
+
+/// A policy under which everybody may GET this path, without any proof.
+pub(crate) fn open_to_all(path: &str) -> String {
+    format!("version: 1\nroles:\n  anyone:\n    allow: [\"GET {path}\"]\n")
+}

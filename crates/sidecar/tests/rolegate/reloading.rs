@@ -1,0 +1,179 @@
+//! How a policy changes under a running server.
+
+use std::os::unix::fs::symlink;
+
+use rustix::process::Signal;
+
+use crate::asking::{Came, Envoy, basic};
+use crate::process::{PolicyFolder, Server, open_to_all, wait_until};
+
+const OK: &str = r#"rolegate_policy_reloads_total{result="ok"}"#;
+const FAILED: &str = r#"rolegate_policy_reloads_total{result="failed"}"#;
+const UNCHANGED: &str = r#"rolegate_policy_reloads_total{result="unchanged"}"#;
+
+#[tokio::test]
+async fn a_changed_file_comes_into_force() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(401));
+    folder.write("policy.yaml", &open_to_all("/b"));
+    server.wait_for_metric(OK, 1.0);
+    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(200), "the same connection sees the new policy");
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(401));
+    assert!(server.log().contains("policy reloaded"));
+}
+
+/// A link further up is not watched, as little as some network file systems can be: polling finds the change.
+#[tokio::test]
+async fn polling_finds_a_change_that_no_watch_tells() {
+    let (first, second) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
+    let outer = tempfile::tempdir().unwrap();
+    let link = outer.path().join("link");
+    symlink(first.path(), &link).unwrap();
+    let server = Server::start(&link.display().to_string(), &["--poll-interval", "100ms"]);
+    symlink(second.path(), outer.path().join("new")).unwrap();
+    std::fs::rename(outer.path().join("new"), &link).unwrap();
+    server.wait_for_metric(OK, 1.0);
+    assert_eq!(crate::asking::ask(server.address(), "GET", "/b", &[]).await, Came::Http(200));
+}
+
+#[tokio::test]
+async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let revision = revision(&server);
+    folder.write("policy.yaml", "version: 1\nroles:\n  anyone: { alow: [\"GET /b\"] }\n");
+    server.wait_for_metric(FAILED, 1.0);
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(server.page("/readyz").0, 200);
+    assert!(server.metric("rolegate_policy_failing_seconds") > Some(0.0));
+    assert_eq!(self::revision(&server), revision);
+    let log = server.log();
+    assert!(log.contains("policy.yaml:3:13") && log.contains("the last good one stays in force"), "{log}");
+    std::fs::remove_file(folder.path().join("policy.yaml")).unwrap();
+    server.wait_for_metric(FAILED, 2.0);
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    folder.write("policy.yaml", &open_to_all("/b"));
+    server.wait_for_metric(OK, 1.0);
+    assert_eq!(server.metric("rolegate_policy_failing_seconds"), Some(0.0));
+    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(200));
+}
+
+fn revision(server: &Server) -> String {
+    let (_, page) = server.page("/metrics");
+    page.lines().find(|line| line.starts_with("rolegate_policy_info{")).unwrap().to_owned()
+}
+
+/// A ConfigMap is a folder of links through `..data`, which Kubernetes swaps for another in one step.
+#[tokio::test]
+async fn a_swapped_config_map_comes_into_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = |name: &str, path: &str| {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("policy.yaml"), open_to_all(path)).unwrap();
+    };
+    version("..1", "/a");
+    symlink("..1", folder.path().join("..data")).unwrap();
+    symlink("..data/policy.yaml", folder.path().join("policy.yaml")).unwrap();
+    let server = Server::start(&folder.path().display().to_string(), &["--poll-interval", "0"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    for (number, path) in [(2, "/b"), (3, "/c")] {
+        version(&format!("..{number}"), path);
+        symlink(format!("..{number}"), folder.path().join("..data_tmp")).unwrap();
+        std::fs::rename(folder.path().join("..data_tmp"), folder.path().join("..data")).unwrap();
+        std::fs::remove_dir_all(folder.path().join(format!("..{}", number - 1))).unwrap();
+        server.wait_for_metric(OK, f64::from(number - 1));
+        assert_eq!(envoy.ask("GET", path, &[]).await, Came::Http(200));
+    }
+}
+
+#[tokio::test]
+async fn a_signal_asks_for_a_reload() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    server.signal(Signal::HUP);
+    server.wait_for_metric(UNCHANGED, 1.0);
+    assert_eq!(server.metric(OK), Some(0.0), "the same files are not loaded again");
+    folder.write("policy.yaml", &open_to_all("/b"));
+    server.signal(Signal::HUP);
+    server.wait_for_metric(OK, 1.0);
+}
+
+#[tokio::test]
+async fn included_files_and_password_files_are_watched() {
+    let folder = PolicyFolder::new(
+        "version: 1\ninclude: [\"roles/*.yaml\"]\nidentity:\n  basic: { realm: r, users_file: htpasswd }\n\
+         roles:\n  authenticated: { allow: [\"GET /a\"] }\n",
+    );
+    let hash = crate::process::run_with(&["hash-password", "--algorithm", "bcrypt"], "one").1;
+    std::fs::create_dir(folder.path().join("roles")).unwrap();
+    std::fs::write(folder.path().join("roles/first.yaml"), "roles:\n  none: {}\n").unwrap();
+    folder.write("htpasswd", &format!("u:{hash}"));
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let u = basic("u:one");
+    let headers = [("authorization", u.as_str())];
+    assert_eq!(envoy.ask("GET", "/a", &headers).await, Came::Http(200));
+    assert_eq!(envoy.ask("GET", "/b", &headers).await, Came::Http(403));
+    std::fs::write(folder.path().join("roles/more.yaml"), "roles:\n  anyone: { allow: [\"GET /b\"] }\n")
+        .unwrap();
+    wait_until(|| server.metric(OK) >= Some(1.0), || server.log());
+    assert_eq!(envoy.ask("GET", "/b", &headers).await, Came::Http(200));
+    assert_eq!(
+        server.metric("rolegate_hashes_total"),
+        Some(1.0),
+        "a reload does not forget verified passwords"
+    );
+    let other = crate::process::run_with(&["hash-password", "--algorithm", "bcrypt"], "two").1;
+    folder.write("htpasswd", &format!("u:{other}"));
+    server.wait_for_metric(OK, server.metric(OK).unwrap() + 1.0);
+    assert_eq!(envoy.ask("GET", "/a", &headers).await, Came::Http(401), "the old password is not remembered");
+}
+
+#[tokio::test]
+async fn a_policy_past_its_age_denies_if_that_is_chosen() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "deny"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(
+        envoy.ask("GET", "/a", &[]).await,
+        Came::Http(200),
+        "age counts from when the files stop loading"
+    );
+    folder.write("policy.yaml", "version: 2\n");
+    server.wait_for_metric("rolegate_policy_stale", 1.0);
+    assert!(matches!(envoy.ask("GET", "/a", &[]).await, Came::Error(_)));
+    assert_eq!(server.page("/readyz"), (503, "not ready: the policy is stale\n".to_owned()));
+    folder.write("policy.yaml", &open_to_all("/a"));
+    server.wait_for_metric("rolegate_ready", 1.0);
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(server.metric("rolegate_policy_stale"), Some(0.0));
+}
+
+#[tokio::test]
+async fn a_policy_past_its_age_stays_if_that_is_chosen() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--max-policy-age", "100ms"]);
+    folder.write("policy.yaml", "version: 2\n");
+    server.wait_for_metric("rolegate_policy_stale", 1.0);
+    assert_eq!(crate::asking::ask(server.address(), "GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(server.page("/readyz").0, 200);
+}
+
+/// Under load no request fails while the policy changes many times.
+#[tokio::test]
+async fn a_reload_fails_no_request() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    for number in 1..=5 {
+        folder.write("policy.yaml", &format!("{}    # {number}\n", open_to_all("/a")));
+        for _ in 0..50 {
+            assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+        }
+        server.wait_for_metric(OK, f64::from(number));
+    }
+}

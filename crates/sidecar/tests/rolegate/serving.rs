@@ -1,0 +1,240 @@
+//! How the server starts, answers, and stops.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+
+use rustix::process::Signal;
+
+use crate::asking::{Came, Envoy, basic};
+use crate::process::{PolicyFolder, Server, example, open_to_all, rolegate, run, wait_until};
+
+/// What a start says that must fail: its exit code and standard error.
+fn refused(policy: &str, more: &[&str]) -> (i32, String) {
+    let serve = ["serve", "--policy", policy, "--admin", "off", "--listen", "127.0.0.1:0"];
+    let (code, out, err) = run(&[&serve, more].concat());
+    assert_eq!(out, "");
+    assert!(!err.contains("listening"), "nothing may listen: {err}");
+    (code, err)
+}
+
+#[test]
+fn a_taken_port_ends_the_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    for more in [["--listen", at.as_str()], ["--admin", at.as_str()]] {
+        let serve = ["serve", "--policy", &example("people")];
+        let (code, _, err) = run(&[&serve, &more[..]].concat());
+        assert_eq!(code, 5);
+        assert!(err.contains(&format!("cannot listen on `{at}`: the address is in use; stop what")), "{err}");
+    }
+}
+
+#[test]
+fn an_unreadable_policy_ends_the_start() {
+    let (code, err) = refused("/nowhere", &[]);
+    assert_eq!(code, 3);
+    assert!(err.contains("/nowhere") && err.contains("no such file"), "{err}");
+    let folder = PolicyFolder::new("version: 1\nroles: [");
+    let (code, err) = refused(&folder.arg(), &[]);
+    assert_eq!(code, 3);
+    assert!(err.contains("policy.yaml:"), "{err}");
+}
+
+#[test]
+fn a_bad_key_file_ends_the_start() {
+    let policy = "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n\
+                  \x20     keys: { file: jwks.json }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n";
+    let folder = PolicyFolder::new(policy);
+    let (code, err) = refused(&folder.arg(), &[]);
+    assert_eq!(code, 3);
+    assert!(err.contains("jwks.json"), "a missing key file: {err}");
+    for keys in
+        ["not json", "{\"keys\":[]}", "{\"keys\":[{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"c2VjcmV0\"}]}"]
+    {
+        folder.write("jwks.json", keys);
+        let (code, err) = refused(&folder.arg(), &[]);
+        assert_eq!(code, 3, "{keys}");
+        assert!(err.contains("policy.yaml:6:") && !err.contains("c2VjcmV0"), "{keys}: {err}");
+    }
+}
+
+#[test]
+fn bad_settings_end_the_start() {
+    for more in
+        [["--threads", "many"], ["--listen", "example.com:80"], ["--on-stale", "allow"], ["--config", "/no"]]
+    {
+        assert_eq!(refused(&example("people"), &more).0, 2, "{more:?}");
+    }
+}
+
+#[tokio::test]
+async fn requests_are_answered_on_every_listener() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("r.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    let unix = format!("unix:{}", socket.display());
+    let mut server = Server::start(
+        &example("people"),
+        &["--listen", &unix, "--socket-mode", "0600", "--decision-log", "off"],
+    );
+    server.wait_for_logs("\"listening\"", 2);
+    assert!(server.log().contains(&format!("\"{unix}\"")), "{}", server.log());
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let (alice, wrong) = (basic("alice:wonderland"), basic("alice:wrong"));
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &alice)]).await, Came::Http(200));
+    assert_eq!(envoy.ask("POST", "/people", &[("authorization", &alice)]).await, Came::Http(403));
+    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &wrong)]).await, Came::Http(401));
+    assert_eq!(envoy.ask("GET", "/a/../../b", &[]).await, Came::Http(400));
+    std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    drop(envoy);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0);
+    assert!(!socket.exists(), "the socket's file is left behind");
+}
+
+#[test]
+fn the_admin_pages_say_how_it_is() {
+    let server = Server::start(&example("people"), &[]);
+    assert_eq!(server.page("/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(server.page("/other").0, 404);
+    let (status, page) = server.page("/metrics");
+    assert_eq!(status, 200);
+    assert!(page.ends_with("# EOF\n"), "{page}");
+    assert_eq!(server.metric("rolegate_ready"), Some(1.0));
+}
+
+#[tokio::test]
+async fn checks_are_counted() {
+    let server = Server::start(&example("people"), &[]);
+    let alice = basic("alice:wonderland");
+    let mut envoy = Envoy::connect(server.address()).await;
+    for _ in 0..3 {
+        envoy.ask("GET", "/people", &[("authorization", &alice)]).await;
+    }
+    envoy.ask("POST", "/people", &[("authorization", &alice)]).await;
+    envoy.ask("GET", "/people", &[]).await;
+    let checks = |labels| server.metric(&format!("rolegate_checks_total{{{labels}}}"));
+    assert_eq!(checks(r#"decision="allowed",reason="""#), Some(3.0));
+    assert_eq!(checks(r#"decision="denied",reason="not_allowed""#), Some(1.0));
+    assert_eq!(checks(r#"decision="denied",reason="no_proof""#), Some(1.0));
+    assert_eq!(server.metric("rolegate_hashes_total"), Some(1.0), "a verified password is not hashed again");
+    assert_eq!(server.metric("rolegate_connections"), Some(1.0));
+}
+
+#[tokio::test]
+async fn the_decision_log_says_who_and_why_and_no_secret() {
+    let mut server = Server::start(&example("people"), &["--decision-log", "all", "--log-level", "debug"]);
+    let (alice, wrong) = (basic("alice:wonderland"), basic("alice:hunter2"));
+    let mut envoy = Envoy::connect(server.address()).await;
+    let cookie = ("cookie", "session=c00kie");
+    envoy.ask("GET", "/people?token=qu3ry", &[("authorization", &alice), cookie]).await;
+    envoy.ask("POST", "/people#fr4gment", &[("authorization", &alice)]).await;
+    envoy.ask("GET", "/people", &[("authorization", &wrong)]).await;
+    envoy.ask("GET", "/people", &[("authorization", "Bearer t0ken")]).await;
+    drop(envoy);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0);
+    let lines = server.decisions();
+    let of = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("decision"), ["allowed", "denied", "denied", "denied"]);
+    assert_eq!(of("path"), ["/people"; 4]);
+    assert_eq!(lines[0]["rule"], "guest: GET /people");
+    assert_eq!(lines[0]["user"], "alice");
+    assert_eq!((&lines[1]["reason"], &lines[2]["reason"]), (&"not_allowed".into(), &"bad_password".into()));
+    let said = server.out() + &server.log();
+    let encoded = |value: &str| value.strip_prefix("Basic ").unwrap().to_owned();
+    for secret in
+        ["wonderland", "hunter2", "c00kie", "qu3ry", "fr4gment", "t0ken", &encoded(&alice), &encoded(&wrong)]
+    {
+        assert!(!said.contains(secret), "`{secret}` in\n{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_lets_requests_end() {
+    let mut server = Server::start(&open_to_all_folder().arg(), &["--drain-timeout", "5s"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0, "an idle connection does not hold the end up");
+    let log = server.log();
+    assert!(log.contains("stopping") && log.contains("\"stopped\""), "{log}");
+}
+
+/// The folder may go at once: what was loaded is in force.
+fn open_to_all_folder() -> PolicyFolder {
+    PolicyFolder::new(&open_to_all("/a"))
+}
+
+#[test]
+fn an_interrupt_stops_too() {
+    let mut server = Server::start(&example("people"), &[]);
+    server.signal(Signal::INT);
+    assert_eq!(server.ended(), 0);
+}
+
+#[test]
+fn after_the_end_the_port_is_free_again() {
+    let mut server = Server::start(&example("people"), &[]);
+    let at = server.address().to_string();
+    server.signal(Signal::TERM);
+    server.ended();
+    let again = Server::spawn(rolegate(&[
+        "serve",
+        "--policy",
+        &example("people"),
+        "--listen",
+        &at,
+        "--admin",
+        "off",
+        "--log-format",
+        "json",
+    ]));
+    again.wait_for_log("listening");
+}
+
+#[test]
+fn text_is_for_people_and_json_for_programs() {
+    let policy = example("people");
+    let json = Server::start(&policy, &["--log-format", "auto"]);
+    assert!(
+        json.log().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()),
+        "{}",
+        json.log()
+    );
+    let text = Server::start_unready(&policy, &["--log-format", "text"]);
+    text.wait_for_log("listening");
+    assert!(text.log().lines().all(|line| !line.starts_with('{')), "{}", text.log());
+    assert!(text.log().contains("policy loaded"), "{}", text.log());
+}
+
+#[test]
+fn admin_may_be_off() {
+    let policy = example("people");
+    let server =
+        Server::spawn(rolegate(&["serve", "--policy", &policy, "--listen", "127.0.0.1:0", "--admin", "off"]));
+    server.wait_for_log("listening");
+    assert!(!server.log().contains("admin pages"));
+}
+
+#[test]
+fn slow_and_many_admin_clients_are_bounded() {
+    let server = Server::start(&example("people"), &[]);
+    let mut idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.admin()).unwrap()).collect();
+    let closed = |stream: &mut std::net::TcpStream| {
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
+        std::io::Read::read(stream, &mut [0]).is_ok_and(|read| read == 0)
+    };
+    wait_until(
+        || idle.iter_mut().filter_map(|it| closed(it).then_some(())).count() >= 136,
+        || "the surplus to be closed".to_owned(),
+    );
+    drop(idle);
+    wait_until(
+        || server.try_page("/healthz").is_some_and(|(status, _)| status == 200),
+        || "an answer".to_owned(),
+    );
+}

@@ -1,0 +1,185 @@
+//! Flags, environment, settings file, defaults: one list, in this order.
+
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use sidecar::cli::{Cli, Command};
+use sidecar::{Settings, Unparsed};
+
+use crate::process::{example, rolegate};
+
+/// A value other than the default, for each setting.
+const VALUES: &[(&str, &str)] = &[
+    ("policy", "p.yaml"),
+    ("listen", "127.0.0.1:1,unix:/x.sock"),
+    ("admin", "off"),
+    ("socket-mode", "0600"),
+    ("threads", "3"),
+    ("max-message-size", "1MiB"),
+    ("max-connections", "7"),
+    ("hash-threads", "2"),
+    ("hash-queue", "9"),
+    ("drain-timeout", "250ms"),
+    ("poll-interval", "1m"),
+    ("max-policy-age", "1h"),
+    ("max-keys-age", "2h"),
+    ("on-stale", "deny"),
+    ("keys-wait", "0"),
+    ("log-format", "text"),
+    ("log-level", "debug"),
+    ("decision-log", "all"),
+];
+
+fn parse(args: &[String]) -> Result<Settings, String> {
+    let args: Vec<_> =
+        ["rolegate".to_owned(), "serve".to_owned()].iter().chain(args).map(Into::into).collect();
+    match sidecar::parse(&args) {
+        Ok(Cli { command: Command::Serve(serve) }) => Ok(serve.settings),
+        Ok(_) => panic!("not `serve`"),
+        Err(Unparsed::Arguments(error)) => Err(error.to_string()),
+        Err(Unparsed::Settings(error)) => Err(error.to_string()),
+    }
+}
+
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.yaml");
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
+    let (_folder, path) = file(text);
+    let config = format!("--config={}", path.display());
+    parse(&[&[config][..], &more.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()].concat())
+}
+
+#[test]
+fn every_setting_is_tried_here() {
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve").unwrap();
+    let mut names: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    names.retain(|name| *name != "config");
+    assert_eq!(names, VALUES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    for arg in serve.get_arguments() {
+        let variable = format!("ROLEGATE_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
+        assert_eq!(arg.get_env().unwrap(), &*variable);
+    }
+}
+
+#[test]
+fn flags_and_file_agree() {
+    let defaults = parse(&["--policy=q".to_owned()]).unwrap();
+    for (name, value) in VALUES {
+        let mut flags = vec![format!("--{name}={value}")];
+        let values: Vec<&str> = value.split(',').collect();
+        let mut text = format!(
+            "{name}: [{}]\n",
+            values.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
+        );
+        if *name != "policy" {
+            flags.push("--policy=q".to_owned());
+            text.push_str("policy: q\n");
+        }
+        let by_flag = parse(&flags).unwrap();
+        assert_ne!(by_flag, defaults, "{name}: the value is the default");
+        assert_eq!(parse_file(&text, &[]).unwrap(), by_flag, "{name}");
+    }
+}
+
+/// In a process of its own: the environment belongs to all of one.
+#[test]
+fn environment_agrees_and_flags_win() {
+    let people = example("people");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (_folder, path) = file("listen: 127.0.0.1:1\nadmin: nonsense\n");
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let output = rolegate(&[&["serve"], args].concat()).envs(variables.iter().copied()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let listen = ("ROLEGATE_LISTEN", taken.as_str());
+    let policy = ("ROLEGATE_POLICY", people.as_str());
+    let (code, err) = run(&[], &[policy, listen]);
+    assert_eq!(code, 5);
+    assert!(err.contains(&taken), "the environment says where to listen: {err}");
+    let (code, err) = run(&["--listen", "127.0.0.1:x"], &[policy, listen]);
+    assert_eq!(code, 2);
+    assert!(err.contains("127.0.0.1:x"), "the flag wins over the environment: {err}");
+    let config = path.display().to_string();
+    let (code, err) = run(&[], &[policy, listen, ("ROLEGATE_CONFIG", &config)]);
+    assert_eq!(code, 2);
+    assert!(err.contains("settings.yaml:2:8"), "the environment names the file: {err}");
+    std::fs::write(&path, "listen: 127.0.0.1:1\n").unwrap();
+    let (code, err) = run(&["--config", &config], &[policy, listen]);
+    assert_eq!(code, 5);
+    assert!(err.contains(&taken), "the environment wins over the file: {err}");
+    let (code, err) = run(&[], &[policy, ("ROLEGATE_HASH_QUEUE", "many")]);
+    assert_eq!(code, 2);
+    assert!(err.contains("many"), "{err}");
+}
+
+/// Kubernetes gives every container of a namespace variables for a service of this name.
+#[test]
+fn variables_of_kubernetes_do_no_harm() {
+    let variables = [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
+    let output = rolegate(&["check", &example("people")]).envs(variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_flag_wins_over_the_file() {
+    let settings =
+        parse_file("policy: a\nthreads: 1\nlisten: [127.0.0.1:1, 127.0.0.1:2]\n", &["--threads=2"]).unwrap();
+    assert_eq!((settings.threads, settings.listen.len()), (2, 2));
+    let listen = ["--listen=127.0.0.1:3"];
+    assert_eq!(parse_file("policy: a\nlisten: [127.0.0.1:1]\n", &listen).unwrap().listen.len(), 1);
+}
+
+#[test]
+fn every_problem_of_a_file_is_told_with_its_place() {
+    let text = "thread: 3\nhash_queue: 9\non-stale: drop\nadmin: [off, off]\nthreads: 1\nthreads: 2\n";
+    let error = parse_file(text, &["--policy=q"]).unwrap_err();
+    let expected = [
+        "yaml:1:1: error: unknown setting `thread`",
+        "did you mean `threads`?",
+        "yaml:2:1: error: unknown setting `hash_queue`",
+        "did you mean `hash-queue`?",
+        "yaml:3:11: error: `drop` for `on-stale`: one of keep, deny is expected",
+        "yaml:4:14: error: `admin` takes one value, not a list",
+        "yaml:6:1: error: `threads` is set twice",
+        "yaml:5:1: first set here",
+    ];
+    let mut rest = error.as_str();
+    for part in expected {
+        let Some((_, after)) = rest.split_once(part) else { panic!("`{part}` is not in order in\n{error}") };
+        rest = after;
+    }
+}
+
+#[test]
+fn what_is_no_settings_file_is_refused() {
+    for text in [
+        "- a\n",
+        "threads\n",
+        "threads: {a: 1}\n",
+        "threads: 1\n---\nthreads: 2\n",
+        "threads: [",
+        "? [a]\n: 1\n",
+    ] {
+        assert!(parse_file(text, &["--policy=q"]).is_err(), "{text:?}");
+    }
+    assert!(parse_file("", &["--policy=q"]).is_ok(), "an empty file sets nothing");
+    let missing = parse(&["--policy=q".to_owned(), "--config=/nowhere".to_owned()]).unwrap_err();
+    assert!(missing.contains("/nowhere") && missing.contains("no such file"), "{missing}");
+}
+
+#[test]
+fn nothing_listens_to_the_world_by_default() {
+    let settings = parse(&["--policy=q".to_owned()]).unwrap();
+    let all: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (all, settings.admin.to_string()),
+        (vec!["127.0.0.1:9191".to_owned()], "127.0.0.1:9192".to_owned())
+    );
+}
