@@ -11,12 +11,17 @@ use crate::yaml::{Key, Mark, Node, Scalar, Value};
 /// How many characters of a message are shown.
 const LONGEST: usize = 400;
 
+/// How many problems of one file are kept.
+const MOST: usize = 10_000;
+
 /// The problems of one file.
 #[derive(Debug)]
 pub(crate) struct Report {
     file: Arc<Path>,
     problems: Vec<Problem>,
     errors: usize,
+    left_out: usize,
+    last: Option<Problem>,
 }
 
 /// The entries of a mapping, of which the keys have been checked.
@@ -38,10 +43,16 @@ pub(crate) struct Text<'n> {
 
 impl Report {
     pub(crate) fn new(file: Arc<Path>) -> Self {
-        Self { file, problems: Vec::new(), errors: 0 }
+        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None }
     }
 
-    pub(crate) fn finish(self) -> Vec<Problem> {
+    /// The problems. An error is among them if there was one.
+    pub(crate) fn finish(mut self) -> Vec<Problem> {
+        if let Some(last) = self.last {
+            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
+            let message = format!("there are {} more problems in this file", self.left_out);
+            self.problems.push(Problem { severity, ..Problem::error(last.at, message) });
+        }
         self.problems
     }
 
@@ -59,7 +70,12 @@ impl Report {
         tidy(&mut problem.message);
         problem.help.as_mut().map(tidy);
         self.errors += usize::from(problem.severity == Severity::Error);
-        self.problems.push(problem);
+        if self.problems.len() < MOST {
+            self.problems.push(problem);
+        } else {
+            self.left_out += 1;
+            self.last = Some(problem);
+        }
     }
 
     pub(crate) fn error(&mut self, at: Mark, message: impl Into<String>) {

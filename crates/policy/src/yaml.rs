@@ -14,9 +14,9 @@ use crate::report::Report;
 /// How deep values may be nested.
 const DEPTH: usize = 64;
 /// How many values there may be.
-const VALUES: usize = 16_000_000;
+const VALUES: usize = 8_000_000;
 /// How many bytes a text may have.
-const BYTES: usize = 256 * 1024 * 1024;
+const BYTES: usize = 128 * 1024 * 1024;
 
 /// A line and a column in the current file, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

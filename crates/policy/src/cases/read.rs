@@ -6,7 +6,10 @@ use crate::yaml::{Node, Value};
 
 /// Reads every case; what is wrong with one does not keep the others from being read.
 pub(super) fn cases(report: &mut Report, root: &Node) -> Vec<Case> {
-    let items = report.list(root, "a file of cases").unwrap_or_default();
+    let Some(items) = report.list(root, "a file of cases") else { return Vec::new() };
+    if items.is_empty() {
+        report.error(root.at, "there are no cases");
+    }
     items.iter().filter_map(|item| case(report, item)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Names become numbers: what roles extend, and what is granted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::load::draft::{Draft, GrantDraft, Named, RoleDraft};
@@ -8,13 +8,13 @@ use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
 use crate::problem::{Place, Problem};
 use crate::report::closest;
 
-/// How many names a near miss is looked for, so that a thousand unknown names among a million stay cheap.
-const SUGGESTIONS: usize = 100;
+/// How many names may be compared in search of near misses.
+const COMPARISONS: usize = 2_000_000;
 
 /// Looks up every name. Cycles in `extends` are cut, so that what follows ends.
 pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
     let mut names =
-        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.missing.roles, looked: 0 };
+        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.missing.roles, compared: 0 };
     let mut kept = Vec::with_capacity(draft.roles.len());
     for role in draft.roles {
         if names.define(&role, problems) {
@@ -44,7 +44,7 @@ struct Names {
     by_name: HashMap<Arc<str>, (RoleId, Place)>,
     in_order: Vec<Arc<str>>,
     incomplete: bool,
-    looked: usize,
+    compared: usize,
 }
 
 impl Names {
@@ -68,11 +68,12 @@ impl Names {
     fn role(&mut self, draft: RoleDraft, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
         let mut extends = Vec::with_capacity(draft.extends.len());
         let mut places = Vec::with_capacity(draft.extends.len());
+        let mut known = HashSet::new();
         for Named { name, at } in &draft.extends {
             let at = Place { line: at.line, column: at.column, file: draft.at.file.clone() };
             doubt_reserved(&draft.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
-                && !extends.contains(&id)
+                && known.insert(id)
             {
                 extends.push(id);
                 places.push(at);
@@ -104,10 +105,10 @@ impl Names {
     }
 
     fn suggestion(&mut self, name: &str) -> Option<String> {
-        self.looked += 1;
-        if self.looked > SUGGESTIONS || name == ANYONE || name == AUTHENTICATED {
+        if self.compared > COMPARISONS || name == ANYONE || name == AUTHENTICATED {
             return None;
         }
+        self.compared += self.in_order.len();
         closest(name, self.in_order.iter().map(|it| &**it)).map(|it| format!("did you mean `{it}`?"))
     }
 }

@@ -13,6 +13,9 @@ use crate::yaml::{Mark, Node};
 const FRAMING: &[&str] =
     &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
+/// How many bytes the value of a header has at most, before it is filled in.
+const LONGEST: usize = 8192;
+
 /// Reads `allow_response`.
 pub(crate) fn allow(report: &mut Report, node: &Node) -> Option<AllowResponse> {
     let fields = report.fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
@@ -44,6 +47,10 @@ fn set(report: &mut Report, fields: &Fields<'_>, seen: &mut HashMap<String, Mark
 
 fn value(report: &mut Report, node: &Node) -> Option<crate::model::Template> {
     let text = report.text(node, "the value of a header")?;
+    if text.text.len() > LONGEST {
+        report.error(text.at, format!("the value of a header has more than {LONGEST} bytes"));
+        return None;
+    }
     if text.text.chars().any(char::is_control) {
         report.error(text.at, "the value of a header has a control character in it");
         return None;

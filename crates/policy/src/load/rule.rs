@@ -8,15 +8,30 @@ use crate::pattern::{Actions, Pattern, Scope};
 use crate::report::{Fields, Report, Text};
 use crate::yaml::{Mark, Node, Value};
 
+/// How many bytes a rule has at most.
+const LONGEST: usize = 8192;
+
 /// Reads a rule in either form.
 pub(crate) fn read(report: &mut Report, node: &Node) -> Option<Rule> {
     match &node.value {
         Value::Map(_) => long(report, node),
         Value::Scalar(_) | Value::List(_) => {
             let (text, shared) = report.shared(node, "a rule")?;
+            if !is_short_enough(report, &text) {
+                return None;
+            }
             short(report, &text, shared)
         }
     }
+}
+
+/// Whether a rule, or a path or host of one, has a length that a request line can have.
+fn is_short_enough(report: &mut Report, text: &Text<'_>) -> bool {
+    let short = text.text.len() <= LONGEST;
+    if !short {
+        report.error(text.at, format!("a rule has {} bytes, more than {LONGEST}", text.text.len()));
+    }
+    short
 }
 
 fn short(report: &mut Report, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule> {
@@ -124,7 +139,8 @@ fn required<'n>(
         report.error_help(fields.at, format!("the rule has no `{key}`"), format!("add a list {such_as}"));
         return None;
     };
-    report.filled(field, &format!("write a list {such_as}"))
+    let texts = report.filled(field, &format!("write a list {such_as}"))?;
+    texts.iter().all(|(text, _)| is_short_enough(report, text)).then_some(texts)
 }
 
 fn resources(

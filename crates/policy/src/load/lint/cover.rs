@@ -161,8 +161,10 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 
     fn covers(&mut self, cover: &Rule, rule: &Rule) -> bool {
-        let pairs = cover.resources.len().saturating_mul(rule.resources.len());
-        self.left = self.left.saturating_sub(pairs);
+        let pairs = |cover: usize, rule: usize| cover.saturating_mul(rule);
+        let resources = pairs(cover.resources.len(), rule.resources.len());
+        self.left =
+            self.left.saturating_sub(resources).saturating_sub(pairs(cover.scopes.len(), rule.scopes.len()));
         self.left > 0
             && covers_actions(&cover.actions, &rule.actions)
             && covers_scopes(&cover.scopes, &rule.scopes)

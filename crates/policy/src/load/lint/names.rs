@@ -11,6 +11,9 @@ use crate::report::closest;
 /// How many names may be compared in search of near misses.
 const COMPARISONS: usize = 2_000_000;
 
+/// How many sources are compared with each other.
+const MOST_ORIGINS: usize = 64;
+
 /// Looks at whom the grants name.
 pub(crate) fn identities(draft: &Draft, problems: &mut Vec<Problem>) {
     if draft.missing.identity {
@@ -100,6 +103,7 @@ struct Yield<'i> {
 /// Warns of granted names that two sources could give.
 fn mistakable(draft: &Draft, identity: &Identity, warnings: &mut Warnings<'_>) {
     let origins = origins(identity);
+    let origins = origins.get(..MOST_ORIGINS).unwrap_or(&origins);
     for (number, second) in origins.iter().enumerate() {
         for first in origins.iter().take(number) {
             let user = shared(draft, |grant| &grant.users, &first.users, &second.users);
@@ -146,8 +150,9 @@ fn shared<'d>(
     if !related || first.is_nothing() || second.is_nothing() {
         return None;
     }
+    // A policy with so many sources and names that nothing is found by then is not looked at to the end.
     let all = draft.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
-    all.into_iter().find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
+    all.take(COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
 }
 
 impl Yield<'_> {

@@ -50,8 +50,10 @@ impl<'p> Search<'_, 'p> {
         let Some((segment, further)) = segments.split_first() else {
             return self.among(&node.ends) || rest && self.below(step);
         };
-        let others = node.others.iter().filter(|(other, _)| overlap(segment, other));
-        if others.map(|(_, next)| *next).any(|next| self.walk(next, further, rest)) {
+        let mut others = node.others.iter();
+        if others
+            .any(|(other, next)| !self.spend(1) || overlap(segment, other) && self.walk(*next, further, rest))
+        {
             return true;
         }
         if let Segment::Literal(literal) = segment {

@@ -1,0 +1,224 @@
+//! What holds of every text and of every policy.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use policy::generate::{Generator, Rng, Shape, to_yaml};
+use policy::model::{Policy, RoleId};
+use policy::reference::{Answer, decide};
+use policy::{MapFiles, Problem, Severity, cases, htpasswd, load};
+use proptest::prelude::*;
+
+const EXAMPLE: &str = r#"version: 1
+identity:
+  basic: { realm: people, users: { alice: { password: "$6$x$y", groups: [staff] } } }
+  jwt:
+    - { issuer: a, audiences: [x], keys: { url: "https://a.example/", refresh: 5m }, claims: { user: sub, roles: /r/s } }
+include: [more.yaml]
+roles:
+  guest: { allow: ["GET /people", "GET|HEAD *.example.com/a/{id}/**", { methods: [GET], paths: ["/b%40/*.json"] }] }
+  admin: { extends: [guest], allow: ["* /people/{user}"], deny: ["DELETE /people/1"] }
+grants: { guest: { users: [alice] }, admin: { groups: [staff] } }
+allow_response: { set_headers: { x-user: "{user} {claims./a}" }, remove_headers: [cookie] }
+deny_response: { body: "no", content_type: text, explain: true }
+"#;
+
+/// Pieces of which policies are made, and of which YAML is made.
+const PIECES: &[&str] = &[
+    "version: 1",
+    "roles:",
+    "grants:",
+    "identity:",
+    "allow:",
+    "deny:",
+    "extends:",
+    "users:",
+    "include: [",
+    "basic:",
+    "\n",
+    "\n  ",
+    "\n    ",
+    "\n- ",
+    "  ",
+    " ",
+    "\t",
+    "\r\n",
+    ": ",
+    ",",
+    "- ",
+    "? ",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "|",
+    ">",
+    "|-\n",
+    "#",
+    "&a",
+    "*a",
+    "!t",
+    "!!str",
+    "%",
+    "---",
+    "...",
+    "<<",
+    "~",
+    "null",
+    "1",
+    "guest",
+    "GET /a",
+    "* /**",
+    "/{user}",
+    "%2F",
+    "%zz",
+    "..",
+    "é",
+    "\u{feff}",
+    "\u{2028}",
+    "\0",
+    "\u{85}",
+    "\\x41",
+    "policy.yaml",
+    "*.yaml",
+    "$6$x$y",
+];
+
+fn load_text(text: &[u8]) -> Result<Policy, Vec<Problem>> {
+    let files = MapFiles::of("policy.yaml", text).and("more.yaml", text);
+    load(&files, Path::new("policy.yaml")).map(|loaded| loaded.policy)
+}
+
+/// Whatever is refused is refused for an error at a place, and shown on one line.
+fn check_problems(problems: &[Problem]) {
+    assert!(problems.iter().any(|problem| problem.severity == Severity::Error));
+    for problem in problems {
+        assert!(problem.at.line > 0 && problem.at.column > 0);
+        assert!(!problem.message.is_empty() && !problem.message.contains(char::is_control), "{problem}");
+    }
+}
+
+fn check_every_reader(text: &[u8]) {
+    if let Err(problems) = load_text(text) {
+        check_problems(&problems);
+    }
+    if let Err(problems) = cases::parse(Path::new("cases.yaml"), text) {
+        check_problems(&problems);
+    }
+    let _ = htpasswd::parse(Path::new("users"), text);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        check_every_reader(&text);
+    }
+
+    #[test]
+    fn any_text_of_the_right_pieces_is_read_without_a_panic(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
+    ) {
+        check_every_reader(pieces.concat().as_bytes());
+    }
+
+    #[test]
+    fn a_changed_example_is_read_without_a_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, prop::sample::select(PIECES)), 1..4),
+    ) {
+        let mut text = EXAMPLE.as_bytes().to_vec();
+        for (at, length, piece) in changes {
+            let at = at.index(text.len());
+            let end = (at + length).min(text.len());
+            text.splice(at..end, piece.bytes());
+        }
+        check_every_reader(&text);
+    }
+
+    #[test]
+    fn a_rule_of_any_text_is_read_without_a_panic(rule in "[GETP|* ]{0,6} ?[a-z*.\\[:]{0,4}[/a-z%0-9A-F*{}.;?é-]{0,20}") {
+        let text = format!("version: 1\nroles: {{ r: {{ allow: [{:?}] }} }}\n", rule);
+        if let Ok(policy) = load_text(text.as_bytes()) {
+            let rule = &policy.roles[0].allow[0];
+            prop_assert!(!rule.resources.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_example_is_a_policy() {
+    let files = MapFiles::of("policy.yaml", EXAMPLE).and("more.yaml", "roles: {}");
+    load(&files, Path::new("policy.yaml")).unwrap();
+}
+
+/// The text of a policy means what the policy means; and neither order nor repetition matters.
+#[test]
+fn order_and_repetition_never_matter() {
+    for seed in 0..150 {
+        let mut generator = Generator::new(Shape::default(), seed);
+        let policy = generator.policy();
+        let same = load_text(to_yaml(&policy).as_bytes()).unwrap();
+        let other = load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
+        for _ in 0..60 {
+            let caller = generator.caller();
+            let asked = generator.question(&policy, &caller);
+            let answer = |policy| kind(decide(policy, &caller.caller(), &asked.question()));
+            let expected = answer(&policy);
+            assert_eq!(answer(&same), expected, "seed {seed}: {caller:?} {asked:?}");
+            assert_eq!(answer(&other), expected, "seed {seed}: {caller:?} {asked:?}");
+        }
+    }
+}
+
+fn kind(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Allowed(_) => "allowed",
+        Answer::Denied(_) => "denied",
+        Answer::NotAllowed => "not allowed",
+    }
+}
+
+/// The same policy with its roles, rules and grants in another order.
+fn reordered(policy: &Policy, seed: u64) -> Policy {
+    let mut rng = Rng::new(seed);
+    let mut order: Vec<usize> = (0..policy.roles.len()).collect();
+    rng.shuffle(&mut order);
+    let place = |old: RoleId| {
+        let new = order.iter().position(|it| *it == old.0 as usize).unwrap();
+        RoleId(u32::try_from(new).unwrap())
+    };
+    let mut other = policy.clone();
+    other.roles = order.iter().map(|old| policy.roles[*old].clone()).collect();
+    for role in &mut other.roles {
+        role.extends = role.extends.iter().map(|id| place(*id)).collect();
+        rng.shuffle(&mut role.extends);
+        rng.shuffle(&mut role.allow);
+        rng.shuffle(&mut role.deny);
+    }
+    for grant in &mut other.grants {
+        grant.role = place(grant.role);
+        rng.shuffle(&mut grant.users);
+        rng.shuffle(&mut grant.groups);
+    }
+    rng.shuffle(&mut other.grants);
+    other
+}
+
+/// The same policy with some things said twice.
+fn repeated(policy: &Policy, seed: u64) -> Policy {
+    let mut rng = Rng::new(!seed);
+    let mut other = policy.clone();
+    for role in &mut other.roles {
+        role.allow.extend(rng.pick(&role.allow.clone()).cloned());
+        role.deny.extend(rng.pick(&role.deny.clone()).cloned());
+        role.extends.extend(rng.pick(&role.extends.clone()).copied());
+    }
+    for grant in &mut other.grants {
+        grant.users.extend(rng.pick(&grant.users.clone()).cloned());
+        grant.groups.extend(rng.pick(&grant.groups.clone()).cloned());
+    }
+    other
+}
