@@ -145,7 +145,9 @@ fn render(
     text.replace("port_value: 9901", "port_value: 0")?;
     text.replace("port_value: 10000", "port_value: 0")?;
     text.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
-    text.replace("timeout: 2s", &format!("timeout: {}s", settings.timeout.as_secs_f64()))?;
+    let timeout = format!("{}s", settings.timeout.as_secs_f64());
+    text.replace(" timeout: 2s", &format!(" timeout: {timeout}"))?;
+    text.replace("max_interval: 2s", &format!("max_interval: {timeout}"))?;
     text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
     text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
     let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);

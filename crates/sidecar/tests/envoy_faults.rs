@@ -1,0 +1,178 @@
+//! What clients see through a real Envoy while rolegate hangs, dies, comes back and stops.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testbed::client::Version;
+use testbed::envoy::Settings;
+use testbed::policies::Example;
+use testbed::traffic::{Kinds, Tally, Traffic};
+use testbed::{Options, Stack};
+
+const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
+const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+
+/// Long enough for a machine that is busy with other things.
+const PATIENT: Duration = Duration::from_secs(15);
+
+async fn people(envoy: Settings, instances: usize) -> Stack {
+    let example = Example::named("people").unwrap();
+    let options = Options { envoy, instances, ..Options::default() };
+    Stack::start(Path::new(ROLEGATE), &example.file, &options).await.unwrap()
+}
+
+fn patient() -> Settings {
+    Settings { timeout: PATIENT, ..Settings::default() }
+}
+
+fn alice() -> Kinds {
+    Kinds { authorization: ALICE.to_owned(), allowed: ("GET", "/people"), refused: ("POST", "/people") }
+}
+
+async fn get(stack: &Stack) -> u16 {
+    let mut connection = stack.connect(Version::Http1).await.unwrap();
+    let proof = [("authorization".to_owned(), ALICE.to_owned())];
+    connection.send("GET", "/people", "localhost", &proof, b"").await.unwrap().status
+}
+
+/// Whatever happened, nothing was let through that should not have been.
+fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
+    assert_eq!(tally.refused.get(&200), None, "{tally:?}");
+    assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
+}
+
+/// `envoy.md`: a timeout is an error, and an error is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolegate_that_hangs_allows_nothing() {
+    let hasty = Settings { timeout: Duration::from_millis(200), health_checks: false, ..Settings::default() };
+    let stack = people(hasty, 1).await;
+    stack.rolegates[0].pause();
+    for _ in 0..5 {
+        assert_eq!(get(&stack).await, 503);
+    }
+    assert_eq!(stack.app.requests(), 0);
+    stack.rolegates[0].resume();
+    eventually_allowed(&stack).await;
+}
+
+/// `safety.md`: a burst of 1,000 cancelled checks must not close the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_cancelled_requests_close_no_connection() {
+    let stack = people(Settings { health_checks: false, ..patient() }, 1).await;
+    assert_eq!(get(&stack).await, 200);
+    let opened = stack.envoy.stat("cluster.rolegate.upstream_cx_total").await.unwrap();
+    // While rolegate stands still, all of them are on their way to it; then their clients leave, all at once.
+    stack.rolegates[0].pause();
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let connection = stack.connect(Version::Http2).await.unwrap();
+        for _ in 0..20 {
+            let mut connection = connection.share().unwrap();
+            let proof = [("authorization".to_owned(), ALICE.to_owned())];
+            clients.spawn(async move {
+                connection.send("GET", "/people", "localhost", &proof, b"").await.is_ok()
+            });
+        }
+    }
+    waiting(&stack, 1000).await;
+    clients.shutdown().await;
+    waiting(&stack, 0).await;
+    stack.rolegates[0].resume();
+    for _ in 0..20 {
+        assert_eq!(get(&stack).await, 200, "{}", stack.rolegates[0].log());
+    }
+    let cancelled = stack.envoy.stat("cluster.rolegate.upstream_rq_tx_reset").await.unwrap();
+    let closed = stack.envoy.stat("cluster.rolegate.upstream_cx_destroy_remote").await.unwrap();
+    let opened_since = stack.envoy.stat("cluster.rolegate.upstream_cx_total").await.unwrap();
+    assert_eq!((cancelled, closed), (Some(1000), Some(0)));
+    assert!(opened_since >= opened, "{opened:?} {opened_since:?}");
+    assert_eq!(stack.app.requests(), 21);
+}
+
+/// Waits until Envoy has this many checks in flight.
+async fn waiting(stack: &Stack, wanted: u64) {
+    let until = Instant::now() + PATIENT;
+    loop {
+        let now = stack.envoy.stat("cluster.rolegate.upstream_rq_active").await.unwrap();
+        if now == Some(wanted) {
+            return;
+        }
+        assert!(Instant::now() < until, "{now:?} checks are in flight, not {wanted}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Asks until it is let in.
+async fn eventually_allowed(stack: &Stack) {
+    let until = Instant::now() + PATIENT;
+    while get(stack).await != 200 {
+        assert!(Instant::now() < until, "{}", stack.rolegates[0].log());
+    }
+}
+
+/// Killed under load, nobody gets in; back again, all is well at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_should_not() {
+    for version in [Version::Http1, Version::Http2] {
+        let mut stack = people(patient(), 1).await;
+        let traffic = Traffic::start(stack.envoy.address, 8, version, &alice());
+        traffic.more(200).await.unwrap();
+        stack.rolegates[0].kill();
+        traffic.more(200).await.unwrap();
+        let before = stack.app.requests();
+        traffic.more(200).await.unwrap();
+        assert_eq!(stack.app.requests(), before, "without an answer nobody gets in");
+        stack.rolegates[0].restart().await.unwrap();
+        // A second for Envoy to find out; then every request is answered as if nothing had been.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let tally = traffic.stop().await;
+        nothing_slipped_through(&stack, &tally);
+        assert!(tally.allowed.keys().all(|it| matches!(it, 200 | 503)), "{tally:?}");
+        assert!(tally.allowed.contains_key(&503), "{tally:?}");
+
+        let after = Traffic::start(stack.envoy.address, 8, version, &alice());
+        after.more(400).await.unwrap();
+        only_right_answers(&stack, &after.stop().await);
+    }
+}
+
+/// Two instances, each stopped and started again in turn under load: no request fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_fails_no_request() {
+    for version in [Version::Http1, Version::Http2] {
+        let mut stack = people(patient(), 2).await;
+        healthy(&stack, 2).await;
+        let traffic = Traffic::start(stack.envoy.address, 8, version, &alice());
+        for instance in [0, 1] {
+            traffic.more(200).await.unwrap();
+            stack.rolegates[instance].terminate();
+            assert!(
+                stack.rolegates[instance].ended(Duration::from_secs(30)).await.unwrap(),
+                "not exit code 0"
+            );
+            traffic.more(200).await.unwrap();
+            stack.rolegates[instance].restart().await.unwrap();
+            healthy(&stack, 2).await;
+        }
+        traffic.more(200).await.unwrap();
+        only_right_answers(&stack, &traffic.stop().await);
+    }
+}
+
+fn only_right_answers(stack: &Stack, tally: &Tally) {
+    nothing_slipped_through(stack, tally);
+    let (allowed, refused): (Vec<_>, Vec<_>) =
+        (tally.allowed.keys().collect(), tally.refused.keys().collect());
+    assert_eq!((allowed, refused), (vec![&200], vec![&403]), "{tally:?}\n{}", stack.envoy.log());
+}
+
+/// Waits until Envoy takes this many instances for healthy.
+async fn healthy(stack: &Stack, wanted: u64) {
+    let until = Instant::now() + PATIENT;
+    while stack.envoy.stat("cluster.rolegate.membership_healthy").await.unwrap() != Some(wanted) {
+        assert!(Instant::now() < until, "not all instances are healthy");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

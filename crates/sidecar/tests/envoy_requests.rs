@@ -1,0 +1,164 @@
+//! Requests that are large, or that a well-behaved client would not send, through a real Envoy.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use testbed::client::{Answer, Version};
+use testbed::envoy::Settings;
+use testbed::policies::Example;
+use testbed::{Options, Stack};
+
+const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
+const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+const BOB: &str = "Basic Ym9iOmJ1aWxkZXI=";
+
+async fn people(envoy: Settings) -> Stack {
+    let example = Example::named("people").unwrap();
+    let options = Options { envoy, ..Options::default() };
+    Stack::start(Path::new(ROLEGATE), &example.file, &options).await.unwrap()
+}
+
+/// The people example in each shape of the headers.
+async fn in_both_shapes() -> [Stack; 2] {
+    [
+        people(Settings::default()).await,
+        people(Settings { encode_raw_headers: false, ..Settings::default() }).await,
+    ]
+}
+
+async fn ask(stack: &Stack, version: Version, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut connection = stack.connect(version).await.unwrap();
+    connection.send(method, "/people", "localhost", &headers, body).await.unwrap()
+}
+
+/// The application gets the whole body, whatever part of it is sent along to rolegate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_is_forwarded() {
+    for with_request_body in [None, Some(1024), Some(1 << 20)] {
+        let stack = people(Settings { with_request_body, ..Settings::default() }).await;
+        let body = "a line of a body that is longer than one frame\n".repeat(3000);
+        for version in [Version::Http1, Version::Http2] {
+            let answer = ask(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
+            assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}: {}", stack.rolegates[0].log());
+            assert_eq!(
+                answer.json()["body"].as_str(),
+                Some(body.as_str()),
+                "{with_request_body:?} {version:?}"
+            );
+            let answer = ask(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
+            assert_eq!(answer.status, 403, "{with_request_body:?} {version:?}");
+        }
+        assert_eq!(stack.app.requests(), 2);
+    }
+}
+
+/// Bytes that are not UTF-8, in a body that is sent along (`raw_body`).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_may_be_any_bytes() {
+    let stack = people(Settings { with_request_body: Some(4096), ..Settings::default() }).await;
+    let answer = ask(&stack, Version::Http1, "POST", &[("authorization", BOB)], &[0, 0xFF, 0xFE, 0x80]).await;
+    assert_eq!(answer.status, 200);
+}
+
+/// `envoy.md`: a message of this size spans frames.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_of_60_kb_changes_nothing() {
+    let large = "x".repeat(60 * 1024);
+    for stack in in_both_shapes().await {
+        for version in [Version::Http1, Version::Http2] {
+            let headers = [("x-large", large.as_str()), ("authorization", ALICE)];
+            let answer = ask(&stack, version, "GET", &headers, b"").await;
+            assert_eq!(answer.status, 200, "{version:?}: {}", answer.text());
+            assert_eq!(answer.json()["headers"]["x-large"][0].as_str().map(str::len), Some(large.len()));
+            assert_eq!(ask(&stack, version, "POST", &headers, b"").await.status, 403, "{version:?}");
+            assert_eq!(
+                ask(&stack, version, "GET", &[("x-large", &large)], b"").await.status,
+                401,
+                "{version:?}"
+            );
+        }
+    }
+}
+
+/// `safety.md`, Headers: more than one `Authorization` is refused, as two lines and as one with a comma.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_proofs_are_one_too_many() {
+    for stack in in_both_shapes().await {
+        for version in [Version::Http1, Version::Http2] {
+            for second in [ALICE, BOB, "Bearer x", "x"] {
+                let headers = [("authorization", ALICE), ("authorization", second)];
+                let answer = ask(&stack, version, "GET", &headers, b"").await;
+                assert_eq!(answer.status, 400, "{version:?} `{second}`: {}", answer.text());
+            }
+            let joined = format!("{ALICE}, {BOB}");
+            assert_eq!(ask(&stack, version, "GET", &[("authorization", &joined)], b"").await.status, 400);
+        }
+        assert_eq!(stack.app.requests(), 0);
+    }
+}
+
+/// `safety.md`, Headers: what an OK sets cannot be brought along, however often and in whichever spelling.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_identity_cannot_be_smuggled() {
+    for stack in in_both_shapes().await {
+        for version in [Version::Http1, Version::Http2] {
+            let headers = [
+                ("x-user", "bob"),
+                ("x-user", "root"),
+                ("x_user", "bob"),
+                ("x.user", "bob"),
+                ("x-roles", "admin"),
+                ("x_roles", "admin"),
+                ("authorization", ALICE),
+            ];
+            let answer = ask(&stack, version, "GET", &headers, b"").await;
+            assert_eq!(answer.status, 200, "{version:?}: {}", answer.text());
+            let seen = answer.json()["headers"].clone();
+            assert_eq!(seen["x-user"], serde_json::json!(["alice"]), "{version:?}: {seen}");
+            assert_eq!(seen["x-roles"], serde_json::json!(["guest"]), "{version:?}: {seen}");
+            for alias in ["x_user", "x.user", "x_roles"] {
+                assert!(seen[alias].is_null(), "{version:?}: {seen}");
+            }
+        }
+    }
+}
+
+/// `safety.md`, Paths: no header says what is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_header_says_what_is_asked() {
+    let stack = people(Settings::default()).await;
+    let elsewhere = [
+        ("x-original-url", "/people"),
+        ("x-rewrite-url", "/people"),
+        ("x-forwarded-uri", "/people"),
+        ("x-forwarded-host", "localhost"),
+        ("x-forwarded-method", "GET"),
+        ("x-envoy-original-path", "/people"),
+        ("x-http-method-override", "GET"),
+        ("x-http-method", "GET"),
+        ("x-method-override", "GET"),
+    ];
+    for version in [Version::Http1, Version::Http2] {
+        for header in elsewhere {
+            let answer = ask(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
+            assert_eq!(answer.status, 403, "{version:?} {header:?}");
+        }
+    }
+    assert_eq!(stack.app.requests(), 0);
+}
+
+/// Bytes that are not UTF-8 in a header arrive as they are, or as `!` (`envoy.md`): neither is a failure of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_may_be_any_bytes() {
+    for stack in in_both_shapes().await {
+        for version in [Version::Http1, Version::Http2] {
+            let headers = [("x-odd", "caf\u{e9}\u{ff}"), ("authorization", ALICE)];
+            assert_eq!(ask(&stack, version, "GET", &headers, b"").await.status, 200, "{version:?}");
+            let headers = [("authorization", "Basic caf\u{e9}")];
+            assert_eq!(ask(&stack, version, "GET", &headers, b"").await.status, 401, "{version:?}");
+        }
+    }
+}
