@@ -146,6 +146,7 @@ impl Server {
             tracing::info!(%address, "listening");
         }
         Ok(Serving {
+            drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
             status,
             requests,
@@ -158,6 +159,7 @@ impl Server {
 
 /// A server that answers.
 struct Serving {
+    drain_delay: Duration,
     drain_timeout: Duration,
     status: Arc<Status>,
     requests: Arc<Requests>,
@@ -196,6 +198,8 @@ impl Serving {
         self.status.drain();
         let Some(running) = self.requests.end() else { return };
         running.announce();
+        // Envoy asks for health now and then only; until it knows, it would take a closed listener for a failure.
+        tokio::time::sleep(self.drain_delay).await;
         if running.drain(self.drain_timeout).await {
             tracing::info!("stopped");
         } else {

@@ -70,6 +70,17 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 
+    /// How long everything is served as before after SIGTERM, while health checks say `NOT_SERVING`: more than two
+    /// intervals of Envoy's, so that it has turned to another instance before connections end.
+    #[arg(
+        long,
+        env = "ROLEGATE_DRAIN_DELAY",
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = units::duration
+    )]
+    pub drain_delay: Duration,
+
     /// How long requests in flight may take to end after SIGTERM.
     #[arg(
         long,

@@ -19,6 +19,7 @@ const VALUES: &[(&str, &str)] = &[
     ("max-connections", "7"),
     ("hash-threads", "2"),
     ("hash-queue", "9"),
+    ("drain-delay", "40ms"),
     ("drain-timeout", "250ms"),
     ("poll-interval", "1m"),
     ("max-policy-age", "1h"),
