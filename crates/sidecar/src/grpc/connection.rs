@@ -27,6 +27,10 @@ const BATCH: usize = 128;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What a stream may send ahead.
 const STREAM_WINDOW: u32 = 256 << 10;
+/// Streams that the first connections may have together; those after them get a share of as many.
+const ALL_STREAMS: usize = 16 << 10;
+/// What every connection may have.
+const FEWEST_STREAMS: u32 = 64;
 /// gRPC metadata is small; what the client's request has for headers is inside the message.
 const HEADER_LIST: u32 = 16 << 10;
 /// What a stream that is not read may keep us from writing. Answers are far smaller.
@@ -41,7 +45,7 @@ pub(super) async fn serve<I>(worker: Rc<Worker>, connected: Connected, io: I)
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let limits = http2(&worker.options);
+    let limits = http2(streams(&worker.options, connected.others()));
     let handshake = timeout(worker.options.read_timeout, limits.handshake(io));
     let h2 = tokio::select! {
         h2 = handshake => h2,
@@ -53,8 +57,15 @@ where
     }
 }
 
-fn http2(options: &Options) -> server::Builder {
-    let streams = options.max_concurrent_streams;
+/// How many streams a connection may have: all that the settings allow on the first few, which is where Envoy asks; fewer
+/// on each further one, as streams times connections is what an attacker can make us keep.
+fn streams(options: &Options, connections: usize) -> u32 {
+    let everywhere = connections.saturating_mul(options.threads).max(1);
+    let share = u32::try_from(ALL_STREAMS / everywhere).unwrap_or(u32::MAX);
+    options.max_concurrent_streams.min(share.max(FEWEST_STREAMS))
+}
+
+fn http2(streams: u32) -> server::Builder {
     let resets = usize::try_from(streams).unwrap_or(usize::MAX).saturating_mul(4);
     let mut http2 = server::Builder::new();
     http2
@@ -116,5 +127,22 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         for (request, respond) in self.batch.drain(..) {
             exchange::take(&self.worker, &self.connected, request, respond, received, cx);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_become_fewer_as_connections_become_more() {
+        let options = Options { threads: 2, ..Options::default() };
+        assert_eq!(streams(&options, 0), 1024);
+        assert_eq!(streams(&options, 8), 1024);
+        assert_eq!(streams(&options, 16), 512);
+        assert_eq!(streams(&options, 512), 64);
+        let all: u32 = (0..512).map(|connections| 2 * streams(&options, connections)).sum();
+        assert!(all < 100_000, "{all}");
+        assert_eq!(streams(&Options { max_concurrent_streams: 10, ..options }, 0), 10);
     }
 }

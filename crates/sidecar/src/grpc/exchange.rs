@@ -22,6 +22,9 @@ use super::registry::Connected;
 use super::respond;
 use super::worker::Worker;
 
+/// What a call of another service holds beside its task, about.
+const OTHER_CALL: usize = 8 << 10;
+
 /// Takes on a stream: answers it, or sees to it that it is answered.
 pub(super) fn take(
     worker: &Rc<Worker>,
@@ -37,7 +40,10 @@ pub(super) fn take(
         return;
     }
     if request.uri().path() != envoy::CHECK_PATH {
-        worker.others.take(request, respond);
+        match worker.limits.budget.hold(OTHER_CALL) {
+            Ok(held) => worker.others.take(request, respond, held),
+            Err(kind) => drop(respond::error(&mut respond, kind)),
+        }
         return;
     }
     let (head, body) = request.into_parts();
@@ -47,6 +53,7 @@ pub(super) fn take(
     match arrived {
         Poll::Ready(Ok(message)) => {
             if let Some(wait) = exchange.judge(&message) {
+                incoming.release();
                 exchange.deadline = Some(deadline(worker, &head.headers));
                 let pending = connected.pending();
                 spawn_local(async move {
@@ -57,6 +64,10 @@ pub(super) fn take(
         }
         Poll::Ready(Err(kind)) => exchange.fail(kind),
         Poll::Pending => {
+            if let Err(kind) = incoming.wait() {
+                exchange.fail(kind);
+                return;
+            }
             exchange.deadline = Some(deadline(worker, &head.headers));
             let pending = connected.pending();
             spawn_local(async move {
@@ -90,6 +101,7 @@ impl Exchange {
             Ok(message) => {
                 self.received = Received::now();
                 if let Some(wait) = self.judge(&message) {
+                    incoming.release();
                     self.hash(message, wait).await;
                 }
             }

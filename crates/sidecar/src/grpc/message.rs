@@ -48,8 +48,30 @@ enum Arrived {
     Parts(Vec<u8>, Held),
 }
 
+impl Incoming {
+    /// Takes room in the budget, as the rest must be waited for.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub(super) fn wait(&mut self) -> Result<(), ErrorKind> {
+        if let Arrived::Nothing = self.arrived {
+            self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?);
+        }
+        Ok(())
+    }
+
+    /// Opens the window again for a message that is kept for a while. That of others opens when their stream is dropped.
+    pub(super) fn release(&mut self) {
+        let unreleased = self.body.flow_control().used_capacity();
+        // It fails only for more than was received.
+        let _ = self.body.flow_control().release_capacity(unreleased);
+    }
+}
+
 /// Flag and length.
 const PREFIX: usize = 5;
+/// What a request that waits holds beside its message, about: a task, a stream, its headers.
+const OVERHEAD: usize = 2 << 10;
 
 impl Incoming {
     pub(super) fn new(body: RecvStream, limits: Limits) -> Self {
@@ -125,13 +147,13 @@ impl Budget {
         Arc::new(Self { left: AtomicUsize::new(bytes) })
     }
 
-    /// Takes bytes off the budget.
+    /// Takes a request that waits off the budget, with so many bytes of its message.
     ///
     /// # Errors
     /// When so many are not left.
     pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, ErrorKind> {
         let mut held = Held { budget: Arc::clone(self), bytes: 0 };
-        held.more(bytes)?;
+        held.more(OVERHEAD.saturating_add(bytes))?;
         Ok(held)
     }
 }
@@ -168,10 +190,11 @@ mod tests {
 
     #[test]
     fn a_budget_is_never_overdrawn_and_comes_back() {
-        let budget = Budget::new(10);
-        let held = budget.hold(6).unwrap();
+        let budget = Budget::new(10 + 2 * OVERHEAD);
+        let mut held = budget.hold(6).unwrap();
         assert_eq!(budget.hold(5).err(), Some(ErrorKind::TooLarge));
+        assert_eq!(held.more(5 + OVERHEAD), Err(ErrorKind::TooLarge));
         drop(held);
-        assert!(budget.hold(10).is_ok());
+        assert!(budget.hold(10 + OVERHEAD).is_ok());
     }
 }

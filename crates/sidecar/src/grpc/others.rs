@@ -19,6 +19,7 @@ use tonic::codegen::Service;
 use tonic_health::pb::health_server::HealthServer;
 
 use super::check::CheckService;
+use super::message::Held;
 use super::respond;
 use super::server::Phase;
 use body::Upload;
@@ -53,8 +54,8 @@ impl Others {
         Ok(Self { services: services.into() })
     }
 
-    /// Takes on a stream.
-    pub(super) fn take(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    /// Takes on a stream, which holds a part of the budget to its end.
+    pub(super) fn take(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>, held: Held) {
         let path = request.uri().path();
         let Some((_, call)) = self.services.iter().find(|(start, _)| path.starts_with(start)) else {
             // A failed send means that the caller has left.
@@ -63,6 +64,7 @@ impl Others {
         };
         let answer = call(request.map(Upload::new));
         spawn_local(async move {
+            let _held = held;
             tokio::select! {
                 answer = answer => drop(send(answer, respond).await),
                 _ = poll_fn(|cx| respond.poll_reset(cx)) => {}
@@ -105,10 +107,11 @@ async fn send(
         };
         match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
             Some(Ok(Ok(data))) => send_data(&mut stream, data).await?,
-            Some(Ok(Err(rest))) => match rest.into_trailers() {
-                Ok(trailers) => return stream.send_trailers(trailers),
-                Err(_) => {}
-            },
+            Some(Ok(Err(rest))) => {
+                if let Ok(trailers) = rest.into_trailers() {
+                    return stream.send_trailers(trailers);
+                }
+            }
             Some(Err(_)) => {
                 stream.send_reset(h2::Reason::INTERNAL_ERROR);
                 return Ok(());

@@ -140,6 +140,11 @@ impl Connected {
         poll_fn(|cx| if self.order(cx) == Order::Close { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
+    /// How many other connections there are.
+    pub(super) fn others(&self) -> usize {
+        self.registry.open.borrow().len().saturating_sub(1)
+    }
+
     /// Notes that something was asked on it.
     pub(super) fn active(&self) {
         self.seat.last_active.set(self.registry.tick());
