@@ -94,16 +94,7 @@ impl Report {
     /// value.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
-        for (key, _) in fields.entries {
-            if !known.contains(&&*key.text) {
-                let problem = Problem::error(self.place(key.at), format!("unknown key `{}`", key.text));
-                let close = closest(&key.text, known.iter().copied());
-                self.push(match close {
-                    Some(close) => problem.help(format!("did you mean `{close}`?")),
-                    None => problem.help(format!("{what} has {}", enumerate(known))),
-                });
-            }
-        }
+        self.unknown(fields, what, known, |key| format!("unknown key `{key}`"));
         Some(fields)
     }
 
@@ -115,16 +106,21 @@ impl Report {
         known: &[&str],
     ) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
-        for (key, _) in fields.entries {
-            if !known.contains(&&*key.text) {
-                let help = match closest(&key.text, known.iter().copied()) {
-                    Some(close) => format!("did you mean `{close}`?"),
-                    None => format!("{what} has {}", enumerate(known)),
-                };
-                self.error_help(key.at, "unknown key", help);
-            }
-        }
+        self.unknown(fields, what, known, |_| "unknown key".to_owned());
         Some(fields)
+    }
+
+    /// Reports each key that is not a known one.
+    fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
+        for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
+            // Past that number nobody sees it any more.
+            let close = (self.problems.len() < MOST).then(|| closest(&key.text, known.iter().copied()));
+            let help = match close.flatten() {
+                Some(close) => format!("did you mean `{close}`?"),
+                None => format!("{what} has {}", enumerate(known)),
+            };
+            self.error_help(key.at, message(&key.text), help);
+        }
     }
 
     /// The entries of a mapping with keys of any name.

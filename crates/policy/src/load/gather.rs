@@ -14,6 +14,9 @@ use crate::yaml::{self, Mark, Node, Scalar, Value};
 const KEYS: &[&str] =
     &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response"];
 
+/// How many unknown keys are looked at for what they may have been meant to be.
+const SLIPS: usize = 100;
+
 /// How deep files may include files.
 const DEPTH: usize = 16;
 
@@ -97,7 +100,7 @@ impl<'f> Gather<'f> {
 
     /// Sections whose name is a slip are missing.
     fn slips(&mut self, fields: &Fields<'_>) {
-        for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)) {
+        for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)).take(SLIPS) {
             match closest(&key.text, KEYS.iter().copied()) {
                 Some("include") => self.nothing_of_it(),
                 Some("roles") => self.draft.missing.roles = true,

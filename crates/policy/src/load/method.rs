@@ -48,6 +48,9 @@ const KNOWN: &[&str] = &[
     "VERSION-CONTROL",
 ];
 
+/// How many methods a rule has at most.
+const MOST: usize = 100;
+
 /// Reads the methods of a rule, each with the text that it stands in.
 pub(crate) fn read<'n>(
     report: &mut Report,
@@ -59,6 +62,10 @@ pub(crate) fn read<'n>(
     let mut number = 0_usize;
     for (text, method) in methods {
         number += 1;
+        if number > MOST {
+            report.error_help(text.locate(method), format!("more than {MOST} methods"), "write `*` for any");
+            return None;
+        }
         if method == "*" {
             any = Some(text.locate(method));
         } else if !is_method(report, &text, method) {

@@ -153,3 +153,55 @@ fn encoded(byte: u8) -> String {
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Never, is_utf8, read};
+
+    fn canonical(piece: &str) -> String {
+        read(piece).unwrap().canonical
+    }
+
+    /// RFC 3986, 6.2.2.
+    #[test]
+    fn unreserved_characters_are_raw_and_others_upper_case() {
+        assert_eq!(canonical("%41%7e%2D%5f%2E"), "A~-_.");
+        assert_eq!(canonical("a%3a%c3%a9"), "a%3A%C3%A9");
+        assert_eq!(canonical("é"), "%C3%A9");
+        assert_eq!(canonical("%25%32%46"), "%252F");
+        assert_eq!(canonical("@:!$&'()*+,;="), "@:!$&'()*+,;=");
+    }
+
+    #[test]
+    fn a_printable_character_may_be_spelled_either_way() {
+        let spelling = read("a%40b%20%3F").unwrap();
+        assert_eq!(spelling.canonical, "a%40b%20%3F");
+        assert_eq!(spelling.raw.as_deref(), Some("a@b%20?"));
+        assert_eq!(spelling.needless, Some(("%40", '@')));
+        assert!(read("a%20b%25").unwrap().raw.is_none());
+    }
+
+    #[test]
+    fn what_no_request_has_is_refused() {
+        for (piece, part, never) in [
+            ("a%", "%", Never::Triplet),
+            ("a%4", "%4", Never::Triplet),
+            ("%+1", "%+1", Never::Triplet),
+            ("%é", "%é", Never::Triplet),
+            ("a%2fb", "%2f", Never::Separator),
+            ("a%5C", "%5C", Never::Separator),
+            ("%00", "%00", Never::Control),
+            ("%1F", "%1F", Never::Control),
+            ("%7F", "%7F", Never::Control),
+        ] {
+            assert_eq!(read(piece).unwrap_err(), (part, never), "{piece}");
+        }
+    }
+
+    /// RFC 3629, 3: neither overlong nor cut off.
+    #[test]
+    fn only_utf8_is_utf8() {
+        assert!(is_utf8("caf%C3%A9") && is_utf8("plain") && is_utf8("%F0%9F%98%80"));
+        assert!(!is_utf8("%C3") && !is_utf8("%C0%AF") && !is_utf8("a%FFb") && !is_utf8("%ED%A0%80"));
+    }
+}

@@ -140,3 +140,63 @@ fn doubt_dots(report: &mut Report, text: &Text<'_>, path: &str) {
         report.warning_help(text.locate(path), message, help);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_duration, unescape, url_fault};
+
+    #[test]
+    fn a_span_of_time_is_a_number_and_a_unit() {
+        for (text, milliseconds) in
+            [("500ms", 500), ("60s", 60_000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+        {
+            assert_eq!(parse_duration(text).unwrap().as_millis(), milliseconds, "{text}");
+        }
+        for text in ["", "s", "5", "5 s", "-5s", "+5s", "1.5h", "5S", "5sec", "18446744073709551615d", "٥s"]
+        {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_come_from_https_or_from_this_machine() {
+        for url in [
+            "https://id.example.com/jwks?v=1",
+            "https://id.example.com:8443",
+            "https://192.0.2.1/",
+            "https://[2001:db8::1]:443/x",
+            "http://localhost:8080/x",
+            "http://127.1.2.3/x",
+            "http://[::1]:80/x",
+        ] {
+            assert_eq!(url_fault(url), None, "{url}");
+        }
+        for url in [
+            "http://id.example.com/",
+            "http://localhost.example.com/",
+            "http://127.0.0.1.nip.io/",
+            "http://localhost@example.com/",
+            "https://a@b/",
+            "https:///x",
+            "https://a b/",
+            "https://a..b/",
+            "https://a:x/",
+            "https://a:+1/",
+            "https://[::1",
+            "file:///etc/x",
+            "HTTP://example.com/",
+            "https:/x",
+            "",
+        ] {
+            assert!(url_fault(url).is_some(), "{url}");
+        }
+    }
+
+    /// RFC 6901, 4: first `~1`, then `~0`.
+    #[test]
+    fn names_of_a_json_pointer_are_unescaped() {
+        assert_eq!(unescape("a~1b~0c").as_deref(), Some("a/b~c"));
+        assert_eq!(unescape("~01").as_deref(), Some("~1"));
+        assert!(unescape("~").is_none() && unescape("~2").is_none() && unescape("a~").is_none());
+    }
+}

@@ -1,0 +1,45 @@
+//! Files of users: `htpasswd` as it comes.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use policy::htpasswd::parse;
+
+#[test]
+fn users_are_read_with_their_places() {
+    let text = "# made by hand\r\nalice:$2y$05$abc\r\n\r\n  \nb\u{f6}b:$6$x$y:z  \n";
+    let (users, problems) = parse(Path::new("users"), text.as_bytes());
+    assert!(problems.is_empty());
+    let read: Vec<_> =
+        users.iter().map(|it| (&*it.name, &*it.password.as_ref().unwrap().0, it.at.to_string())).collect();
+    let expected =
+        [("alice", "$2y$05$abc", "users:2:7".to_owned()), ("b\u{f6}b", "$6$x$y:z", "users:5:5".to_owned())];
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn an_empty_file_has_no_users() {
+    for text in ["", "\n", "\u{feff}", "# nobody"] {
+        let (users, problems) = parse(Path::new("users"), text.as_bytes());
+        assert!(users.is_empty() && problems.is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_broken_line_is_shown_without_what_is_on_it() {
+    let text = b"alice\n:$6$x$y\nbob:hunter2\ncarol:\n\xff\xfe\nd\x01ve:$6$x$y\neve: $6$x$y\n";
+    let (users, problems) = parse(Path::new("users"), text);
+    assert!(users.is_empty());
+    let said: Vec<_> =
+        problems.iter().map(|it| format!("{}:{} {}", it.at.line, it.at.column, it.message)).collect();
+    let expected = [
+        "1:1 the line is not `user:hash`",
+        "2:1 a user name is empty",
+        "3:5 the password is not a hash",
+        "4:7 the password is not a hash",
+        "5:1 the line is not UTF-8",
+        "6:1 a user name has a control character in it",
+        "7:5 the password is not a hash",
+    ];
+    assert_eq!(said, expected);
+}

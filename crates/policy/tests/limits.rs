@@ -1,0 +1,105 @@
+//! Texts that are too much, and texts in odd shapes.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+
+use policy::{Loaded, MapFiles, Problem, load};
+
+fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
+    load(&MapFiles::of("policy.yaml", text), Path::new("policy.yaml"))
+}
+
+fn first(text: impl Into<Vec<u8>>) -> String {
+    let problems = loaded(text).unwrap_err();
+    let problem = problems.iter().find(|it| it.severity == policy::Severity::Error).unwrap();
+    format!("{}:{} {}", problem.at.line, problem.at.column, problem.message)
+}
+
+fn with_rules(rules: &str) -> String {
+    format!("version: 1\nroles:\n  r:\n    allow: [{rules}]\n")
+}
+
+#[test]
+fn a_byte_order_mark_and_crlf_count_for_nothing() {
+    let text = "\u{feff}version: 1\r\nroles:\r\n  anyone:\r\n    allow:\r\n      - GET /a\r\n";
+    let policy = loaded(text).unwrap().policy;
+    assert_eq!(&*policy.roles[0].allow[0].name, "GET /a");
+    assert_eq!(policy.roles[0].allow[0].at.to_string(), "policy.yaml:5:9");
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_shown_where_they_are() {
+    assert_eq!(first(b"version: 1\n# \xc3\xa9\xff\n"), "2:4 the file is not UTF-8 from here on");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_an_error() {
+    let problems = load(&MapFiles::default(), Path::new("policy.yaml")).unwrap_err();
+    assert_eq!(problems[0].to_string(), "policy.yaml:1:1: error: cannot read the policy: no such file");
+}
+
+#[test]
+fn a_rule_has_a_length_and_a_number_of_methods() {
+    let long = with_rules(&format!("GET /{}", "a".repeat(9000)));
+    assert_eq!(first(long), "4:13 a rule has 9005 bytes, more than 8192");
+    let methods: String = (0..101).map(|number| format!("M{number}, ")).collect();
+    let many = with_rules(&format!("{{ methods: [{methods}], paths: [/a] }}"));
+    assert!(first(many).ends_with("more than 100 methods"));
+}
+
+#[test]
+fn so_many_problems_are_counted_not_listed() {
+    let problems = loaded(with_rules(&"get /a, ".repeat(20_000))).unwrap_err();
+    assert_eq!(problems.iter().filter(|it| it.message.contains("`get`")).count(), 10_000);
+    assert!(problems.iter().any(|it| it.message == "there are 10000 more problems in this file"));
+}
+
+#[test]
+fn so_many_warnings_of_one_kind_are_counted_not_listed() {
+    let warnings = loaded(with_rules(&"GET /a, ".repeat(3_000))).unwrap().warnings;
+    assert_eq!(warnings.len(), 1002);
+    assert!(
+        warnings.iter().any(|it| it.message.ends_with("(and 1998 more like this)")),
+        "{}",
+        warnings[1001]
+    );
+}
+
+#[test]
+fn a_long_chain_of_roles_is_followed() {
+    let roles: String = (1..20_000)
+        .map(|it| format!("  r{it}: {{ extends: [r{}], allow: [GET /r{it}] }}\n", it - 1))
+        .collect();
+    let text = format!("version: 1\nroles:\n  r0: {{ allow: [GET /a] }}\n{roles}");
+    assert_eq!(loaded(text).unwrap().policy.roles.len(), 20_000);
+}
+
+#[test]
+fn includes_end() {
+    let mut files = MapFiles::of("policy.yaml", "version: 1\ninclude: [0.yaml]\n");
+    for number in 0..30 {
+        files = files.and(&format!("{number}.yaml"), format!("include: [{}.yaml]\n", number + 1));
+    }
+    let problems = load(&files, Path::new("policy.yaml")).unwrap_err();
+    assert_eq!(problems[0].to_string(), "14.yaml:1:11: error: files include each other more than 16 deep");
+}
+
+#[test]
+fn the_same_file_is_read_once_whatever_it_is_called() {
+    let files =
+        MapFiles::of("p/policy.yaml", "version: 1\ninclude: [a.yaml, ./a.yaml, b/../a.yaml, \"*.yaml\"]\n")
+            .and("p/a.yaml", "roles: { anyone: { allow: [GET /a] } }\n");
+    let loaded = load(&files, Path::new("p/policy.yaml")).unwrap();
+    assert_eq!(loaded.sources.len(), 2);
+    assert_eq!(loaded.policy.roles[0].at.to_string(), "p/a.yaml:1:10");
+}
+
+#[test]
+fn hidden_files_match_no_pattern_that_is_not_hidden() {
+    let files = MapFiles::of("policy.yaml", "version: 1\ninclude: [\"r/*.yaml\"]\n")
+        .and("r/..data.yaml", "broken: [")
+        .and("r/b.yaml", "roles: { b: { allow: [GET /b] } }\n")
+        .and("r/a.yaml", "roles: { a: { allow: [GET /a] } }\n");
+    let roles = load(&files, Path::new("policy.yaml")).unwrap().policy.roles;
+    assert_eq!(roles.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["a", "b"]);
+}
