@@ -1,5 +1,4 @@
 //! Files of users: `htpasswd` as it comes.
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 

@@ -191,7 +191,7 @@ fn reordered(policy: &Policy, seed: u64) -> Policy {
         RoleId(u32::try_from(new).unwrap())
     };
     let mut other = policy.clone();
-    other.roles = order.iter().map(|old| policy.roles[*old].clone()).collect();
+    other.roles = order.iter().filter_map(|old| policy.roles.get(*old).cloned()).collect();
     for role in &mut other.roles {
         role.extends = role.extends.iter().map(|id| place(*id)).collect();
         rng.shuffle(&mut role.extends);
