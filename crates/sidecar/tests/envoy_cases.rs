@@ -54,6 +54,8 @@ async fn hold(options: &Options) {
             for case in example.cases.iter() {
                 let outcome = caller.run(case).await.unwrap();
                 ran += 1;
+                let as_given = options.envoy.normalize_path || outcome.expected == case.expect.status;
+                assert!(as_given, "{name}, {version:?}, `{}`: its path was changed on the way", case.name);
                 for what in outcome.wrong {
                     wrong.push(format!("{name}, {version:?}, `{}`: {what}", case.name));
                 }

@@ -39,7 +39,8 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
-    right &= table(out, &stack, &example, &example.cases).await?;
+    let others: Vec<Case> = example.cases.iter().filter(|it| !is_plain(it)).cloned().collect();
+    right &= table(out, &stack, &example, &others).await?;
 
     writeln!(
         out,
@@ -61,35 +62,41 @@ async fn table(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let identity = &example.loaded.policy.identity;
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
-    writeln!(out, "  {:<10}{:<32}{:>9}{:>6}  why", "caller", "request", "expected", "got")?;
+    writeln!(out, "  {:<19}{:<31}{:>8}{:>6}  why", "caller", "request", "expected", "got")?;
     let mut right = true;
     for case in cases {
         let ran = caller.run(case).await?;
         right &= ran.wrong.is_empty();
         let mark = if ran.wrong.is_empty() { ' ' } else { '!' };
         let request = format!("{} {}", case.request.method, case.request.path);
-        let (who, expected) = (name(&case.request.proof), case.expect.status);
-        writeln!(out, "{mark} {who:<10}{request:<32}{expected:>9}{:>6}  {}", ran.status, why(&ran))?;
+        let (who, expected, got) = (name(example, &case.request), ran.expected, ran.status);
+        writeln!(out, "{mark} {who:<19}{request:<31}{expected:>8}{got:>6}  {}", why(case, &ran))?;
     }
     Ok(right)
 }
 
-/// Every caller that the cases know, with every method that the policy speaks of and one more.
+/// Whether a case asks nothing that the matrix does not ask.
+fn is_plain(case: &Case) -> bool {
+    case.request.path == "/people"
+        && case.request.headers.is_empty()
+        && METHODS.contains(&&*case.request.method)
+}
+
+/// Those that the policy speaks of, and one more.
+const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
+
+/// Every caller that the cases know, with every method.
 fn matrix(example: &Example) -> Vec<Case> {
     let mut seen = BTreeSet::new();
-    let all = example.cases.iter().filter(|it| it.request.headers.is_empty());
-    let callers: Vec<&Case> = all.filter(|it| seen.insert(format!("{:?}", it.request.proof))).collect();
-    let methods = ["GET", "POST", "DELETE"];
-    callers.iter().flat_map(|like| methods.map(|method| asked(example, like, method))).collect()
+    let plain = example.cases.iter().filter(|it| is_plain(it));
+    let callers: Vec<&Case> = plain.filter(|it| seen.insert(name(example, &it.request))).collect();
+    callers.iter().flat_map(|like| METHODS.map(|method| asked(example, like, method))).collect()
 }
 
 /// What must come when the caller of this case sends this method to `/people`.
 fn asked(example: &Example, like: &Case, method: &str) -> Case {
-    // A proof that some case lets in, or forbids something, is one that verifies.
-    let same = |it: &&Case| format!("{:?}", it.request.proof) == format!("{:?}", like.request.proof);
-    let verifies = example.cases.iter().filter(same).any(|it| matches!(it.expect.status, 200 | 403));
     let user = match &like.request.proof {
-        Proof::Basic(both) if verifies => both.split(':').next(),
+        Proof::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
         _ => None,
     };
     let question = Question { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
@@ -122,25 +129,41 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
     own.map(|it: &Arc<str>| &**it).collect()
 }
 
+/// Whether a proof is one that verifies: some case lets it in, or forbids it something.
+fn verifies(example: &Example, request: &Request) -> bool {
+    let same = |it: &&Case| format!("{:?}", it.request.proof) == format!("{:?}", request.proof);
+    example.cases.iter().filter(same).any(|it| matches!(it.expect.status, 200 | 403))
+}
+
 /// Who a proof is of, as far as it may be shown.
-fn name(proof: &Proof) -> &str {
-    match proof {
-        Proof::None => "-",
-        Proof::Basic(both) => both.split(':').next().unwrap_or_default(),
-        Proof::Bearer(_) | Proof::Claims(_) => "(token)",
+fn name(example: &Example, request: &Request) -> String {
+    match &request.proof {
+        Proof::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
+            "(odd proof)".to_owned()
+        }
+        Proof::None => "nobody".to_owned(),
+        Proof::Basic(both) => {
+            let user = both.split(':').next().unwrap_or_default();
+            if verifies(example, request) { user.to_owned() } else { format!("{user} (unproven)") }
+        }
+        Proof::Bearer(_) | Proof::Claims(_) => "(token)".to_owned(),
     }
 }
 
 /// The rule that decided, or the reason of the refusal, and what was not as expected.
-fn why(ran: &Ran) -> String {
+fn why(case: &Case, ran: &Ran) -> String {
     let text = |name: &str| ran.decision.get(name).and_then(|it| it.as_str());
-    let decided = match (text("reason"), text("rule")) {
+    let mut all = vec![match (text("reason"), text("rule")) {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),
         (Some(reason), None) => reason.to_owned(),
         (None, Some(rule)) => rule.to_owned(),
         (None, None) => "refused by Envoy itself".to_owned(),
-    };
-    [vec![decided], ran.wrong.clone()].concat().join("; ")
+    }];
+    if ran.expected != case.expect.status {
+        all.push(format!("Envoy has made {} of it", text("path").unwrap_or_default()));
+    }
+    all.extend(ran.wrong.iter().cloned());
+    all.join("; ")
 }
 
 /// Leaves it running until Ctrl-C.
