@@ -98,7 +98,6 @@ impl Admin {
 
 type Page = Response<Full<Bytes>>;
 
-#[expect(clippy::unnecessary_wraps, reason = "hyper's services return a result")]
 fn page(request: &Request<Incoming>, metrics: &Arc<Metrics>) -> Result<Page, Infallible> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut page = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned());

@@ -250,7 +250,6 @@ impl Gauge for u8 {
 
 impl Gauge for u64 {
     /// Exact up to 2⁵³, far above what is shown.
-    #[expect(clippy::as_conversions, reason = "there is no other way from u64 to f64")]
     fn value(self) -> f64 {
         self as f64
     }

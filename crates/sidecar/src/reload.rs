@@ -188,6 +188,7 @@ impl Reloader {
                 self.good = snapshot;
                 self.status.note(|facts| facts.policy.reloads += 1);
                 self.publish("policy reloaded");
+                self.forget_unused_keys();
             }
             Err(problems) => self.keep(&problems),
         }
@@ -207,6 +208,12 @@ impl Reloader {
         tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "{message}");
         log_problems(warnings);
         self.publish_addresses();
+    }
+
+    fn forget_unused_keys(&mut self) {
+        let addresses = self.good.key_addresses();
+        self.fetched.retain(|address, _| addresses.contains_key(address));
+        self.fetched_at.retain(|address, _| addresses.contains_key(address));
     }
 
     fn publish_addresses(&self) {
@@ -267,7 +274,8 @@ impl Reloader {
     }
 
     fn compile(&self) -> Result<Snapshot, Vec<Problem>> {
-        Snapshot::compile(self.good.loaded.clone(), &self.fetched, Some(&self.good.authorizer))
+        let Snapshot { authorizer, loaded, .. } = &self.good;
+        snapshot::survive(&self.file, || Snapshot::compile(loaded.clone(), &self.fetched, Some(authorizer)))
     }
 
     /// Puts the same policy with other keys into force; a stale policy does not become fresh by it.

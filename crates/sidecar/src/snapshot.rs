@@ -1,6 +1,7 @@
 //! From a policy's files and fetched keys to something that answers requests.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use identity::FetchedKeys;
 use policy::model::Keys;
-use policy::{Loaded, Problem};
+use policy::{Loaded, Place, Problem};
 
 use crate::files::{RecordedFiles, Seen};
 
@@ -45,8 +46,10 @@ pub(crate) fn policy_file(path: &Path) -> PathBuf {
 #[must_use]
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
     let files = RecordedFiles::default();
-    let result =
-        policy::load(&files, file).and_then(|loaded| Snapshot::compile(Arc::new(loaded), fetched, previous));
+    let result = survive(file, || {
+        let loaded = policy::load(&files, file)?;
+        Snapshot::compile(Arc::new(loaded), fetched, previous)
+    });
     Attempt { seen: files.into_seen(), result }
 }
 
@@ -81,6 +84,16 @@ impl Snapshot {
         }
         addresses
     }
+}
+
+/// A panic in `load` is a bug, and costs this one attempt, not all that would follow.
+pub(crate) fn survive<T>(
+    file: &Path,
+    load: impl FnOnce() -> Result<T, Vec<Problem>>,
+) -> Result<T, Vec<Problem>> {
+    let bug =
+        || vec![Problem::error(Place::start_of(file), "loading it panicked: this is a bug in rolegate")];
+    catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err(bug()))
 }
 
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {

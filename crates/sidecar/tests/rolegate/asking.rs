@@ -34,16 +34,19 @@ impl Envoy {
         Self { send }
     }
 
+    /// Begins to ask, and never ends: the request stays in flight for as long as this is held.
+    pub(crate) async fn begin(&mut self) -> h2::SendStream<Bytes> {
+        let mut send = self.send.clone().ready().await.unwrap();
+        let (_, mut body) = send.send_request(request(), false).unwrap();
+        body.send_data(Bytes::from_static(&[0, 0]), false).unwrap();
+        body
+    }
+
     /// Asks about a request with these headers.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Came {
         let message = message(method, path, headers);
-        let request = http::Request::post("http://rolegate/envoy.service.auth.v3.Authorization/Check")
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(())
-            .unwrap();
         let mut send = self.send.clone().ready().await.unwrap();
-        let (answer, mut body) = send.send_request(request, false).unwrap();
+        let (answer, mut body) = send.send_request(request(), false).unwrap();
         body.send_data(message, true).unwrap();
         read(answer.await.unwrap()).await
     }
@@ -57,6 +60,14 @@ pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, headers: 
 /// The value of an `Authorization` (RFC 7617).
 pub(crate) fn basic(pair: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(pair))
+}
+
+fn request() -> http::Request<()> {
+    http::Request::post("http://rolegate/envoy.service.auth.v3.Authorization/Check")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap()
 }
 
 fn message(method: &str, path: &str, headers: &[(&str, &str)]) -> Bytes {
@@ -87,7 +98,7 @@ async fn read(answer: http::Response<h2::RecvStream>) -> Came {
     }
     let late = stream.trailers().await.unwrap().as_ref().and_then(status);
     match early.or(late) {
-        Some(0) => Came::Http(http_status(&CheckResponse::decode(&body[5..]).unwrap())),
+        Some(0) => Came::Http(http_status(&CheckResponse::decode(body.get(5..).unwrap()).unwrap())),
         Some(code) => Came::Error(code),
         None => panic!("no gRPC status"),
     }

@@ -74,12 +74,16 @@ impl Server {
 
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("err")).unwrap()
+        self.printed("err")
     }
 
     /// What it has printed on standard output.
     pub(crate) fn out(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("out")).unwrap()
+        self.printed("out")
+    }
+
+    fn printed(&self, name: &str) -> String {
+        std::fs::File::open(self.folder.path().join(name)).and_then(std::io::read_to_string).unwrap()
     }
 
     /// Waits until it has logged this.

@@ -164,6 +164,19 @@ async fn a_drain_lets_requests_end() {
     assert!(log.contains("stopping") && log.contains("\"stopped\""), "{log}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_does_not_wait() {
+    let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let _in_flight = envoy.begin().await;
+    server.wait_for_metric("rolegate_checks_in_flight", 1.0);
+    server.signal(Signal::TERM);
+    server.wait_for_log("stopping");
+    assert_eq!(server.page("/readyz"), (503, "not ready: draining\n".to_owned()));
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 5);
+}
+
 /// The folder may go at once: what was loaded is in force.
 fn open_to_all_folder() -> PolicyFolder {
     PolicyFolder::new(&open_to_all("/a"))
