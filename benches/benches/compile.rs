@@ -1,5 +1,11 @@
 //! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark that fails ends, and says what it found"
+)]
+
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -2,11 +2,11 @@
 
 use policy::Policy;
 use policy::model::{Effect, RoleId, Rule, RuleId};
-use policy::pattern::Actions;
+use policy::pattern;
 
 use crate::Engine;
+use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::names::Names;
 use crate::rows::{Entry, RowsBuilder};
 use crate::scopes::Scopes;
 use crate::trie::{End, TrieBuilder};
@@ -15,7 +15,7 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     let callers = Callers::compile(policy);
     let mut trie = TrieBuilder::default();
     let mut scopes = Scopes::new(&mut trie);
-    let mut actions = Names::default();
+    let mut actions = Actions::default();
     let mut ends = Vec::new();
     for (id, role, rule, effect) in rules(policy) {
         let entries = entries(id, role, rule, effect, &mut actions);
@@ -37,10 +37,10 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect
 }
 
 /// What a rule says at each of its ends: one entry for each of its actions.
-fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut Names) -> Vec<Entry> {
+fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut Actions) -> Vec<Entry> {
     match &rule.actions {
-        Actions::Any => vec![Entry::new(id, role, effect, None)],
-        Actions::These(these) => {
+        pattern::Actions::Any => vec![Entry::new(id, role, effect, None)],
+        pattern::Actions::These(these) => {
             let numbers = these.iter().map(|action| actions.add(action.as_bytes()));
             numbers.map(|number| Entry::new(id, role, effect, Some(number))).collect()
         }

@@ -11,10 +11,13 @@ use crate::trie::NodeId;
 /// Up to so many globs are tried one by one.
 const FEW: usize = 4;
 
-/// Globs, each once, with the nodes that they lead to.
+/// A glob with the node that it leads to.
+pub(crate) type Edge = (Glob, NodeId);
+
+/// The globs that leave one node, each once.
 pub(crate) enum Globs {
     /// Tried one by one.
-    Few(Vec<(Glob, NodeId)>),
+    Few(Vec<Edge>),
     /// Looked up.
     Many(Many),
 }
@@ -43,7 +46,7 @@ struct Ends {
 
 enum Middles {
     /// Tried one by one.
-    Few(Vec<(Glob, NodeId)>),
+    Few(Vec<Edge>),
     /// Looked up.
     Many(Pieces),
 }
@@ -54,11 +57,11 @@ enum Middles {
 /// globs with the same ends and the same longest piece are tried one by one.
 struct Pieces {
     lengths: Vec<usize>,
-    pieces: HashMap<Box<[u8]>, Vec<(Glob, NodeId)>, RandomState>,
+    pieces: HashMap<Box<[u8]>, Vec<Edge>, RandomState>,
 }
 
 impl Globs {
-    pub(crate) fn new(globs: Vec<(Glob, NodeId)>) -> Self {
+    pub(crate) fn new(globs: Vec<Edge>) -> Self {
         if globs.len() <= FEW { Self::Few(globs) } else { Self::Many(Many::new(globs)) }
     }
 
@@ -72,17 +75,17 @@ impl Globs {
 }
 
 impl Many {
-    fn new(globs: Vec<(Glob, NodeId)>) -> Self {
+    fn new(globs: Vec<Edge>) -> Self {
         let seed = RandomState::default();
-        let mut by_ends: HashMap<(Box<[u8]>, Box<[u8]>), Vec<(Glob, NodeId)>> = HashMap::new();
+        let mut by_ends: HashMap<[Box<[u8]>; 2], Vec<Edge>> = HashMap::new();
         for (glob, to) in globs {
             by_ends.entry(ends_of(&glob)).or_default().push((glob, to));
         }
-        let mut lengths: Vec<_> = by_ends.keys().map(|(first, last)| (first.len(), last.len())).collect();
+        let mut lengths: Vec<_> = by_ends.keys().map(|[first, last]| (first.len(), last.len())).collect();
         lengths.sort_unstable();
         lengths.dedup();
         let mut ends = HashTable::with_capacity(by_ends.len());
-        for ((first, last), globs) in by_ends {
+        for ([first, last], globs) in by_ends {
             let hash = hash(&seed, &first, &last);
             ends.insert_unique(hash, Ends::new(first, last, globs), |it| {
                 self::hash(&seed, &it.first, &it.last)
@@ -107,14 +110,14 @@ impl Many {
 }
 
 impl Ends {
-    fn new(first: Box<[u8]>, last: Box<[u8]>, mut globs: Vec<(Glob, NodeId)>) -> Self {
+    fn new(first: Box<[u8]>, last: Box<[u8]>, mut globs: Vec<Edge>) -> Self {
         let nothing = globs.extract_if(.., |(glob, _)| glob.0.len() <= 2).next().map(|(_, to)| to);
         Self { first, last, nothing, middles: Middles::new(globs) }
     }
 }
 
 impl Middles {
-    fn new(globs: Vec<(Glob, NodeId)>) -> Self {
+    fn new(globs: Vec<Edge>) -> Self {
         if globs.len() <= FEW { Self::Few(globs) } else { Self::Many(Pieces::new(globs)) }
     }
 
@@ -127,8 +130,8 @@ impl Middles {
 }
 
 impl Pieces {
-    fn new(globs: Vec<(Glob, NodeId)>) -> Self {
-        let mut pieces: HashMap<Box<[u8]>, Vec<(Glob, NodeId)>, RandomState> = HashMap::default();
+    fn new(globs: Vec<Edge>) -> Self {
+        let mut pieces: HashMap<Box<[u8]>, Vec<Edge>, RandomState> = HashMap::default();
         for (glob, to) in globs {
             let longest = glob.0.iter().skip(1).rev().skip(1).max_by_key(|piece| piece.len());
             let longest = longest.map_or_else(Box::default, |piece| piece.as_bytes().into());
@@ -162,7 +165,7 @@ impl Pieces {
     }
 }
 
-fn one_by_one(globs: &[(Glob, NodeId)], segment: &[u8], found: &mut impl FnMut(NodeId)) {
+fn one_by_one(globs: &[Edge], segment: &[u8], found: &mut impl FnMut(NodeId)) {
     globs.iter().filter(|(glob, _)| glob.matches(segment)).for_each(|(_, to)| found(*to));
 }
 
@@ -171,9 +174,9 @@ fn stands_first_at(segment: &[u8], piece: &[u8], place: usize) -> bool {
     !(0..place).any(|before| segment.get(before..before + piece.len()) == Some(piece))
 }
 
-fn ends_of(glob: &Glob) -> (Box<[u8]>, Box<[u8]>) {
+fn ends_of(glob: &Glob) -> [Box<[u8]>; 2] {
     let end = |piece: Option<&Box<str>>| piece.map_or_else(Box::default, |piece| piece.as_bytes().into());
-    (end(glob.0.first()), end(glob.0.last()))
+    [end(glob.0.first()), end(glob.0.last())]
 }
 
 fn hash(seed: &RandomState, first: &[u8], last: &[u8]) -> u64 {

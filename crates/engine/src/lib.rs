@@ -6,6 +6,7 @@
 //! it enters), `trie` (a resource to the rows of the patterns that match it), `rows` (an action and a set of roles to
 //! the rule that decides). `names` gives numbers to byte strings, and `table` holds what is numbered.
 
+mod actions;
 mod callers;
 mod compile;
 mod globs;
@@ -15,23 +16,24 @@ mod rows;
 mod scopes;
 mod table;
 mod trie;
+mod word;
 
 pub use roles::RoleSet;
 
 use policy::Policy;
 use policy::model::{Effect, RoleId, RuleId};
 
+use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::names::Names;
-use crate::rows::{Rows, Search, UNKNOWN_ACTION};
+use crate::rows::{RowId, Rows, Search};
 use crate::scopes::Scopes;
-use crate::trie::Trie;
+use crate::trie::{Trie, Walk};
 
 /// A policy compiled into an index. It never changes.
 #[derive(Debug)]
 pub struct Engine {
     callers: Callers,
-    actions: Names,
+    actions: Actions,
     scopes: Scopes,
     trie: Trie,
     rows: Rows,
@@ -106,10 +108,8 @@ impl Engine {
     /// another one's sets number other roles.
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {
-        let action = self.actions.find(question.action).unwrap_or(UNKNOWN_ACTION);
-        let mut search = Search::new(roles, action);
-        let roots = self.scopes.roots(question.scope);
-        self.trie.walk(roots, question.resource, owner, |row| self.rows.search(row, &mut search));
+        let mut search = Search::new(roles, self.actions.find(question.action));
+        self.visit(owner, &question, |row| self.rows.search(row, &mut search));
         search.decision()
     }
 
@@ -131,12 +131,18 @@ impl Engine {
     /// Every rule that matches a question, whatever roles the caller has, in order. For explanations: it allocates.
     #[must_use]
     pub fn matching(&self, owner: Option<&[u8]>, question: Question<'_>) -> Vec<Match> {
-        let action = self.actions.find(question.action).unwrap_or(UNKNOWN_ACTION);
+        let action = self.actions.find(question.action);
         let mut found = Vec::new();
-        let roots = self.scopes.roots(question.scope);
-        self.trie.walk(roots, question.resource, owner, |row| found.extend(self.rows.matching(row, action)));
+        self.visit(owner, &question, |row| found.extend(self.rows.matching(row, action)));
         found.sort_unstable_by_key(|it: &Match| it.rule);
         found.dedup();
         found
+    }
+
+    /// Visits the row of each pattern that matches.
+    fn visit(&self, owner: Option<&[u8]>, question: &Question<'_>, visit: impl FnMut(RowId)) {
+        let Some(mut walk) = Walk::new(question.resource, owner) else { return };
+        self.scopes.roots(question.scope, |roots| walk.start(roots));
+        self.trie.walk(&mut walk, visit);
     }
 }

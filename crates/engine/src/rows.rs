@@ -1,9 +1,10 @@
 //! What the rules say at one place: the end of a resource pattern in the trie has a row, and the row says for each
 //! action which roles may and which may not, and by which rule.
 
+use std::hash::BuildHasher;
+
 use hashbrown::HashTable;
 use policy::model::{Effect, RoleId, RuleId};
-use std::hash::BuildHasher;
 
 use crate::roles::{Numbered, RoleSet};
 use crate::table::{NONE, Table};
@@ -14,8 +15,8 @@ pub(crate) const UNKNOWN_ACTION: u32 = u32::MAX - 1;
 /// In an [`Entry`]: every action.
 const ANY_ACTION: u32 = u32::MAX;
 
-/// Up to so many entries a row is searched one by one; most rows are. Each costs about a nanosecond then, and all of
-/// them stand in two cache lines.
+/// Up to so many entries a row is searched one by one; most rows are. All of them stand in
+/// two or three cache lines then.
 const FEW: usize = 8;
 /// Marks the numbers of rows that are not searched one by one.
 const WIDE: u32 = 1 << 31;
@@ -25,6 +26,17 @@ const WIDE: u32 = 1 << 31;
 pub(crate) struct RowId(u32);
 
 pub(crate) const NO_ROW: RowId = RowId(NONE);
+
+impl RowId {
+    /// The number of a row that is searched one by one, if it is: less than 2³¹.
+    pub(crate) fn few(self) -> Option<u32> {
+        (self.0 & WIDE == 0).then_some(self.0)
+    }
+
+    pub(crate) const fn of_few(number: u32) -> Self {
+        Self(number)
+    }
+}
 
 /// That one rule matches one action here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,6 +220,7 @@ impl Rows {
             return RowId(self.wide.push(Wide::new(entries)) | WIDE);
         }
         let row = RowId(self.few.len());
+        assert!(row.few().is_some(), "a policy has fewer than 2^31 short rows");
         for entry in entries {
             self.few.push(*entry);
         }

@@ -7,8 +7,6 @@
 
 mod build;
 
-use std::hash::{BuildHasher, Hasher};
-
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
@@ -16,15 +14,19 @@ use smallvec::SmallVec;
 pub(crate) use self::build::{End, TrieBuilder};
 use crate::globs::Globs;
 use crate::rows::{NO_ROW, RowId};
-use crate::scopes::Starts;
+use crate::scopes::Roots;
 use crate::table::{NONE, Table};
+use crate::word::{Word, segment_length};
 
-/// The number of a node.
+/// The number of a node, or that of the row of a leaf: where patterns end here and none goes on, the row is all that the
+/// node would have, and a look into memory is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
 /// Where an edge would lead that does not exist.
 const NO_NODE: NodeId = NodeId(NONE);
+/// Marks a [`NodeId`] that is a leaf's row.
+const LEAF: u32 = 1 << 31;
 
 /// The tries of all scopes.
 pub(crate) struct Trie {
@@ -33,10 +35,28 @@ pub(crate) struct Trie {
     globs: Table<Globs>,
 }
 
+/// A walk over the segments of one resource.
+pub(crate) struct Walk<'q> {
+    resource: &'q [u8],
+    owner: Option<&'q [u8]>,
+    /// The ways that are still to be gone. No request allocates here unless its resource matches in more than sixteen
+    /// ways at once.
+    open: SmallVec<[Way; 16]>,
+}
+
+/// From which node to go on, and where in the resource; beyond its end if nothing is left of it.
+#[derive(Clone, Copy)]
+struct Way {
+    node: NodeId,
+    place: u32,
+}
+
 #[derive(Clone, Copy)]
 struct Node {
     /// Whether edges with literals leave.
     literals: bool,
+    /// Whether edges of the three other kinds leave.
+    others: bool,
     /// Where `{id}` leads.
     one: NodeId,
     /// Where `{user}` leads.
@@ -53,119 +73,144 @@ struct Node {
 #[derive(Default)]
 struct Literals {
     edges: HashTable<Literal>,
-    text: Vec<u8>,
+    /// The text of those that are longer than a [`Word`] can say.
+    long: Vec<u8>,
     seed: RandomState,
 }
 
+/// Two of these fit into a cache line, which is why it has the parts of a [`Word`] and not the word.
 #[derive(Clone, Copy)]
 struct Literal {
+    first: u64,
+    last: u64,
+    length: u32,
     from: NodeId,
     to: NodeId,
-    start: usize,
-    length: u32,
+    /// Where its text starts in `long`.
+    start: u32,
 }
 
-/// The walks that are still to be made: from which node, and where in the resource. A walk that has the resource behind
-/// it is at a place beyond its end. No request allocates here unless its resource matches more than 16 ways at once.
-type Open = SmallVec<[(NodeId, usize); 16]>;
+impl<'q> Walk<'q> {
+    /// A resource of 4 GiB or more is none: nothing matches it, and so nothing allows it.
+    pub(crate) fn new(resource: &'q [u8], owner: Option<&'q [u8]>) -> Option<Self> {
+        let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
+        fits.then(|| Self { resource, owner, open: SmallVec::new() })
+    }
+
+    /// Lets the walk go through the tries of one more scope.
+    pub(crate) fn start(&mut self, roots: Roots) {
+        let absolute = self.resource.first() == Some(&b'/');
+        let node = if absolute { roots.absolute } else { roots.relative };
+        self.open.push(Way { node, place: u32::from(absolute) });
+    }
+}
 
 impl Trie {
     /// Visits the row of each pattern that matches.
-    pub(crate) fn walk(
-        &self,
-        starts: Starts,
-        resource: &[u8],
-        owner: Option<&[u8]>,
-        mut visit: impl FnMut(RowId),
-    ) {
-        let absolute = resource.first() == Some(&b'/');
-        let mut open = Open::new();
-        for roots in starts {
-            open.push(if absolute { (roots.absolute, 1) } else { (roots.relative, 0) });
-        }
-        while let Some((node, place)) = open.pop() {
-            self.follow(node, place, resource, owner, &mut open, &mut visit);
+    pub(crate) fn walk(&self, walk: &mut Walk<'_>, mut visit: impl FnMut(RowId)) {
+        while let Some(way) = walk.open.pop() {
+            self.follow(way, walk, &mut visit);
         }
     }
 
-    /// Goes on from a node along literals, as far as that goes, and leaves every other way in `open`.
+    /// Goes on along literals, as far as that goes, and leaves every other way open.
     #[inline]
-    fn follow(
-        &self,
-        mut node: NodeId,
-        mut place: usize,
-        resource: &[u8],
-        owner: Option<&[u8]>,
-        open: &mut Open,
-        visit: &mut impl FnMut(RowId),
-    ) {
+    fn follow(&self, way: Way, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
+        let Way { mut node, mut place } = way;
         while node != NO_NODE {
+            if node.is_leaf() {
+                if place as usize > walk.resource.len() {
+                    visit(node.row());
+                }
+                return;
+            }
             let at = self.nodes.at(node.0);
             if at.rest != NO_ROW {
                 visit(at.rest);
             }
-            let Some(left) = resource.get(place..) else {
+            let Some(left) = walk.resource.get(place as usize..) else {
                 if at.here != NO_ROW {
                     visit(at.here);
                 }
                 return;
             };
-            if !at.has_edges() {
-                return;
+            let length = segment_length(left);
+            let segment = left.get(..length as usize).unwrap_or_default();
+            place += length + 1;
+            if at.others {
+                self.fork(at, segment, place, walk);
             }
-            let end = left.iter().position(|byte| *byte == b'/').unwrap_or(left.len());
-            let segment = left.get(..end).unwrap_or_default();
-            place += end + 1;
-            self.open_others(at, segment, owner, |to| open.push((to, place)));
             node = if at.literals { self.literals.find(node, segment) } else { NO_NODE };
         }
     }
 
-    /// The edges that match a segment and are not literals.
-    #[inline]
-    fn open_others(&self, at: &Node, segment: &[u8], owner: Option<&[u8]>, mut open: impl FnMut(NodeId)) {
+    /// Leaves open the ways that are not literals and match a segment; `place` is where the next one starts.
+    fn fork(&self, at: &Node, segment: &[u8], place: u32, walk: &mut Walk<'_>) {
         if segment.is_empty() {
             return;
         }
         if at.one != NO_NODE && segment != b"." && segment != b".." {
-            open(at.one);
+            walk.open.push(Way { node: at.one, place });
         }
-        if at.owner != NO_NODE && owner.is_some_and(|user| policy::canonical::names(segment, user)) {
-            open(at.owner);
+        if at.owner != NO_NODE && walk.owner.is_some_and(|user| policy::canonical::names(segment, user)) {
+            walk.open.push(Way { node: at.owner, place });
         }
         if at.globs != NONE {
-            self.globs.at(at.globs).matching(segment, open);
+            self.globs.at(at.globs).matching(segment, |node| walk.open.push(Way { node, place }));
         }
+    }
+}
+
+impl NodeId {
+    const fn is_leaf(self) -> bool {
+        self.0 & LEAF != 0
+    }
+
+    const fn row(self) -> RowId {
+        RowId::of_few(self.0 & !LEAF)
     }
 }
 
 impl Node {
-    const EMPTY: Self =
-        Self { literals: false, one: NO_NODE, owner: NO_NODE, globs: NONE, here: NO_ROW, rest: NO_ROW };
+    const EMPTY: Self = Self {
+        literals: false,
+        others: false,
+        one: NO_NODE,
+        owner: NO_NODE,
+        globs: NONE,
+        here: NO_ROW,
+        rest: NO_ROW,
+    };
 
-    fn has_edges(&self) -> bool {
-        self.literals || self.one != NO_NODE || self.owner != NO_NODE || self.globs != NONE
+    /// What may stand for this node, which has this number.
+    fn or_leaf(&self, number: NodeId) -> NodeId {
+        let has_edges = self.literals || self.one != NO_NODE || self.owner != NO_NODE || self.globs != NONE;
+        let row = self.here.few().filter(|_| !has_edges && self.rest == NO_ROW);
+        row.map_or(number, |row| NodeId(row | LEAF))
     }
 }
 
 impl Literals {
+    #[inline]
     fn find(&self, from: NodeId, segment: &[u8]) -> NodeId {
-        let found = self.edges.find(hash(&self.seed, from, segment), |edge| {
-            edge.from == from && text_of(&self.text, edge) == segment
+        let word = Word::new(segment);
+        let found = self.edges.find(word.hash(segment, from.0, &self.seed), |edge| {
+            edge.word() == word && edge.from == from && (word.is_whole() || text(&self.long, edge) == segment)
         });
         found.map_or(NO_NODE, |edge| edge.to)
     }
 }
 
-fn text_of<'t>(text: &'t [u8], edge: &Literal) -> &'t [u8] {
-    text.get(edge.start..edge.start + edge.length as usize).unwrap_or_default()
+impl Literal {
+    const fn word(&self) -> Word {
+        Word::from_parts(self.first, self.last, self.length)
+    }
 }
 
-fn hash(seed: &RandomState, from: NodeId, segment: &[u8]) -> u64 {
-    let mut hasher = seed.build_hasher();
-    hasher.write_u32(from.0);
-    hasher.write(segment);
-    hasher.finish()
+/// The text of a segment that is longer than a [`Word`] can say.
+fn text<'l>(long: &'l [u8], edge: &Literal) -> &'l [u8] {
+    let start = edge.start as usize;
+    long.get(start..start + edge.length as usize).unwrap_or_default()
 }
 
 impl std::fmt::Debug for Trie {

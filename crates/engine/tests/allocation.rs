@@ -1,7 +1,5 @@
 //! Once its parts are known, a caller's decision allocates nothing.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
 use engine::{Decision, Engine, Question};
 use policy::generate::{Generator, Shape};
 

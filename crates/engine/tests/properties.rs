@@ -1,6 +1,6 @@
 //! What must not matter does not matter, and a `deny` never allows.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ fn an_added_deny_never_allows() {
             changed += usize::from(is_allowed(before) && !is_allowed(after));
         }
     });
-    assert!(changed > 100, "the denials changed only {changed} answers");
+    assert!(changed > 30, "the denials changed only {changed} answers");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_added_allow_never_takes_away() {
             changed += usize::from(is_allowed(after) && !is_allowed(before));
         }
     });
-    assert!(changed > 100, "the rules changed only {changed} answers");
+    assert!(changed > 30, "the rules changed only {changed} answers");
 }
 
 #[test]

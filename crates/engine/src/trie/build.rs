@@ -3,11 +3,12 @@
 use hashbrown::HashMap;
 use policy::pattern::{Glob, Pattern, Segment};
 
-use super::{Literal, Literals, NO_NODE, Node, NodeId, Trie, hash, text_of};
-use crate::globs::Globs;
+use super::{LEAF, Literal, Literals, NO_NODE, Node, NodeId, Trie, text};
+use crate::globs::{Edge, Globs};
 use crate::rows::RowId;
 use crate::scopes::Roots;
 use crate::table::{NONE, Table, number};
+use crate::word::Word;
 
 /// Where a pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,7 @@ pub(crate) struct TrieBuilder {
     nodes: Table<Node>,
     literals: Literals,
     /// The globs that leave each node that has any.
-    globs: Table<Vec<(Glob, NodeId)>>,
+    globs: Table<Vec<Edge>>,
     glob_edges: HashMap<(NodeId, Glob), NodeId>,
 }
 
@@ -51,17 +52,27 @@ impl TrieBuilder {
     }
 
     pub(crate) fn finish(mut self) -> Trie {
-        self.nodes.shrink();
-        self.literals.text.shrink_to_fit();
-        Trie {
-            nodes: self.nodes,
-            literals: self.literals,
-            globs: self.globs.into_iter().map(Globs::new).collect(),
+        let nodes = &mut self.nodes;
+        for number in 0..nodes.len() {
+            let Node { one, owner, .. } = *nodes.at(number);
+            let (one, owner) = (or_leaf(nodes, one), or_leaf(nodes, owner));
+            *nodes.at_mut(number) = Node { one, owner, ..*nodes.at(number) };
         }
+        self.literals.edges.iter_mut().for_each(|edge| edge.to = or_leaf(nodes, edge.to));
+        let globs = self.globs.into_iter().map(|mut globs| {
+            globs.iter_mut().for_each(|(_, to)| *to = or_leaf(nodes, *to));
+            Globs::new(globs)
+        });
+        let globs = globs.collect();
+        self.nodes.shrink();
+        self.literals.long.shrink_to_fit();
+        Trie { nodes: self.nodes, literals: self.literals, globs }
     }
 
     fn node(&mut self) -> NodeId {
-        NodeId(self.nodes.push(Node::EMPTY))
+        let number = self.nodes.push(Node::EMPTY);
+        assert!(number < LEAF, "a policy has fewer than 2^31 different beginnings of patterns");
+        NodeId(number)
     }
 
     /// The node that an edge leads to, which is made if there is none.
@@ -80,7 +91,9 @@ impl TrieBuilder {
             return found;
         }
         let to = self.node();
-        *edge(self.nodes.at_mut(from.0)) = to;
+        let node = self.nodes.at_mut(from.0);
+        node.others = true;
+        *edge(node) = to;
         to
     }
 
@@ -104,6 +117,7 @@ impl TrieBuilder {
         self.glob_edges.insert(key, to);
         let node = self.nodes.at_mut(from.0);
         if node.globs == NONE {
+            node.others = true;
             node.globs = self.globs.push(Vec::new());
         }
         self.globs.at_mut(node.globs).push((glob.clone(), to));
@@ -113,11 +127,19 @@ impl TrieBuilder {
 
 impl Literals {
     fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
-        let edge = Literal { from, to, start: self.text.len(), length: number(segment.len()) };
-        self.text.extend_from_slice(segment);
-        let Self { edges, text, seed } = self;
-        edges.insert_unique(hash(seed, from, segment), edge, |other| {
-            hash(seed, other.from, text_of(text, other))
+        let word = Word::new(segment);
+        let (first, last, length) = word.parts();
+        let edge = Literal { first, last, length, from, to, start: number(self.long.len()) };
+        if !word.is_whole() {
+            self.long.extend_from_slice(segment);
+        }
+        let Self { edges, long, seed } = self;
+        edges.insert_unique(word.hash(segment, from.0, seed), edge, |other| {
+            other.word().hash(text(long, other), other.from.0, seed)
         });
     }
+}
+
+fn or_leaf(nodes: &Table<Node>, node: NodeId) -> NodeId {
+    if node == NO_NODE { node } else { nodes.at(node.0).or_leaf(node) }
 }
