@@ -54,12 +54,19 @@ pub struct Loaded {
 }
 
 /// A file that was read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Source {
     /// Its path.
     pub path: PathBuf,
     /// What was in it.
     pub bytes: Arc<[u8]>,
+}
+
+/// Without the bytes: passwords' hashes and keys are among them.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Source").field(&self.path).finish()
+    }
 }
 
 /// Loads the policy in `file` with everything that it names.

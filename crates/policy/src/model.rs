@@ -148,8 +148,8 @@ pub struct Issuer {
     pub at: Place,
 }
 
-/// Where an issuer's keys (a JWKS, RFC 7517) are.
-#[derive(Clone, Debug)]
+/// Where an issuer's keys (a JWKS, RFC 7517) are. `Debug` does not show what is in a file: it may hold a shared secret.
+#[derive(Clone)]
 pub enum Keys {
     /// In a file, read when the policy is loaded.
     File {
@@ -290,5 +290,28 @@ pub enum Effect {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, .. } => f.debug_tuple("File").field(path).finish(),
+            Self::Url { url, .. } => f.debug_tuple("Url").field(url).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_a_password_nor_a_key_is_shown() {
+        let at = Place::start_of(std::path::Path::new("policy.yaml"));
+        let bytes: Arc<[u8]> = b"k3y".as_slice().into();
+        let keys = Keys::File { path: "jwks.json".into(), bytes, at };
+        let shown = format!("{keys:?} {:?}", Secret("h4sh".into()));
+        assert_eq!(shown, "File(\"jwks.json\") \u{2026}");
     }
 }
