@@ -30,7 +30,7 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// Streams that the first connections may have together; those after them get a share of as many.
 const ALL_STREAMS: usize = 16 << 10;
 /// What every connection may have.
-const FEWEST_STREAMS: u32 = 64;
+const FEWEST_STREAMS: u32 = 32;
 /// gRPC metadata is small; what the client's request has for headers is inside the message.
 const HEADER_LIST: u32 = 16 << 10;
 /// What a stream that is not read may keep us from writing. Answers are far smaller.
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(streams(&options, 0), 1024);
         assert_eq!(streams(&options, 8), 1024);
         assert_eq!(streams(&options, 16), 512);
-        assert_eq!(streams(&options, 512), 64);
+        assert_eq!(streams(&options, 512), 32);
         let all: u32 = (0..512).map(|connections| 2 * streams(&options, connections)).sum();
         assert!(all < 100_000, "{all}");
         assert_eq!(streams(&Options { max_concurrent_streams: 10, ..options }, 0), 10);
