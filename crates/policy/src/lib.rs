@@ -17,6 +17,6 @@ pub mod reference;
 mod report;
 mod yaml;
 
-pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load};
+pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load, load_with};
 pub use model::Policy;
 pub use problem::{Place, Problem, Severity};

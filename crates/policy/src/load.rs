@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::load::gather::Gather;
 use crate::load::sources::Sources;
-use crate::model::Policy;
+use crate::model::{Identity, Policy};
 use crate::problem::{Problem, Severity};
 
 /// Where the bytes of a policy's files come from.
@@ -74,6 +74,19 @@ impl std::fmt::Debug for Source {
 /// # Errors
 /// Every problem in all the files, warnings among them, in the order of their places.
 pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
+    load_with(files, file, |_| Vec::new())
+}
+
+/// As [`load`], with what `judge` finds in the identity settings of a policy that is broken elsewhere: whether a hash or
+/// a key is any good is not for this crate to say, and all that is wrong should be said at once.
+///
+/// # Errors
+/// As [`load`], with the problems that `judge` found among them.
+pub fn load_with(
+    files: &dyn Files,
+    file: &Path,
+    judge: impl FnOnce(&Identity) -> Vec<Problem>,
+) -> Result<Loaded, Vec<Problem>> {
     let mut gather = Gather::new(Sources::new(files));
     gather.policy(file);
     let Gather { sources, draft, mut problems, .. } = gather;
@@ -84,8 +97,12 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     if !missing.roles && !missing.grants && !missing.identity {
         lint::roles(&policy, &mut problems);
     }
+    let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
+    if broken {
+        problems.extend(judge(&policy.identity));
+    }
     problems.sort_by(|one, other| one.at.cmp(&other.at));
-    if problems.iter().any(|problem| problem.severity == Severity::Error) {
+    if broken {
         return Err(problems);
     }
     Ok(Loaded { policy, warnings: problems, sources: sources.finish() })

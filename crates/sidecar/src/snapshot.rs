@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Authorizer;
-use identity::FetchedKeys;
-use policy::model::Keys;
+use identity::{Authenticator, FetchedKeys};
+use policy::model::{Identity, Keys};
 use policy::{Loaded, Place, Problem};
 
 use crate::files::{RecordedFiles, Seen};
@@ -47,7 +47,7 @@ pub(crate) fn policy_file(path: &Path) -> PathBuf {
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
     let files = RecordedFiles::default();
     let result = survive(file, || {
-        let loaded = policy::load(&files, file)?;
+        let loaded = policy::load_with(&files, file, |identity| faults(identity, fetched))?;
         Snapshot::compile(Arc::new(loaded), fetched, previous)
     });
     Attempt { seen: files.into_seen(), result }
@@ -94,6 +94,13 @@ pub(crate) fn survive<T>(
     let bug =
         || vec![Problem::error(Place::start_of(file), "loading it panicked: this is a bug in rolegate")];
     catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err(bug()))
+}
+
+/// What is wrong with hashes and keys, for a policy that is broken elsewhere.
+fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
+    match Authenticator::<()>::compile(settings, fetched, None) {
+        Ok((_, problems)) | Err(problems) => problems,
+    }
 }
 
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {

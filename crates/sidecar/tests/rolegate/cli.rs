@@ -34,6 +34,26 @@ fn every_problem_of_a_broken_policy_is_printed_with_its_place() {
 }
 
 #[test]
+fn an_unreadable_hash_and_an_unknown_role_are_reported_at_once() {
+    let folder = PolicyFolder::new(
+        "version: 1
+identity:
+  basic:
+    realm: r
+    users:
+      alice: { password: \"$2b$99$x\" }
+grants:
+  guest: { users: [alice] }
+",
+    );
+    let (code, out, _) = run(&["check", &folder.arg()]);
+    assert_eq!(code, 3);
+    for place in ["policy.yaml:6:26: error", "policy.yaml:8:3: error: unknown role `guest`"] {
+        assert!(out.contains(place), "{place}\n{out}");
+    }
+}
+
+#[test]
 fn problems_are_there_for_programs_too() {
     let folder = PolicyFolder::new(BROKEN);
     let (code, out, _) = run(&["check", "--output", "json", &folder.arg()]);
