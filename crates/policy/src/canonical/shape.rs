@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::PathError;
+use super::encoding::reserved_decoded;
 
 /// Whether a path has neither dot segments nor adjacent slashes.
 pub(super) fn is_resolved(text: &[u8]) -> bool {
@@ -33,11 +34,14 @@ pub(super) fn without_parameters(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u
     [Some(Cow::Borrowed(text)), raw.map(Cow::Owned), any.map(Cow::Owned)].into_iter().flatten()
 }
 
-/// Refuses a `;`, also an encoded one, in or beside a dot segment.
+/// Refuses a `;`, also an encoded one, in or beside a dot segment; and dots between one `;` and the next, which are a dot
+/// segment to a server that takes the `;` for a separator.
 pub(super) fn parameters_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
+    let plain = reserved_decoded(text);
     let (mut dots_before, mut parameter_before) = (false, false);
-    for segment in segments(text).filter(|segment| !segment.is_empty()) {
-        let (dots, parameter) = (is_dotted(segment), parameter(segment).is_some());
+    for segment in segments(&plain).filter(|segment| !segment.is_empty()) {
+        let dots = segment.split(|byte| *byte == b';').any(|part| matches!(part, b"." | b".."));
+        let parameter = raw_parameter(segment).is_some();
         if (dots || dots_before) && (parameter || parameter_before) {
             return Err(PathError::AmbiguousParameter);
         }
