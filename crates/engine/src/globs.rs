@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
-use policy::pattern::Glob;
+use policy::pattern::{Glob, cuts_triplet};
 
 use crate::trie::NodeId;
 
@@ -24,10 +24,11 @@ pub(crate) enum Globs {
 
 /// Globs by what a segment must start and end with.
 ///
-/// A segment is matched by look-ups of its first and last bytes, one for each pair of lengths that the globs have. So
-/// ten thousand globs `logs-NNNN-*` cost one look-up, and whatever the globs, a segment of n bytes costs at most as many
-/// as it has pairs of a start and an end. An automaton for all the globs of a node would do with one pass over the
-/// segment, but takes megabytes for some thousand globs, and explodes where several have a `*` before their end.
+/// A segment is matched by look-ups of its first and last bytes, one for each pair of lengths that the globs have; none
+/// where the last bytes would start inside a triplet. So ten thousand globs `logs-NNNN-*` cost one look-up, and whatever
+/// the globs, a segment of n bytes costs at most as many as it has pairs of a start and an end. An automaton for all the
+/// globs of a node would do with one pass over the segment, but takes megabytes for some thousand globs, and explodes
+/// where several have a `*` before their end.
 pub(crate) struct Many {
     lengths: Vec<(usize, usize)>,
     ends: HashTable<Ends>,
@@ -99,6 +100,9 @@ impl Many {
             let Some((first, rest)) = segment.split_at_checked(*first) else { return };
             let Some(before_last) = rest.len().checked_sub(*last) else { continue };
             let Some((_, last)) = rest.split_at_checked(before_last) else { continue };
+            if cuts_triplet(segment, segment.len() - last.len()) {
+                continue;
+            }
             let ends =
                 self.ends.find(hash(&self.seed, first, last), |it| *it.first == *first && *it.last == *last);
             if let Some(ends) = ends {
@@ -157,7 +161,8 @@ impl Pieces {
 
     fn at(&self, segment: &[u8], place: usize, length: usize, found: &mut impl FnMut(NodeId)) {
         let Some(piece) = segment.get(place..place + length) else { return };
-        if let Some(globs) = self.pieces.get(piece)
+        if !cuts_triplet(segment, place)
+            && let Some(globs) = self.pieces.get(piece)
             && stands_first_at(segment, piece, place)
         {
             one_by_one(globs, segment, found);
@@ -169,9 +174,11 @@ fn one_by_one(globs: &[Edge], segment: &[u8], found: &mut impl FnMut(NodeId)) {
     globs.iter().filter(|(glob, _)| glob.matches(segment)).for_each(|(_, to)| found(*to));
 }
 
-/// Whether a piece that stands at this place stands nowhere before it: each glob is to be found once.
+/// Whether a piece that stands at this place stands nowhere before it: each glob is to be found once. Where it would take
+/// a triplet apart it does not stand.
 fn stands_first_at(segment: &[u8], piece: &[u8], place: usize) -> bool {
-    !(0..place).any(|before| segment.get(before..before + piece.len()) == Some(piece))
+    let stands = |at| segment.get(at..at + piece.len()) == Some(piece) && !cuts_triplet(segment, at);
+    !(0..place).any(stands)
 }
 
 fn ends_of(glob: &Glob) -> [Box<[u8]>; 2] {

@@ -70,11 +70,16 @@ fn is_allowed(policy: &Policy, asked: &Asked<'_>) -> bool {
 
 /// The resources that a pattern matches and those that it does not, asked by alice.
 fn resources(text: &str, matching: &[&str], others: &[&str]) {
-    let policy = policy(&[], &[text]);
+    resources_of_all(&[text], matching, others);
+}
+
+/// The same with several patterns.
+fn resources_of_all(texts: &[&str], matching: &[&str], others: &[&str]) {
+    let policy = policy(&[], texts);
     for (resource, wanted) in matching.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
     {
         let asked = Asked { user: Some("alice"), action: "GET", scope: "localhost", resource };
-        assert_eq!(is_allowed(&policy, &asked), wanted, "`{text}` and `{resource}`");
+        assert_eq!(is_allowed(&policy, &asked), wanted, "`{}` and `{resource}`", texts[0]);
     }
 }
 
@@ -198,6 +203,22 @@ fn a_glob_is_any_run_of_bytes_inside_a_segment_that_is_not_empty() {
     resources("/*a*", &["/a", "/xax"], &["/", "/b"]);
 }
 
+/// RFC 3986, 2.1: a triplet stands for one byte, and neither of its digits is a character of the name.
+#[test]
+fn a_triplet_is_one_character_to_a_glob() {
+    resources("/x*9", &["/x9", "/x%C3%A99", "/x%C3%A9-9"], &["/x%C3%A9", "/x%C3%A9%C3%A9"]);
+    resources("/*40", &["/40", "/%4040", "/a%40b40"], &["/%40", "/a%40", "/%404", "/%40%40"]);
+    resources("/*0", &["/0", "/%200"], &["/%20", "/a%40"]);
+    resources("/*4*", &["/4", "/%404", "/4%40"], &["/%40", "/%24%C3%A4", "/%40%40"]);
+    resources("/a*0*z", &["/a0z", "/a%200z", "/a0%20z"], &["/a%20z", "/a%20%20z"]);
+    resources("/a*0*0", &["/a00", "/a0%200"], &["/a0", "/a%200", "/a0%20", "/a%20%20"]);
+    resources("/*25*", &["/%2525", "/25%25"], &["/%25", "/%252", "/%255", "/%25%25"]);
+    resources("/*A9*", &["/%C3%A9A9"], &["/%C3%A9", "/%C3%A99"]);
+    resources("/*%A9", &["/%C3%A9", "/a%C2%A9"], &["/A9", "/%C3%A9a"]);
+    resources("/*%40*", &["/%40", "/a%40b", "/%20%40"], &["/40", "/%2540"]);
+    resources("/%40*", &["/%40", "/%400", "/%40%40"], &["/40", "/%25"]);
+}
+
 #[test]
 fn a_double_star_is_any_number_of_further_segments_also_none() {
     resources(
@@ -248,11 +269,29 @@ fn many_globs_at_one_place_are_all_found() {
         "/p0",
     ];
     let others = ["/", "/p", "/xp7", "/s7x", "/ql1-r", "/m", "/qM401l401", "/n400"];
-    let policy = policy(&[], &globs);
-    for (resource, wanted) in matching.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
-    {
-        let asked = Asked { user: None, action: "GET", scope: "", resource };
-        assert_eq!(is_allowed(&policy, &asked), wanted, "{resource}");
+    resources_of_all(&globs, &matching, &others);
+}
+
+/// The same where globs are looked up by their ends, and by what stands between them.
+#[test]
+fn a_triplet_is_one_character_to_many_globs() {
+    let of = |glob: fn(usize) -> String| (0..100).map(glob).collect::<Vec<_>>();
+    for (globs, matching, others) in [
+        (of(|n| format!("/*{n:02}")), ["/40", "/%4040", "/%2517"], ["/%40", "/a%25", "/%404", "/%25%40"]),
+        (of(|n| format!("/a*{n:02}")), ["/a40", "/a%4040", "/a%C3%A917"], ["/a%40", "/a-%25", "/a4", "/40"]),
+        (
+            of(|n| format!("/*{n:02}*")),
+            ["/40", "/%40a17%20", "/%2517"],
+            ["/%40", "/%40-%25", "/%404", "/%255a"],
+        ),
+        (
+            of(|n| format!("/*{n:02}*b*")),
+            ["/40b", "/%4040b", "/4%4040%20b"],
+            ["/%40b", "/%40b40", "/40", "/b"],
+        ),
+    ] {
+        let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
+        resources_of_all(&globs, &matching, &others);
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a rule matches: actions, scopes and resources.
 //!
 //! The names are neutral because the engine is: for HTTP an action is a method, a scope is a host and a resource is a
-//! canonical path. Everything here is compared byte for byte; whoever asks brings canonical values. What is shown
-//! (`Display`) is the text of the policy language.
+//! canonical path. Everything here is compared byte for byte; whoever asks brings canonical values. In these a `%` starts
+//! a triplet (RFC 3986, 2.1) and stands nowhere else, and a triplet is one character: no glob takes it apart. What is
+//! shown (`Display`) is the text of the policy language.
 
 use std::fmt;
 
@@ -54,9 +55,10 @@ pub enum Segment {
     Glob(Glob),
 }
 
-/// A glob over the bytes of one segment: the literal pieces between the `*`s, at least two of them.
+/// A glob over the characters of one segment: the literal pieces between the `*`s, at least two of them.
 ///
-/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`. Adjacent `*`s are one.
+/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`. Adjacent `*`s are one. A
+/// percent triplet is one character: `*9` does not match `%C3%A9`; and no piece holds a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
 
@@ -121,18 +123,40 @@ impl Segment {
 }
 
 impl Glob {
-    /// Whether the whole of `name` matches.
+    /// Whether the whole of `name`, a segment of a canonical name, matches.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
+        self.matches_from(name, |place| !cuts_triplet(name, place))
+    }
+
+    /// Whether the whole of `name` matches in which a `%` is a character like any other, such as the name of a file.
+    pub(crate) fn matches_plain(&self, name: &[u8]) -> bool {
+        self.matches_from(name, |_| true)
+    }
+
+    /// Whether `name` matches with each piece after a `*` at a place where one may start. Each stands at the first place
+    /// after the one before it, which leaves the most to those after it.
+    fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
+        let stands = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
         let Some((first, rest)) = self.0.split_first() else { return false };
         let Some((last, middle)) = rest.split_last() else { return first.as_bytes() == name };
-        let Some(mut name) = name.strip_prefix(first.as_bytes()) else { return false };
+        let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first)) else {
+            return false;
+        };
+        let mut place = first.len();
         for piece in middle {
-            let Some((_, after)) = split_after(name, piece.as_bytes()) else { return false };
-            name = after;
+            let Some(found) = (place..=end).find(|place| stands(*place, piece)) else { return false };
+            place = found + piece.len();
         }
-        name.ends_with(last.as_bytes())
+        place <= end && stands(end, last)
     }
+}
+
+/// Whether what starts at this place of a canonical name is the rest of a triplet: one or both of its digits.
+#[must_use]
+pub fn cuts_triplet(name: &[u8], place: usize) -> bool {
+    let before = |distance| place.checked_sub(distance).and_then(|place| name.get(place));
+    place < name.len() && (before(1) == Some(&b'%') || before(2) == Some(&b'%'))
 }
 
 impl fmt::Display for Actions {
@@ -175,10 +199,81 @@ impl fmt::Display for Segment {
     }
 }
 
-/// What stands before and after the first place where `piece` stands in `name`.
-fn split_after<'a>(name: &'a [u8], piece: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    (0..=name.len()).find_map(|at| {
-        let (before, from) = name.split_at_checked(at)?;
-        Some((before, from.strip_prefix(piece)?))
-    })
+fn starts_at(name: &[u8], place: usize, piece: &str) -> bool {
+    name.get(place..).is_some_and(|from| from.starts_with(piece.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Glob, Segment, cuts_triplet};
+
+    /// All the texts of up to so many of these parts, each text once.
+    fn texts(parts: &[&str], most: usize) -> BTreeSet<String> {
+        let mut texts = BTreeSet::from([String::new()]);
+        for _ in 0..most {
+            let longer: Vec<String> =
+                texts.iter().flat_map(|text| parts.iter().map(move |part| format!("{text}{part}"))).collect();
+            texts.extend(longer);
+        }
+        texts
+    }
+
+    /// A name as its characters.
+    fn characters(mut name: &str) -> Vec<&str> {
+        let mut characters = Vec::new();
+        while !name.is_empty() {
+            let (character, after) = name.split_at(if name.starts_with('%') { 3 } else { 1 });
+            characters.push(character);
+            name = after;
+        }
+        characters
+    }
+
+    /// The meaning of a glob, by trying everything.
+    fn matches(glob: &[&str], name: &[&str]) -> bool {
+        match (glob.split_first(), name.split_first()) {
+            (None, _) => name.is_empty(),
+            (Some((&"*", after)), None) => matches(after, name),
+            (Some((&"*", after)), Some((_, left))) => matches(after, name) || matches(glob, left),
+            (Some((one, after)), Some((character, left))) => one == character && matches(after, left),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// RFC 3986, 2.1.
+    #[test]
+    fn a_glob_matches_characters_of_which_a_triplet_is_one() {
+        let names = texts(&["A", "9", "2", "5", "%A9", "%25"], 4);
+        let mut matched = 0;
+        for text in texts(&["*", "9", "A", "25", "%A9", "%25"], 4) {
+            if !text.contains('*') || text.contains("**") {
+                continue;
+            }
+            let glob = Glob(text.split('*').map(Into::into).collect());
+            for name in &names {
+                let wanted = matches(&characters(&text), &characters(name));
+                assert_eq!(glob.matches(name.as_bytes()), wanted, "`{text}` and `{name}`");
+                let of_segment = Segment::Glob(glob.clone()).matches(name.as_bytes(), None);
+                assert_eq!(of_segment, wanted && !name.is_empty(), "`{text}` and `{name}`");
+                matched += usize::from(wanted);
+            }
+        }
+        assert!(matched > 10_000, "{matched}");
+    }
+
+    #[test]
+    fn in_a_plain_name_a_percent_sign_is_a_character_like_any_other() {
+        let glob = Glob(["", "0.yaml"].map(Into::into).into());
+        assert!(glob.matches_plain(b"a%20.yaml") && glob.matches_plain(b"a%0.yaml"));
+        assert!(!glob.matches(b"a%20.yaml"));
+    }
+
+    #[test]
+    fn only_the_digits_of_a_triplet_are_its_rest() {
+        let cut: Vec<usize> = (0..=10).filter(|place| cuts_triplet(b"%25a%40%C3", *place)).collect();
+        assert_eq!(cut, [1, 2, 5, 6, 8, 9]);
+        assert!(!cuts_triplet(b"", 0) && !cuts_triplet(b"%20", 3) && !cuts_triplet(b"%20", 4));
+    }
 }

@@ -69,8 +69,9 @@ const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
 const ASKED_HOSTS: &[&str] =
     &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
-/// Segments and user names are made of these, so that many are alike; the last is percent-encoded in segments.
-const LETTERS: &[&str] = &["a", "b", "c", "-", "é"];
+/// Segments and user names are made of these, so that many are alike. In segments the last two are triplets (`%C3%A9`
+/// and `%25`), whose ends look like others of these.
+const LETTERS: &[&str] = &["a", "9", "A", "5", "é", "%"];
 
 impl Default for Shape {
     fn default() -> Self {
@@ -393,7 +394,7 @@ fn group_name(number: usize) -> String {
     format!("group-{number}")
 }
 
-/// `a`, `b`, `c`, `-`, `é`, `aa`, `ba`, …: not encoded.
+/// `a`, `9`, `A`, `5`, `é`, `%`, `aa`, `9a`, …: not encoded.
 fn user_name(number: usize) -> String {
     let mut name = String::new();
     let mut left = number + 1;

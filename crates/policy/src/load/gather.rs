@@ -231,5 +231,5 @@ fn version(report: &mut Report, fields: &Fields<'_>, required: bool) {
 fn matches(pattern: &str, name: &str) -> bool {
     let pieces = pattern.split('*').map(Box::from).collect();
     (pattern.starts_with('.') || !name.starts_with('.'))
-        && crate::pattern::Glob(pieces).matches(name.as_bytes())
+        && crate::pattern::Glob(pieces).matches_plain(name.as_bytes())
 }

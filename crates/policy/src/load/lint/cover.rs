@@ -3,7 +3,7 @@
 use crate::load::lint::Warnings;
 use crate::load::lint::trie::{Ruled, Step, Trie};
 use crate::model::{ANYONE, Effect, Policy, RoleId, Rule};
-use crate::pattern::{Actions, Glob, Pattern, Scope, Segment};
+use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;
 
 /// How many comparisons all the rules together may cost.
@@ -228,5 +228,11 @@ fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     else {
         return false;
     };
-    first.starts_with(&**before) && last.ends_with(&**after)
+    first.starts_with(&**before) && ends_with(last, after)
+}
+
+/// Whether a piece of a glob ends in another piece, which a triplet's digits are not.
+fn ends_with(piece: &str, end: &str) -> bool {
+    let before = piece.strip_suffix(end);
+    before.is_some_and(|before| !cuts_triplet(piece.as_bytes(), before.len()))
 }
