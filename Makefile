@@ -8,6 +8,9 @@ ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 
+# Where cargo builds, as it would itself choose.
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+
 # With ENVOY=/path/to/envoy nothing is fetched for it.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 
@@ -18,8 +21,9 @@ help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real Envoy; KEEP=1 leaves it running.
+	@echo "building rolegate: minutes the first time"
 	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
-	@KEEP=$(KEEP) target/debug/demo
+	@KEEP=$(KEEP) $(BUILT)/debug/demo
 
 test: needs-rust needs-cc $(NEEDS_ENVOY) ## Run every test, also those through a real Envoy.
 	cargo test --workspace --locked

@@ -56,6 +56,17 @@ pub enum Target {
     Tcp(SocketAddr),
 }
 
+impl Target {
+    /// The address, where it is one of TCP.
+    #[must_use]
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(at) => Some(*at),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 /// How long Envoy may take to start.
 const START: Duration = Duration::from_secs(30);
 

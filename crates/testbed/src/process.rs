@@ -32,6 +32,8 @@ pub(crate) struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
+    /// How long the log was before.
+    earlier: usize,
 }
 
 /// How long a process may take to end by itself before it is killed.
@@ -45,16 +47,23 @@ impl Process {
             .append(true)
             .open(&log)
             .map_err(|error| Failed::io(log.display().to_string(), &error))?;
+        let earlier = read(&log).len();
         let errors = output.try_clone().map_err(|error| Failed::io(name, &error))?;
         let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().map_err(|error| {
             Failed::new(name, format!("cannot start {:?}: {error}", command.get_program()))
         })?;
-        Ok(Self { name, child, log })
+        Ok(Self { name, child, log, earlier })
     }
 
     /// What it has printed so far.
     pub(crate) fn printed(&self) -> String {
-        std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        String::from_utf8_lossy(&read(&self.log)).into_owned()
+    }
+
+    /// What it has printed so far, and none before it into the same file.
+    pub(crate) fn printed_since_its_start(&self) -> String {
+        let all = read(&self.log);
+        String::from_utf8_lossy(all.get(self.earlier..).unwrap_or_default()).into_owned()
     }
 
     /// How it ended, if it has.
@@ -64,7 +73,7 @@ impl Process {
 
     /// An error with the last lines of what it printed.
     pub(crate) fn failed(&self, why: &str) -> Failed {
-        let printed = self.printed();
+        let printed = self.printed_since_its_start();
         let lines: Vec<&str> = printed.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n    ");
         Failed::new(self.name, format!("{why}; it printed:\n    {tail}"))
@@ -119,6 +128,11 @@ impl Drop for Process {
         }
         self.kill();
     }
+}
+
+/// A log as far as it can be read.
+fn read(log: &Path) -> Vec<u8> {
+    std::fs::read(log).unwrap_or_default()
 }
 
 /// The first of these paths that is a file.

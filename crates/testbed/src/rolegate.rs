@@ -1,6 +1,6 @@
 //! The program `rolegate`, as a user would start it.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,8 +28,12 @@ pub struct Rolegate {
 /// How long it may take until it is ready.
 const START: Duration = Duration::from_secs(20);
 
+/// Whichever port the system chooses. Looking for a free one beforehand fails now and then: another may take it first.
+pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 impl Rolegate {
-    /// Starts it with this policy, its output in `folder`, and further arguments `more`.
+    /// Starts it with this policy, its output in `folder`, and further arguments `more`. The admin interface gets
+    /// [`ANY_PORT`], and so may `listen`.
     ///
     /// # Errors
     /// When it cannot be started, or does not become ready within 20 s.
@@ -40,12 +44,11 @@ impl Rolegate {
         folder: &Path,
         more: &[&str],
     ) -> Result<Self, Failed> {
-        let admin = free_address()?;
-        let log = folder.join(format!("rolegate-{}.log", admin.port()));
+        let log = unused(folder);
         let more = more.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        let process = spawn(program, policy, &listen, admin, &log, &more)?;
+        let process = spawn(program, policy, &listen, &log, &more)?;
         let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
-        let mut this = Self { listen, admin, program, policy, log, more, process };
+        let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, process };
         this.ready().await?;
         Ok(this)
     }
@@ -85,12 +88,12 @@ impl Rolegate {
         Err(self.process.failed(&format!("it still runs after {limit:?}")))
     }
 
-    /// Starts it again at the same addresses, after it has ended, and waits until it is ready.
+    /// Starts it again where it listened, after it has ended, and waits until it is ready.
     ///
     /// # Errors
     /// As for [`Self::start`].
     pub async fn restart(&mut self) -> Result<(), Failed> {
-        self.process = spawn(&self.program, &self.policy, &self.listen, self.admin, &self.log, &self.more)?;
+        self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more)?;
         self.ready().await
     }
 
@@ -130,12 +133,45 @@ impl Rolegate {
             if let Some(status) = self.process.ended() {
                 return Err(self.process.failed(&format!("it ended at once ({status})")));
             }
-            if matches!(self.ask("/readyz").await, Ok((200, _))) {
+            if self.listens() && matches!(self.ask("/readyz").await, Ok((200, _))) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Err(self.process.failed("it is not ready after 20 s"))
+    }
+
+    /// Whether it has said where it listens, which is then known.
+    fn listens(&mut self) -> bool {
+        let lines = self.process.printed_since_its_start();
+        let Some(admin) = announced(&lines, "admin pages").and_then(|it| it.parse().ok()) else {
+            return false;
+        };
+        let Some(at) = announced(&lines, "listening") else { return false };
+        self.admin = admin;
+        if let Ok(at) = at.parse() {
+            self.listen = Target::Tcp(at);
+        }
+        true
+    }
+}
+
+/// The address in the log line with this message.
+fn announced(lines: &str, message: &str) -> Option<String> {
+    let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines.find(|line| line.get("message").and_then(Value::as_str) == Some(message))?;
+    Some(line.get("address")?.as_str()?.to_owned())
+}
+
+/// A log file of its own for each instance in the folder.
+fn unused(folder: &Path) -> PathBuf {
+    let mut number = 0;
+    loop {
+        let file = folder.join(format!("rolegate-{number}.log"));
+        if !file.exists() {
+            return file;
+        }
+        number += 1;
     }
 }
 
@@ -143,7 +179,6 @@ fn spawn(
     program: &Path,
     policy: &Path,
     listen: &Target,
-    admin: SocketAddr,
     log: &Path,
     more: &[String],
 ) -> Result<Process, Failed> {
@@ -153,16 +188,6 @@ fn spawn(
     };
     let mut command = Command::new(program);
     command.arg("serve").arg("--policy").arg(policy);
-    command.args(["--listen", &listen, "--admin", &admin.to_string()]).args(more);
+    command.args(["--listen", &listen, "--admin", &ANY_PORT.to_string()]).args(more);
     Process::start("rolegate", command, log.to_path_buf())
-}
-
-/// An address of the loopback interface that was free a moment ago.
-///
-/// # Errors
-/// When there is none.
-pub fn free_address() -> Result<SocketAddr, Failed> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|it| it.local_addr())
-        .map_err(|error| Failed::io("free port", &error))
 }

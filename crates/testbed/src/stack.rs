@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::client::{Connection, Version};
 use crate::envoy::{Envoy, Settings, Target};
 use crate::process::Failed;
-use crate::rolegate::{Rolegate, free_address};
+use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
 
 /// An application, Envoy before it and rolegate beside it. Dropping it stops all of them and removes their files.
@@ -55,7 +55,7 @@ impl Stack {
         let mut rolegates = Vec::new();
         for number in 0..options.instances {
             let listen = if options.tcp {
-                Target::Tcp(free_address()?)
+                Target::Tcp(ANY_PORT)
             } else {
                 Target::Unix(folder.path().join(format!("{number}.sock")))
             };

@@ -1,14 +1,15 @@
 //! What an attacker sends, at the program itself: it stays alive, its memory stays bounded, a well-behaved client beside
 //! it is served meanwhile, and all is well afterwards. Each attack is bounded in time and number.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use testbed::Rolegate;
 use testbed::envoy::Target;
+use testbed::rolegate::ANY_PORT;
 use tokio::net::TcpStream;
 
 use crate::frames::*;
@@ -18,48 +19,71 @@ use crate::support::*;
 const GROWTH_KIB: u64 = 64 << 10;
 /// No attack lasts longer.
 const LIMIT: Duration = Duration::from_millis(1500);
+/// By how much the 99th percentile of a client beside an attack may be longer than its usual one. The attacker, the
+/// client and other tests share the cores with the server here, so this is far from what the server alone would show.
+const SLOWER: u32 = 20;
+/// What is fast enough, whatever is usual.
+const FAST: Duration = Duration::from_millis(250);
 
-/// Runs the attack on a fresh process, with a well-behaved client beside it.
-async fn survive(attack: impl FnOnce(SocketAddr) + Send + 'static) {
+/// Runs the attack on a fresh process, with a well-behaved client beside it. `reached` says whether the reaction is one
+/// of a server that was really attacked.
+async fn survive(
+    attack: impl FnOnce(SocketAddr) -> Reaction + Send + 'static,
+    reached: impl Fn(&Reaction) -> bool,
+) {
     let folder = tempfile::tempdir().unwrap();
-    let address = testbed::rolegate::free_address().unwrap();
     let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/people/policy.yaml");
     let program = Path::new(env!("CARGO_BIN_EXE_rolegate"));
-    let started = Rolegate::start(program, Path::new(policy), Target::Tcp(address), folder.path(), &[]).await;
+    let listen = Target::Tcp(ANY_PORT);
+    let started = Rolegate::start(program, Path::new(policy), listen, folder.path(), &[]).await;
     let server = started.unwrap();
+    let address = server.listen.tcp().unwrap();
     let client = handshake(TcpStream::connect(address).await.unwrap()).await;
-    assert!(check(&client, &by_alice()).await.is_ok());
+    let usual = {
+        let start = Instant::now();
+        p99(&client, || start.elapsed() >= LIMIT / 5).await
+    };
 
     let before = resident_kib(server.id());
-    let peak = Arc::new(AtomicU64::new(before));
-    let over = Arc::new(AtomicBool::new(false));
-    let attacker = std::thread::spawn({
-        let over = over.clone();
-        move || {
-            attack(address);
-            over.store(true, Relaxed);
-        }
-    });
-    let mut slowest = Duration::ZERO;
-    let mut asked = 0;
-    while !over.load(Relaxed) || asked < 20 {
-        let start = Instant::now();
-        assert!(check(&client, &by_alice()).await.is_ok());
-        slowest = slowest.max(start.elapsed());
-        asked += 1;
+    let peak = AtomicU64::new(before);
+    let attacker = std::thread::spawn(move || attack(address));
+    let beside = p99(&client, || {
         peak.fetch_max(resident_kib(server.id()), Relaxed);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    attacker.join().unwrap();
-    let grown = peak.load(Relaxed) - before;
-    println!("grown by {grown} KiB, slowest of {asked} checks {slowest:?}");
+        attacker.is_finished()
+    })
+    .await;
+    let reaction = attacker.join().unwrap();
+    let grown = peak.load(Relaxed).saturating_sub(before);
+    println!("grown by {grown} KiB, p99 usually {usual:?}, under attack {beside:?}, {reaction:?}");
+    assert!(reached(&reaction), "{reaction:?}");
     assert!(grown <= GROWTH_KIB, "grown by {grown} KiB");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(beside <= FAST.max(usual * SLOWER), "usually {usual:?}, under attack {beside:?}");
 
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await;
     for client in [&client, &newcomer] {
-        assert!(check(client, &by_alice()).await.is_ok());
+        let mut left = 50;
+        let after = p99(client, || {
+            left -= 1;
+            left == 0
+        })
+        .await;
+        assert!(after <= FAST.max(usual * SLOWER), "usually {usual:?}, a second after {after:?}");
     }
+}
+
+/// Asks about 500 times a second, at least 20 times and until it is over, and is always allowed: the 99th percentile of
+/// how long that takes.
+async fn p99(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
+    let mut took = Vec::new();
+    while !is_over() || took.len() < 20 {
+        let start = Instant::now();
+        assert!(check(client, &by_alice()).await.is_ok());
+        took.push(start.elapsed());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    took.sort();
+    took[took.len() * 99 / 100]
 }
 
 #[expect(clippy::disallowed_methods, reason = "the memory of a process is a file")]
@@ -74,107 +98,120 @@ fn hammer(
     address: SocketAddr,
     settings: &[(u16, u32)],
     mut write: impl FnMut(&mut Raw) -> std::io::Result<()>,
-) {
+) -> Reaction {
     let end = Instant::now() + LIMIT;
+    let mut reaction = Reaction::default();
     while Instant::now() < end {
         let Ok(mut raw) = Raw::open(address, settings) else { continue };
         for _ in 0..10_000 {
-            if write(&mut raw).is_err() || Instant::now() >= end {
-                break;
+            match write(&mut raw) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    reaction.unread += 1;
+                    break;
+                }
+                Err(_) => break,
+                Ok(()) if Instant::now() >= end => break,
+                Ok(()) => {}
             }
         }
+        reaction += raw.reaction();
     }
+    reaction
+}
+
+/// How the server took what was sent on all these connections.
+fn reactions(connections: Vec<Raw>) -> Reaction {
+    let mut all = Reaction::default();
+    connections.into_iter().for_each(|mut raw| all += raw.reaction_now());
+    all
 }
 
 /// CVE-2023-44487.
 #[tokio::test]
 async fn rapid_reset() {
-    survive(|address| {
+    let attack = |address| {
         let head = check_head();
         let pair = |stream| {
             let headers = frame(HEADERS, END_HEADERS, stream, &head);
             [headers, frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes())].concat()
         };
-        let burst: Vec<u8> = (0..2000).flat_map(|number| pair(2 * number + 1)).collect();
+        let burst: Vec<u8> = (0..20_000).flat_map(|number| pair(2 * number + 1)).collect();
         hammer(address, &[], |raw| {
             raw.write(&burst)?;
-            raw.read();
-            Err(std::io::ErrorKind::Other.into())
-        });
-    })
-    .await;
+            Err(ErrorKind::Other.into())
+        })
+    };
+    survive(attack, |reaction| reaction.calm > 0).await;
 }
 
 /// VU#421644 (CVE-2024-27316 and others).
 #[tokio::test]
 async fn continuation_flood() {
-    survive(|address| {
+    let attack = |address| {
         let part = literal("x-filler", &"a".repeat(1000));
         let more = frame(CONTINUATION, 0, 1, &part);
         hammer(address, &[], |raw| {
             raw.write(&frame(HEADERS, 0, 1, &check_head()))?;
-            for _ in 0..20_000 {
-                raw.write(&more)?;
-            }
-            Ok(())
-        });
-    })
-    .await;
+            (0..20_000).try_for_each(|_| raw.write(&more))
+        })
+    };
+    survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// One line into the table, then thousands of references to it (CVE-2016-6581).
+/// One line into the table, then thousands of references to it (CVE-2016-6581). Each is refused with 431.
 #[tokio::test]
 async fn hpack_bomb() {
-    survive(|address| {
+    let attack = |address| {
         let indexed = [&[0x40][..], &string("x"), &string(&"a".repeat(4000))].concat();
         let bomb = [check_head(), indexed, vec![0xBE; 12_000]].concat();
-        let mut stream = 1;
         hammer(address, &[], move |raw| {
-            raw.write(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb))?;
-            stream += 2;
-            Ok(())
-        });
-    })
-    .await;
+            (0..50).try_for_each(|number| {
+                raw.write(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &bomb))
+            })?;
+            Err(ErrorKind::Other.into())
+        })
+    };
+    survive(attack, |reaction| reaction.heads > 50 || reaction.calm > 0).await;
 }
 
-/// CVE-2019-9515.
+/// CVE-2019-9515. Who does not read the acknowledgements is not read from any more.
 #[tokio::test]
 async fn settings_flood() {
-    survive(|address| {
+    let attack = |address| {
         let settings = frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 16, 0]).repeat(100);
-        hammer(address, &[], |raw| raw.write(&settings));
-    })
-    .await;
+        hammer(address, &[], |raw| raw.write(&settings))
+    };
+    survive(attack, |reaction| reaction.unread + reaction.calm > 0).await;
 }
 
 /// CVE-2019-9512.
 #[tokio::test]
 async fn ping_flood() {
-    survive(|address| {
+    let attack = |address| {
         let pings = frame(PING, 0, 0, b"12345678").repeat(100);
-        hammer(address, &[], |raw| raw.write(&pings));
-    })
-    .await;
+        hammer(address, &[], |raw| raw.write(&pings))
+    };
+    survive(attack, |reaction| reaction.unread + reaction.calm > 0).await;
 }
 
 /// CVE-2019-9518.
 #[tokio::test]
 async fn empty_frames() {
-    survive(|address| {
+    let attack = |address| {
         let frames = frame(DATA, 0, 1, b"").repeat(1000);
         hammer(address, &[], |raw| {
             raw.write(&frame(HEADERS, END_HEADERS, 1, &check_head()))?;
             (0..1000).try_for_each(|_| raw.write(&frames))
-        });
-    })
-    .await;
+        })
+    };
+    survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// CVE-2019-9511, CVE-2019-9517: everything is asked, and no window is opened for the answers.
+/// CVE-2019-9511, CVE-2019-9517: everything is asked, and no window is opened for the answers. Their heads come, and
+/// nothing of their bodies.
 #[tokio::test]
 async fn windows_that_stay_shut() {
-    survive(|address| {
+    let attack = |address| {
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
         let ask = |stream| {
             let headers = frame(HEADERS, END_HEADERS, stream, &check_head());
@@ -189,21 +226,27 @@ async fn windows_that_stay_shut() {
                 connections.push(raw);
             }
         }
-        std::thread::sleep(Duration::from_secs(1));
-    })
-    .await;
+        std::thread::sleep(Duration::from_millis(500));
+        reactions(connections)
+    };
+    survive(attack, |reaction| reaction.heads > 5000 && reaction.data == 0).await;
 }
 
-/// Ten thousand connections, or as many as the limit of file descriptors allows, that say hello and nothing more.
+/// Ten thousand connections, or as many as the limit of file descriptors allows, that say hello and nothing more. At most
+/// 1,024 are kept.
 #[tokio::test]
 async fn idle_connections() {
     let count = 10_000.min(descriptors() / 2);
-    survive(move |address| {
+    let attack = move |address| {
         let connections: Vec<_> = (0..count).filter_map(|_| Raw::open(address, &[]).ok()).collect();
-        println!("{} connections", connections.len());
         std::thread::sleep(Duration::from_millis(500));
-    })
-    .await;
+        let mut reaction = Reaction { heads: connections.len(), ..Reaction::default() };
+        for mut raw in connections {
+            reaction.closed += usize::from(raw.is_closed());
+        }
+        reaction
+    };
+    survive(attack, |reaction| reaction.closed + 1024 >= reaction.heads).await;
 }
 
 /// How many files this process may have open.
@@ -217,37 +260,39 @@ fn descriptors() -> usize {
 /// A byte now and then (slowloris), in the middle of a frame.
 #[tokio::test]
 async fn slow_bytes() {
-    survive(|address| {
+    let attack = |address| {
         let head = frame(HEADERS, END_HEADERS, 1, &check_head());
         let mut connections: Vec<_> = (0..300).filter_map(|_| Raw::open(address, &[]).ok()).collect();
         for byte in head.iter().take(40) {
             connections.retain_mut(|raw| raw.write(&[*byte]).is_ok());
             std::thread::sleep(Duration::from_millis(20));
         }
-    })
-    .await;
+        Reaction { unread: connections.len(), ..Reaction::default() }
+    };
+    survive(attack, |reaction| reaction.unread == 300).await;
 }
 
 /// Messages of 10 MiB, which are over the limit, as fast as they are taken.
 #[tokio::test]
 async fn messages_of_ten_mebibytes() {
-    survive(|address| {
+    let attack = |address| {
         let start = [&[0][..], &(10_u32 << 20).to_be_bytes(), &[b'x'; 16_000]].concat();
-        let mut stream = 1;
         hammer(address, &[], |raw| {
-            let head = frame(HEADERS, END_HEADERS, stream, &check_head());
-            raw.write(&[head, frame(DATA, 0, stream, &start)].concat())?;
-            stream += 2;
-            Ok(())
-        });
-    })
-    .await;
+            (0..500).try_for_each(|number| {
+                let stream = 2 * number + 1;
+                let head = frame(HEADERS, END_HEADERS, stream, &check_head());
+                raw.write(&[head, frame(DATA, 0, stream, &start)].concat())
+            })?;
+            Err(ErrorKind::Other.into())
+        })
+    };
+    survive(attack, |reaction| reaction.heads > 100).await;
 }
 
-/// Messages that are within the limit each, many at once, and never finished.
+/// Messages that are within the limit each, many at once, and never finished: what is over the budget of all is refused.
 #[tokio::test]
 async fn messages_that_never_end() {
-    survive(|address| {
+    let attack = |address| {
         let start = [&[0][..], &(4_u32 << 20).to_be_bytes(), &[b'x'; 16_000]].concat();
         let rest = [b'x'; 16_000];
         let mut connections = Vec::new();
@@ -264,6 +309,9 @@ async fn messages_that_never_end() {
             connections.push(raw);
         }
         std::thread::sleep(Duration::from_secs(1));
-    })
-    .await;
+        let all = connections.len() * 4;
+        let refused = connections.iter_mut().map(|raw| raw.reaction_now().heads).sum();
+        Reaction { heads: refused, unread: all - refused, ..Reaction::default() }
+    };
+    survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
