@@ -1,0 +1,88 @@
+//! What the paths cost that are made to be read in many ways: the most expensive check that a header of Envoy's allows.
+//!
+//! `cargo run --release -p authorizer --example hostile_paths`
+#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::panic, reason = "it measures, and fails loudly")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use authorizer::{Authorizer, Request, Scratch};
+
+const POLICY: &str = "
+version: 1
+identity: { basic: { verify: false } }
+roles:
+  anyone:
+    allow: ['* /**', 'GET /{a}/b/**', 'GET /*x*y*/**', 'GET /{a}/{b}/{c}']
+    deny: ['* /closed/**', '* /{a}/closed/**', 'GET /*closed*', 'GET /a@b/**']
+";
+
+/// What Envoy lets through, unless told otherwise: headers of 60 KiB.
+const LENGTH: usize = 60 << 10;
+
+fn main() {
+    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
+    for piece in [
+        "/a",
+        "/",
+        ";",
+        "/;",
+        "/;a",
+        "/a;b",
+        "/a%3Bb",
+        "/%40",
+        "%40",
+        "%2540",
+        "%25",
+        "%2541",
+        "/%2540;a%3Bb%40",
+        "//",
+        "/./a",
+        "/a/../b",
+        "/./",
+        "/.//a",
+        "/%2e/a",
+        "/x/%2e%2e",
+        "/a;b%3Bc/%2540//d",
+        "/a%253Bb;c",
+        "a",
+        "/xxx",
+        "closed",
+        "/x/y/..",
+        "%c3%a9",
+        "/a;x/b/./c%40",
+        "/%2540;a%3Bb%40/./c//d",
+    ] {
+        let path = format!("/{}", piece.repeat(LENGTH / piece.len()));
+        println!(
+            "{:>9.1} µs  {piece}  {}",
+            cost(&authorizer, &path).as_secs_f64() * 1e6,
+            status(&authorizer, &path)
+        );
+    }
+}
+
+fn status(authorizer: &Authorizer, path: &str) -> u16 {
+    authorizer.check_as(&request(path), None, &mut Scratch::default()).status()
+}
+
+fn cost(authorizer: &Authorizer, path: &str) -> Duration {
+    let mut scratch = Scratch::default();
+    let mut costs: Vec<Duration> = (0..15)
+        .map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(authorizer.check_as(&request(path), None, &mut scratch).status());
+            start.elapsed()
+        })
+        .collect();
+    costs.sort();
+    costs.get(costs.len() / 2).copied().unwrap_or_default()
+}
+
+fn request(path: &str) -> Request<'_> {
+    Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" }
+}
