@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 /// One thing that is wrong, or suspicious, at one place.
 ///
-/// Shown as `file:line:column: message`, the form that editors and CI systems turn into links.
+/// Shown as `file:line:column: message`, the form that editors and CI systems turn into links. A control character of the
+/// input is shown by its number (`\u{85}`): it could end the line, or hide it from a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Whether the policy can be used all the same.
@@ -45,26 +46,38 @@ impl Problem {
     /// A problem that keeps the policy from being used.
     #[must_use]
     pub fn error(at: Place, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, at, message: message.into(), help: None, related: Vec::new() }
+        Self {
+            severity: Severity::Error,
+            at,
+            message: without_controls(message),
+            help: None,
+            related: Vec::new(),
+        }
     }
 
     /// A problem that somebody should look at.
     #[must_use]
     pub fn warning(at: Place, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, at, message: message.into(), help: None, related: Vec::new() }
+        Self {
+            severity: Severity::Warning,
+            at,
+            message: without_controls(message),
+            help: None,
+            related: Vec::new(),
+        }
     }
 
     /// The same problem, with what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(without_controls(help));
         self
     }
 
     /// The same problem, with another place that belongs to it.
     #[must_use]
     pub fn related(mut self, at: Place, note: impl Into<String>) -> Self {
-        self.related.push((at, note.into()));
+        self.related.push((at, without_controls(note)));
         self
     }
 }
@@ -103,4 +116,13 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
     }
+}
+
+fn without_controls(text: impl Into<String>) -> String {
+    let text = text.into();
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let escape = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+    text.chars().map(escape).collect()
 }

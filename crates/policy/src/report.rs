@@ -65,10 +65,10 @@ impl Report {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// Adds a problem. What it shows of the file stays on one line and short.
+    /// Adds a problem. What it shows of the file stays short.
     pub(crate) fn push(&mut self, mut problem: Problem) {
-        tidy(&mut problem.message);
-        problem.help.as_mut().map(tidy);
+        shorten(&mut problem.message);
+        problem.help.as_mut().map(shorten);
         self.errors += usize::from(problem.severity == Severity::Error);
         if self.problems.len() < MOST {
             self.problems.push(problem);
@@ -289,16 +289,10 @@ pub(crate) fn enumerate(words: &[&str]) -> String {
     }
 }
 
-/// Makes a text fit for one line.
-fn tidy(text: &mut String) {
+fn shorten(text: &mut String) {
     if let Some((end, _)) = text.char_indices().nth(LONGEST) {
         text.truncate(end);
         text.push('…');
-    }
-    if text.contains(char::is_control) {
-        let escape =
-            |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
-        *text = text.chars().map(escape).collect();
     }
 }
 
