@@ -1,4 +1,7 @@
 //! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
+//!
+//! `compile` starts from a policy as data, `load` from its text, as the program does: text, policy and index are all
+//! there at the end.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,11 +9,13 @@
     reason = "a benchmark that fails ends, and says what it found"
 )]
 
+use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::{Decision, Engine, Question};
-use policy::generate::Regular;
+use policy::generate::{Regular, to_yaml};
+use policy::{Loaded, MapFiles};
 
 /// 100,000 rules, 1,000 roles and 1,000,000 grants to users: one each, and ten each.
 const SIZES: [(&str, Regular); 3] = [
@@ -41,6 +46,38 @@ fn compile(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn load(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("load");
+    for (name, size) in SIZES {
+        let text = to_yaml(&size.policy());
+        let length = text.len();
+        let files = MapFiles::of("policy.yaml", text);
+        let mut made = None;
+        let taken = allocation_counter::measure(|| made = Some(load_and_compile(&files)));
+        let (loaded, engine) = made.unwrap();
+        assert_eq!(loaded.policy.rules().count(), size.rules());
+        assert_answers(&engine, size);
+        drop((loaded, engine));
+        println!(
+            "load/{name}: {} rules, {} KiB of text; text, policy and index {} KiB, while they are made {} KiB",
+            size.rules(),
+            length / 1024,
+            taken.bytes_current / 1024,
+            taken.bytes_max / 1024,
+        );
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+            bencher.iter_batched(|| (), |()| load_and_compile(&files), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+fn load_and_compile(files: &MapFiles) -> (Loaded, Engine) {
+    let loaded = policy::load(files, Path::new("policy.yaml")).unwrap();
+    let engine = Engine::compile(&loaded.policy);
+    (loaded, engine)
+}
+
 fn assert_answers(engine: &Engine, size: Regular) {
     for caller in (0..size.callers).step_by(size.callers / 100) {
         let roles = engine.roles_of(&size.user(caller), [], []);
@@ -60,6 +97,6 @@ fn assert_answers(engine: &Engine, size: Regular) {
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).sample_size(10);
-    targets = compile
+    targets = compile, load
 }
 criterion_main!(benches);
