@@ -41,22 +41,25 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 
 /// A seed with a few bytes changed, removed, doubled, or taken from another seed.
 fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut bytes = seeds[random.below(seeds.len())].clone();
+    let mut bytes = one_of(seeds, random).clone();
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len() + 1);
         let until = (at + random.below(8)).min(bytes.len());
-        let other = &seeds[random.below(seeds.len())];
-        let from = random.below(other.len() + 1);
-        let piece = &other[from..(from + random.below(24)).min(other.len())];
+        let other = one_of(seeds, random);
+        let piece = other.iter().skip(random.below(other.len() + 1)).take(random.below(24));
         match random.below(5) {
             0 => drop(bytes.drain(at..until)),
             1 => bytes.insert(at, u8::try_from(random.below(256)).unwrap()),
-            2 => drop(bytes.splice(at..until, piece.iter().copied())),
+            2 => drop(bytes.splice(at..until, piece.copied())),
             3 => bytes.extend_from_within(at..until),
             _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
         }
     }
     bytes
+}
+
+fn one_of<'a>(seeds: &'a [Vec<u8>], random: &mut Random) -> &'a Vec<u8> {
+    seeds.get(random.below(seeds.len())).unwrap()
 }
 
 /// xorshift64*: the same numbers in each run.

@@ -236,7 +236,9 @@ pub fn program() -> Result<PathBuf, Failed> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(Failed::new("ENVOY", format!("no file at {}", path.display())))
+            let why =
+                format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
+            Err(Failed::new("ENVOY", why))
         };
     }
     let tools = repository().join(".tools/envoy-1.40.0");

@@ -14,10 +14,19 @@ use testbed::client::Version;
 use testbed::golden::{self, Caller, Ran};
 use testbed::policies::Example;
 use testbed::{Failed, Options, Stack};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match demo(&mut io::stdout()).await {
+    let mut out = io::stdout();
+    let done = tokio::select! {
+        // First: what it leaves running it ends itself.
+        biased;
+        done = demo(&mut out) => done,
+        // Whatever runs by then is dropped, and so stopped.
+        stop = stopped() => stop.and(Err(Failed::new("stopped", "before all was asked").into())),
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -26,6 +35,17 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }
 
 /// Runs it all: whether everything was as the policy and its cases say.
@@ -179,7 +199,7 @@ async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::er
         writeln!(out, "  curl http://{}/metrics", rolegate.admin)?;
     }
     out.flush()?;
-    tokio::signal::ctrl_c().await.map_err(|error| Failed::new("Ctrl-C", error.to_string()))?;
+    stopped().await?;
     writeln!(out, "\nstopping")?;
     Ok(())
 }
