@@ -79,7 +79,7 @@ fn resources_of_all(texts: &[&str], matching: &[&str], others: &[&str]) {
     for (resource, wanted) in matching.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
     {
         let asked = Asked { user: Some("alice"), action: "GET", scope: "localhost", resource };
-        assert_eq!(is_allowed(&policy, &asked), wanted, "`{}` and `{resource}`", texts[0]);
+        assert_eq!(is_allowed(&policy, &asked), wanted, "{:?} and `{resource}`", texts.first());
     }
 }
 
