@@ -141,6 +141,7 @@ impl Refusals {
             | Reason::InvalidHost(_)
             | Reason::ControlBytes
             | Reason::DuplicateAuthorization
+            | Reason::TooManyHeaders
             | Reason::NotAllowed
             | Reason::Denied => &self.plain,
         }

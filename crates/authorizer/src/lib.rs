@@ -164,6 +164,15 @@ impl Authorizer {
         }
     }
 
+    /// Refuses a request that has more header lines than whoever carries it looks at: what is not seen could decide.
+    pub fn refuse_too_many_headers<'a>(
+        &'a self,
+        request: &Request<'a>,
+        scratch: &'a mut Scratch,
+    ) -> Verdict<'a> {
+        self.refuse_unread(request, Reason::TooManyHeaders, &mut scratch.answer)
+    }
+
     /// The name of what is in force: 12 hexadecimal digits, the same for the same files and keys on every machine.
     #[must_use]
     pub fn revision(&self) -> &str {

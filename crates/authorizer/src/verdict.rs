@@ -80,6 +80,8 @@ pub enum Reason {
     ControlBytes,
     /// More than one `Authorization`: 400.
     DuplicateAuthorization,
+    /// More header lines than are looked at: 400.
+    TooManyHeaders,
     /// No proof, where `anyone` does not suffice: 401.
     NoProof,
     /// A proof that does not verify: 401.
@@ -123,7 +125,8 @@ impl Reason {
             | Self::InvalidPath(_)
             | Self::InvalidHost(_)
             | Self::ControlBytes
-            | Self::DuplicateAuthorization => 400,
+            | Self::DuplicateAuthorization
+            | Self::TooManyHeaders => 400,
             Self::NoProof | Self::BadProof(_) => 401,
             Self::NotAllowed | Self::Denied => 403,
         }
@@ -138,6 +141,7 @@ impl Reason {
             Self::InvalidHost(_) => "invalid_host",
             Self::ControlBytes => "control_bytes",
             Self::DuplicateAuthorization => "duplicate_authorization",
+            Self::TooManyHeaders => "too_many_headers",
             Self::NoProof => "no_proof",
             Self::BadProof(refusal) => refusal.name(),
             Self::NotAllowed => "not_allowed",
@@ -154,6 +158,7 @@ impl fmt::Display for Reason {
             Self::InvalidHost(why) => why.fmt(f),
             Self::ControlBytes => f.write_str("a control byte in the authorization"),
             Self::DuplicateAuthorization => f.write_str("more than one authorization"),
+            Self::TooManyHeaders => f.write_str("too many header lines"),
             Self::NoProof => f.write_str("no proof of who asks"),
             Self::BadProof(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("nothing allows it"),

@@ -209,6 +209,7 @@ fn headers_that_claim_another_path_method_host_or_client_never_count() {
 fn reasons_have_names_of_their_own() {
     let reasons = [
         Reason::InvalidMethod,
+        Reason::TooManyHeaders,
         Reason::InvalidPath(PathError::Empty),
         Reason::InvalidHost(HostError),
         Reason::ControlBytes,

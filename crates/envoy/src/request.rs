@@ -6,8 +6,9 @@
 
 use crate::wire::{Fields, Value, WireError};
 
-/// More header lines than this are refused. Envoy itself lets through 100 a request, unless told otherwise.
-pub const MAX_HEADERS: usize = 2_000;
+/// Of more header lines than this no further one is handed out. Envoy itself lets through 100 a request, unless told
+/// otherwise.
+pub const MAX_HEADERS: usize = 10_000;
 
 /// What Envoy says of an HTTP request. Its header lines are handed out while it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub struct CheckRequest<'a> {
     pub scheme: &'a str,
     /// `attributes.request.http.protocol`.
     pub protocol: &'a str,
+    /// Whether there are more than [`MAX_HEADERS`] header lines. That is the client's doing, so it is not an error, which
+    /// `failure_mode_allow` would let pass; but who has not seen all lines cannot judge the request.
+    pub too_many_headers: bool,
     /// Whether a body is forwarded (`body` or `raw_body`).
     pub has_body: bool,
     /// `attributes.source.principal`: what the client's certificate proves.
@@ -58,9 +62,6 @@ pub enum DecodeError {
     /// There is no `attributes.request.http`.
     #[error("there is no HTTP request in it")]
     NoHttpRequest,
-    /// There are more than [`MAX_HEADERS`] header lines.
-    #[error("there are more than {MAX_HEADERS} header lines")]
-    TooManyHeaders,
 }
 
 type Decoded<T> = Result<T, DecodeError>;
@@ -69,8 +70,8 @@ impl<'a> CheckRequest<'a> {
     /// Reads a message and gives each header line of either shape to `line`.
     ///
     /// # Errors
-    /// When the message is malformed, is not about an HTTP request, or has too many header lines. Lines may have been
-    /// given out by then; they count for nothing.
+    /// When the message is malformed, or is not about an HTTP request. Lines may have been given out by then; they count
+    /// for nothing.
     pub fn decode(message: &'a [u8], line: impl FnMut(Header<'a>)) -> Decoded<Self> {
         let mut reader = Reader { request: Self::default(), lines: 0, found: false, line };
         reader.check_request(message)?;
@@ -166,7 +167,8 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         }
         self.lines += 1;
         if self.lines > MAX_HEADERS {
-            return Err(DecodeError::TooManyHeaders);
+            self.request.too_many_headers = true;
+            return Ok(());
         }
         let value = if raw.is_empty() { text.as_bytes() } else { raw };
         (self.line)(Header { name: name.as_bytes(), value });

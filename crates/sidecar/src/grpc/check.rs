@@ -144,6 +144,9 @@ impl Judge {
             id: read.id.as_bytes(),
         };
         let outcome = match checked {
+            _ if read.too_many_headers => {
+                Outcome::Decided(authorizer.refuse_too_many_headers(&request, scratch))
+            }
             Some(checked) => Outcome::Decided(authorizer.resume(&request, checked, scratch, received.time)),
             None => authorizer.check(&request, scratch, received.time),
         };

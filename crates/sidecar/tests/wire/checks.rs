@@ -42,6 +42,19 @@ async fn both_shapes_of_headers_get_the_same_verdicts() {
     assert_eq!(totals.durations.buckets.iter().map(|(_, count)| count).sum::<u64>(), 10);
 }
 
+/// A refusal rather than an error, as it is the client's doing: `failure_mode_allow` would let an error pass.
+#[tokio::test]
+async fn more_header_lines_than_are_looked_at_are_refused() {
+    let server = serve();
+    let client = connect(&server).await;
+    let mut lines = vec![("x-filler", "1"); envoy::request::MAX_HEADERS - 5];
+    lines.push(("authorization", ALICE));
+    assert!(check(&client, &message(Shape::Raw, "GET", "/people", &lines)).await.is_ok());
+    lines.push(("authorization", WRONG));
+    let reply = check(&client, &message(Shape::Raw, "GET", "/people", &lines)).await;
+    assert_eq!(reply.denied(), 400);
+}
+
 #[tokio::test]
 async fn two_authorizations_are_refused() {
     let server = serve();
