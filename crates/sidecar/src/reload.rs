@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::files::Seen;
+use crate::metrics::without_secrets;
 use crate::settings::{OnStale, Settings};
 use crate::snapshot::{self, KeyAddresses, Snapshot};
 use crate::status::Status;
@@ -261,7 +262,8 @@ impl Reloader {
                 };
                 self.status.note_keys(address, |keys| keys.rejected += 1);
                 log_problems(&problems);
-                tracing::error!(%address, "fetched keys not used: the last good ones stay in force");
+                let address = without_secrets(address);
+                tracing::error!(address, "fetched keys not used: the last good ones stay in force");
             }
         }
     }
@@ -323,7 +325,7 @@ impl Reloader {
         let deny = self.rules.on_stale == OnStale::Deny;
         self.status.note_keys(address, |keys| (keys.stale, keys.loaded) = (true, !deny));
         let action = if deny { "no token verifies with them now" } else { "they stay in force" };
-        tracing::error!(%address, "keys are past their maximum age: {action}");
+        tracing::error!(address = without_secrets(address), "keys are past their maximum age: {action}");
         if deny {
             self.fetched.remove(address);
             match self.compile() {

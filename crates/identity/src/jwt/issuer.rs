@@ -37,7 +37,7 @@ impl Issuer {
         let keys = match &settings.keys {
             Keys::File { bytes, at, path } => read(bytes, at, path, Problem::error, problems),
             Keys::Url { url, at, .. } => {
-                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, url, problems))
+                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, without_query(url), problems))
             }
         };
         Self { settings: settings.clone(), keys, refetch: AtomicBool::new(false) }
@@ -81,6 +81,11 @@ impl Issuer {
             Refusal::UnknownKey
         })
     }
+}
+
+/// An address as it may be shown: its query may hold a key of its own.
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
 }
 
 /// A fetched set: one bad key in it must not take the good ones away, since whoever runs the issuer is somebody else.

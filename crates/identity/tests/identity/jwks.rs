@@ -296,6 +296,23 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     assert_eq!(ask(&auth, &signer::bearer(&signer::token("HS256"))).unwrap_err(), Refusal::UnknownKey);
 }
 
+/// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
+#[test]
+fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
+    let address = "https://id.example.com/jwks.json?api_key=hunter2";
+    let settings = tokens_of(issuer(url(address)));
+    let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
+    for keys in [set(&[jwk("HS256"), weak.clone()]), set(&[weak]), json!("none")] {
+        let fetched = FetchedKeys::from([(Arc::from(address), Arc::from(keys.to_string().as_bytes()))]);
+        let (Ok((_, problems)) | Err(problems)) = Auth::compile(&settings, &fetched, None);
+        assert!(!problems.is_empty());
+        for problem in problems {
+            assert!(problem.message.contains("https://id.example.com/jwks.json`"), "{problem}");
+            assert!(!format!("{problem:?}").contains("hunter2"), "{problem}");
+        }
+    }
+}
+
 #[test]
 fn a_published_secret_is_taken_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
