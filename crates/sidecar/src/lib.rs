@@ -22,6 +22,7 @@ mod keys;
 mod logs;
 mod metrics;
 mod output;
+pub mod panics;
 mod reload;
 pub mod serve;
 mod settings;
@@ -40,6 +41,7 @@ use output::Output;
 /// Does what the command line says.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    panics::show_only_the_place();
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut output = Output::new(&mut out, &mut err);
     let arguments: Vec<OsString> = arguments.into_iter().collect();

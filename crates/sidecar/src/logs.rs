@@ -19,8 +19,12 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<(), TryInitErr
         LogFormat::Text => true,
         LogFormat::Json => false,
     };
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // A line that cannot be written is lost. To tell of it on standard error, which is where it could not be written,
+    // would panic: in the thread that accepts connections, for instance.
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .log_internal_errors(false);
     let lines = if text {
         lines.with_target(false).boxed()
     } else {

@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
 use h2::client::SendRequest;
 use prost::Message;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// What came back: the HTTP status (200 where allowed), or the gRPC status of an error.
@@ -26,7 +27,10 @@ pub(crate) struct Envoy {
 
 impl Envoy {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
+        Self::over(TcpStream::connect(address).await.unwrap()).await
+    }
+
+    pub(crate) async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         let (send, connection) = h2::client::handshake(stream).await.unwrap();
         tokio::spawn(async move {
             let _ = connection.await;

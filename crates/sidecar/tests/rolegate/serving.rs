@@ -3,11 +3,12 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::asking::{Came, Envoy, basic};
-use crate::process::{PolicyFolder, Server, example, open_to_all, rolegate, run, wait_until};
+use crate::asking::{Came, Envoy, ask, basic};
+use crate::process::{LONG, PolicyFolder, Server, example, open_to_all, rolegate, run, wait_until};
 
 /// What a start says that must fail: its exit code and standard error.
 fn refused(policy: &str, more: &[&str]) -> (i32, String) {
@@ -222,6 +223,54 @@ fn text_is_for_people_and_json_for_programs() {
     text.wait_for_log("listening");
     assert!(text.log().lines().all(|line| !line.starts_with('{')), "{}", text.log());
     assert!(text.log().contains("policy loaded"), "{}", text.log());
+}
+
+/// safety.md: EMFILE never ends the accept loop.
+#[tokio::test]
+async fn without_file_descriptors_idle_connections_make_room() {
+    let mut command = std::process::Command::new("/bin/sh");
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "2", "--policy"];
+    command.args(["-c", "ulimit -n 80; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_rolegate")]);
+    command.args(serve).arg(example("people")).env_clear().stdin(std::process::Stdio::null());
+    let mut server = Server::spawn(command);
+    server.wait_for_log("\"listening\"");
+    let alice = basic("alice:wonderland");
+    let allowed = async || ask(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
+    assert_eq!(allowed().await, Came::Http(200));
+    let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
+    server.wait_for_log("cannot accept a connection");
+    assert_eq!(allowed().await, Came::Http(200), "behind the idle ones in the queue");
+    drop(idle);
+    assert_eq!(allowed().await, Came::Http(200));
+    assert_eq!(server.page("/readyz").0, 200);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0);
+}
+
+/// Whoever read the log has gone: lines are lost, requests are not.
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (listen, admin) = (folder.path().join("listen"), folder.path().join("admin"));
+    let (listen, admin) = (format!("unix:{}", listen.display()), format!("unix:{}", admin.display()));
+    let policy = open_to_all_folder();
+    let mut command = rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    let socket = folder.path().join("listen");
+    wait_until(|| std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
+    let mut envoy = Envoy::over(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
+    // A changed policy is logged by the thread that also has to bring the next one into force.
+    for path in ["/one", "/two"] {
+        policy.write("policy.yaml", &open_to_all(path));
+        let end = Instant::now() + LONG;
+        while envoy.ask("GET", path, &[]).await != Came::Http(200) {
+            assert!(Instant::now() < end, "{path}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! What is seen of a panic. In a process of its own, as the hook and the log are the whole process's.
+
+use std::io;
+use std::panic::catch_unwind;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A log that is kept.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Invariant 7 of the architecture: no proof in a log, whatever the value was that something panicked on.
+#[test]
+fn a_panic_shows_its_place_and_not_its_message() {
+    let kept = Kept::default();
+    let writer = kept.clone();
+    tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
+    sidecar::panics::show_only_the_place();
+    let parsed: Result<u32, _> = catch_unwind(|| {
+        let proof: Result<u32, &str> = Err("Basic YWxpY2U6d29uZGVybGFuZA==");
+        proof.unwrap()
+    });
+    assert!(parsed.is_err());
+    let log = String::from_utf8_lossy(&kept.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    assert!(log.contains("panicked") && log.contains("panics.rs:"), "{log}");
+    assert!(!log.contains("Basic") && !log.contains("YWxp"), "{log}");
+}
