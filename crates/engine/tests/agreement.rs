@@ -63,12 +63,14 @@ fn agree_on_one_policy(number: usize) -> Shares {
 /// Shapes of many kinds: everything, nothing but literals, many globs at a node, many owner rules, many roles.
 fn shape(number: usize) -> Shape {
     let usual = Shape::default();
-    match number % 6 {
+    match number % 7 {
         0 => Shape { relative: 5, ..usual },
         1 => Shape { one: 0, owner: 0, glob: 0, rest: 0, words: 4, depth: 2, ..usual },
         2 => Shape { glob: 80, words: 60, depth: 2, rules_per_role: 12, ..usual },
         3 => Shape { owner: 45, scopes: 60, ..usual },
-        4 => Shape { roles: 150, rules_per_role: 1, roles_per_caller: 20, users: 20, ..usual },
+        // So many that globs with the same ends are looked up by what stands between them.
+        4 => Shape { glob: 95, one: 0, owner: 0, rest: 0, slash: 0, depth: 1, rules_per_role: 60, ..usual },
+        5 => Shape { roles: 150, rules_per_role: 1, roles_per_caller: 20, users: 20, ..usual },
         _ => Shape { depth: 2, rules_per_role: 20, deny: 25, roles: 5, ..usual },
     }
 }
