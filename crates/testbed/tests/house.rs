@@ -183,6 +183,33 @@ fn readers_find_every_crate_on_the_map() {
     assert!(read("README.md").lines().count() < 200, "README.md is too long for a user in a hurry");
 }
 
+/// Invariant 1 of `architecture.md`: where an answer is chosen, a new case must not fall into an old answer.
+#[test]
+fn answers_are_chosen_without_a_rest() {
+    let authorizer = ["lib.rs", "verdict.rs"].map(|it| format!("crates/authorizer/src/{it}"));
+    let server = ["check.rs", "decision.rs"].map(|it| format!("crates/sidecar/src/grpc/{it}"));
+    for file in authorizer.into_iter().chain(server) {
+        let text = read(&file);
+        let rest = code_of(split(&text).0).find(|line| line.trim_start().starts_with("_ =>"));
+        assert!(rest.is_none(), "{file} has a match with a rest: `{}`", rest.unwrap_or_default().trim());
+    }
+}
+
+/// What is said of the invariants is true: the tests that are named are there.
+#[test]
+fn readers_find_the_tests_of_the_invariants() {
+    let map = read("crates/README.md");
+    let invariants = map.split("\n## ").find(|it| it.starts_with("Invariants")).unwrap();
+    let quoted = invariants.split('`').skip(1).step_by(2);
+    let tests: Vec<&str> = quoted.filter(|it| it.contains('_') && !it.contains('/')).collect();
+    assert!(tests.len() >= 8, "the invariants name only {tests:?}");
+    let all: Vec<String> = sources().iter().map(|it| read(it)).collect();
+    for test in tests {
+        let head = format!("fn {test}()");
+        assert!(all.iter().any(|it| it.contains(&head)), "crates/README.md names `{test}`, which is nowhere");
+    }
+}
+
 #[test]
 fn a_name_is_found_as_a_whole_word() {
     assert!(has_word("let at = Instant::now();", "Instant") && has_word("use std::env::var;", "std::env::"));
