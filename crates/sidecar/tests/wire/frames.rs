@@ -9,8 +9,10 @@ pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const CONTINUATION: u8 = 9;
 
+pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
@@ -37,17 +39,98 @@ impl Raw {
         self.0.write_all(bytes)
     }
 
-    /// Reads whatever comes until it stops coming. Returns how much it was.
-    pub(crate) fn read(&mut self) -> usize {
+    /// Reads what comes until it stops coming: how the server takes what it was sent.
+    pub(crate) fn reaction(&mut self) -> Reaction {
+        let mut came = Vec::new();
         let mut buffer = [0; 1 << 16];
-        let mut total = 0;
-        while let Ok(length) = self.0.read(&mut buffer) {
-            if length == 0 {
-                break;
+        let mut closed = 0;
+        while came.len() < 8 << 20 {
+            match self.0.read(&mut buffer) {
+                Ok(0) => closed = 1,
+                Ok(length) => {
+                    came.extend_from_slice(&buffer[..length]);
+                    continue;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => closed = 1,
+                Err(_) => {}
             }
-            total += length;
+            break;
         }
-        total
+        Reaction { closed, ..Reaction::of(&came) }
+    }
+}
+
+/// How long it is waited for what must have come already.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
+impl Raw {
+    /// The same for what has come already.
+    pub(crate) fn reaction_now(&mut self) -> Reaction {
+        self.0.set_read_timeout(Some(AT_ONCE)).unwrap();
+        self.reaction()
+    }
+
+    /// Lets the server say what it allows, and agrees: only then its windows are open.
+    pub(crate) fn settle(&mut self) -> std::io::Result<()> {
+        self.0.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let mut greeting = [0; 1024];
+        let _ = self.0.read(&mut greeting)?;
+        self.write(&frame(SETTINGS, ACK, 0, &[]))?;
+        std::thread::sleep(Duration::from_millis(5));
+        Ok(())
+    }
+
+    /// Whether the server has closed it.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        self.reaction().closed > 0
+    }
+}
+
+/// How a server took what it was sent: how often it did each of these things.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reaction {
+    /// Heads of answers.
+    pub(crate) heads: usize,
+    /// Parts of answers.
+    pub(crate) data: usize,
+    /// Streams that were reset.
+    pub(crate) resets: usize,
+    /// GOAWAY with ENHANCE_YOUR_CALM (RFC 9113, 7).
+    pub(crate) calm: usize,
+    /// Connections that were closed.
+    pub(crate) closed: usize,
+    /// Connections that it did not read from any more.
+    pub(crate) unread: usize,
+}
+
+impl Reaction {
+    fn of(mut bytes: &[u8]) -> Self {
+        let mut this = Self::default();
+        while let Some((&[a, b, c, kind, _, ..], rest)) = bytes.split_first_chunk::<9>() {
+            let length = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap();
+            let Some((payload, rest)) = rest.split_at_checked(length) else { break };
+            bytes = rest;
+            match kind {
+                DATA => this.data += 1,
+                HEADERS => this.heads += 1,
+                RST_STREAM => this.resets += 1,
+                GOAWAY => this.calm += usize::from(payload.get(4..8) == Some(&[0, 0, 0, 11][..])),
+                _ => {}
+            }
+        }
+        this
+    }
+}
+
+impl std::ops::AddAssign for Reaction {
+    fn add_assign(&mut self, other: Self) {
+        self.heads += other.heads;
+        self.data += other.data;
+        self.resets += other.resets;
+        self.calm += other.calm;
+        self.closed += other.closed;
+        self.unread += other.unread;
     }
 }
 
@@ -78,6 +161,22 @@ pub(crate) fn string(text: &str) -> Vec<u8> {
     }
     bytes.extend_from_slice(text.as_bytes());
     bytes
+}
+
+/// A header line that goes into the table (RFC 7541, 6.2.1).
+pub(crate) fn indexed(name: &str, value: &str) -> Vec<u8> {
+    [&[0x40][..], &string(name), &string(value)].concat()
+}
+
+/// The header block of a `Check` that puts its lines into the table, and one of five bytes that refers to them.
+pub(crate) fn check_head_and_short_one() -> (Vec<u8>, [u8; 5]) {
+    let first = [
+        vec![0x83, 0x86],
+        indexed(":path", envoy::CHECK_PATH),
+        indexed(":authority", "rolegate"),
+        indexed("content-type", "application/grpc"),
+    ];
+    (first.concat(), [0x83, 0x86, 0xC0, 0xBF, 0xBE])
 }
 
 /// The header block of a `Check`.
