@@ -48,12 +48,12 @@ fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
 async fn a_rolegate_that_hangs_allows_nothing() {
     let hasty = Settings { timeout: Duration::from_millis(200), health_checks: false, ..Settings::default() };
     let stack = people(hasty, 1).await;
-    stack.rolegates[0].pause();
+    stack.rolegates.first().unwrap().pause();
     for _ in 0..5 {
         assert_eq!(get(&stack).await, 503);
     }
     assert_eq!(stack.app.requests(), 0);
-    stack.rolegates[0].resume();
+    stack.rolegates.first().unwrap().resume();
     eventually_allowed(&stack).await;
 }
 
@@ -64,7 +64,7 @@ async fn a_thousand_cancelled_requests_close_no_connection() {
     assert_eq!(get(&stack).await, 200);
     let opened = stack.envoy.stat("cluster.rolegate.upstream_cx_total").await.unwrap();
     // While rolegate stands still, all of them are on their way to it; then their clients leave, all at once.
-    stack.rolegates[0].pause();
+    stack.rolegates.first().unwrap().pause();
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..50 {
         let connection = stack.connect(Version::Http2).await.unwrap();
@@ -79,9 +79,9 @@ async fn a_thousand_cancelled_requests_close_no_connection() {
     waiting(&stack, 1000).await;
     clients.shutdown().await;
     waiting(&stack, 0).await;
-    stack.rolegates[0].resume();
+    stack.rolegates.first().unwrap().resume();
     for _ in 0..20 {
-        assert_eq!(get(&stack).await, 200, "{}", stack.rolegates[0].log());
+        assert_eq!(get(&stack).await, 200, "{}", stack.rolegates.first().unwrap().log());
     }
     let cancelled = stack.envoy.stat("cluster.rolegate.upstream_rq_tx_reset").await.unwrap();
     let closed = stack.envoy.stat("cluster.rolegate.upstream_cx_destroy_remote").await.unwrap();
@@ -108,7 +108,7 @@ async fn waiting(stack: &Stack, wanted: u64) {
 async fn eventually_allowed(stack: &Stack) {
     let until = Instant::now() + PATIENT;
     while get(stack).await != 200 {
-        assert!(Instant::now() < until, "{}", stack.rolegates[0].log());
+        assert!(Instant::now() < until, "{}", stack.rolegates.first().unwrap().log());
     }
 }
 

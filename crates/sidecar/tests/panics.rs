@@ -26,11 +26,11 @@ fn a_panic_shows_its_place_and_not_its_message() {
     let writer = kept.clone();
     tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
     sidecar::panics::show_only_the_place();
-    let parsed: Result<u32, _> = catch_unwind(|| {
-        let proof: Result<u32, &str> = Err("Basic YWxpY2U6d29uZGVybGFuZA==");
-        proof.unwrap()
+    let ended = catch_unwind(|| {
+        let proof = String::from("Basic YWxpY2U6d29uZGVybGFuZA==");
+        assert_eq!(proof, "", "this prints both");
     });
-    assert!(parsed.is_err());
+    assert!(ended.is_err());
     let log = String::from_utf8_lossy(&kept.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
     assert!(log.contains("panicked") && log.contains("panics.rs:"), "{log}");
     assert!(!log.contains("Basic") && !log.contains("YWxp"), "{log}");

@@ -2,7 +2,12 @@
 //!
 //! Every test starts the real program on ports that the system chooses, and ends it by its number.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 
 mod asking;
 mod cli;
