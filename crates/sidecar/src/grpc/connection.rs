@@ -27,10 +27,12 @@ const BATCH: usize = 128;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What a stream may send ahead.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// What the n-th connection may have, over all threads and times n squared: so all connections together may have no more
-/// than 1.7 times this, however many there are. An answer that the client leaves no window for, or does not read, takes
-/// 3.4 KiB until its connection is closed (November 2026); dividing by n instead let 20 connections hold 68 MiB.
-const ALL_STREAMS: usize = 16 << 10;
+/// What the n-th connection may have, over all threads and times n. That is far more than it needs: at a millisecond an
+/// answer ten streams carry 10,000 checks a second, and Envoy opens another connection where one is full. All 1,024
+/// connections together may then have fewer than 15,000. An answer that the client leaves no window for, or does not
+/// read, takes 3.4 KiB until its connection is closed (November 2026): 50 MiB at the worst. Dividing by n squared would
+/// leave the hundredth connection of a shared service hardly any; eight times as many held 68 MiB with 20 connections.
+const ALL_STREAMS: usize = 2 << 10;
 /// What every connection may have.
 const FEWEST_STREAMS: u32 = 4;
 /// gRPC metadata is small; what the client's request has for headers is inside the message.
@@ -63,7 +65,7 @@ where
 /// on each further one, as streams times connections is what an attacker can make us keep.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
-    let everywhere = number.saturating_mul(number).saturating_mul(options.threads.max(1));
+    let everywhere = number.saturating_mul(options.threads.max(1));
     let share = u32::try_from(ALL_STREAMS / everywhere).unwrap_or(u32::MAX);
     options.max_concurrent_streams.min(share.max(FEWEST_STREAMS))
 }
@@ -141,8 +143,8 @@ mod tests {
     fn streams_become_fewer_as_connections_become_more() {
         let options = Options { threads: 2, ..Options::default() };
         assert_eq!(streams(&options, 0), 1024);
-        assert_eq!(streams(&options, 1), 1024);
-        assert_eq!(streams(&options, 3), 512);
+        assert_eq!(streams(&options, 1), 512);
+        assert_eq!(streams(&options, 49), 20);
         assert_eq!(streams(&options, 511), 4);
         let all: u32 = (0..512).map(|connections| 2 * streams(&options, connections)).sum();
         assert!(all < 15_000, "{all}");
