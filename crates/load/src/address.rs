@@ -1,0 +1,143 @@
+//! Where a server is, as it is written on the command line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use http::Uri;
+
+use crate::plan::Failed;
+
+/// Where to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A host, by name or number, and a port.
+    Tcp(String, u16),
+    /// A Unix socket at this path.
+    Unix(PathBuf),
+}
+
+/// Whom to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where to connect to.
+    pub address: Address,
+    /// What requests name as their host, unless they say otherwise.
+    pub authority: String,
+    /// The path and query of the URL; `/` for Check calls.
+    pub path: String,
+    /// As it is shown in reports.
+    pub shown: String,
+}
+
+impl Target {
+    /// From a URL such as `http://127.0.0.1:8080/people`.
+    ///
+    /// # Errors
+    /// When it is not one, is not `http`, or holds a user or a password.
+    pub fn http(url: &str) -> Result<Self, Failed> {
+        let wrong = |why: &str| {
+            Failed::Plan(format!(
+                "not a URL to load: {why}; write one such as `http://127.0.0.1:8080/people`"
+            ))
+        };
+        let uri: Uri = url.parse().map_err(|_| wrong("it cannot be read"))?;
+        if uri.scheme_str() != Some("http") {
+            return Err(wrong("only `http://` is spoken"));
+        }
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("it holds a user; give it with `--basic`"));
+        }
+        let address = Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
+        let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        Ok(Self { address, authority: authority.to_string(), path, shown: url.to_owned() })
+    }
+
+    /// From an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn check(address: &str) -> Result<Self, Failed> {
+        let parsed: Address = address.parse().map_err(Failed::Plan)?;
+        let authority = match &parsed {
+            Address::Tcp(..) => address.to_owned(),
+            Address::Unix(_) => "localhost".to_owned(),
+        };
+        Ok(Self { address: parsed, authority, path: "/".to_owned(), shown: address.to_owned() })
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not an address: write one such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`"
+            )
+        };
+        match text.strip_prefix("unix:") {
+            Some("") => Err(wrong()),
+            Some(path) => Ok(Self::Unix(PathBuf::from(path))),
+            None => {
+                let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+                let port = port.parse().map_err(|_| wrong())?;
+                if host.is_empty() || host.contains('/') {
+                    Err(wrong())
+                } else {
+                    Ok(Self::Tcp(bare(host).to_owned(), port))
+                }
+            }
+        }
+    }
+}
+
+/// An IPv6 address without its brackets.
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host)
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Target};
+
+    #[test]
+    fn reads_what_it_shows() {
+        for text in ["127.0.0.1:9191", "[::1]:80", "app.default.svc:8080", "unix:/run/a.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["", "80", ":80", "a", "unix:", "a:99999", "http://a:80"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_says_where_and_what() {
+        let target = Target::http("http://app:8080/people?a=b").unwrap();
+        assert_eq!(target.address, Address::Tcp("app".into(), 8080));
+        assert_eq!((target.authority.as_str(), target.path.as_str()), ("app:8080", "/people?a=b"));
+        assert_eq!(Target::http("http://app").unwrap().address, Address::Tcp("app".into(), 80));
+        assert_eq!(Target::http("http://[::1]:1/").unwrap().address, Address::Tcp("::1".into(), 1));
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_refused_and_not_repeated() {
+        for url in
+            ["https://app/", "app:80", "http://", "http://alice:wonderland@app/", "http://a b:wonderland/"]
+        {
+            let error = Target::http(url).unwrap_err().to_string();
+            assert!(!error.contains("wonderland"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! How the process ends.
+
+use std::process::ExitCode;
+
+/// The exit codes of `rolegate-load`; scripts rely on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// The run came to its end, and no threshold was crossed.
+    Fine = 0,
+    /// The arguments or the workload are wrong.
+    Arguments = 2,
+    /// A `--fail-if` holds.
+    Threshold = 4,
+    /// The server cannot be reached, a port is taken, a file cannot be written.
+    Failed = 5,
+    /// It was interrupted; the results so far were printed.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        // A fieldless enum of this representation: the cast is its value.
+        Self::from(exit as u8)
+    }
+}

@@ -1,0 +1,36 @@
+//! The results of a run, for people and for programs: a table, fortio's JSON, HdrHistogram's text, CSV, an HTML page.
+//!
+//! Every function here turns a [`Measured`] into text and does no I/O. Durations are held in nanoseconds.
+
+mod csv;
+mod fortio;
+mod hgrm;
+pub(crate) mod page;
+pub(crate) mod svg;
+mod text;
+pub(crate) mod units;
+
+use hdrhistogram::Histogram;
+
+pub use csv::csv;
+pub use fortio::fortio;
+pub use hgrm::hgrm;
+pub use page::html;
+pub use text::text;
+
+/// The percentiles of the tables, in percent.
+pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
+
+/// The value at this percentile; `None` where so few were counted that none of them lies beyond it.
+///
+/// Histograms round the value of a rank up to the next one that there is: with 1,000 requests their 99.99 % would be the
+/// slowest request, and say nothing of one in ten thousand.
+#[must_use]
+pub fn percentile(of: &Histogram<u64>, percent: f64) -> Option<u64> {
+    let beyond = units::float(of.len()) * (100.0 - percent) / 100.0;
+    // The half is for what floats lose, and lets a percentile stand on one request.
+    (!of.is_empty() && (percent >= 100.0 || beyond >= 0.5)).then(|| of.value_at_percentile(percent))
+}
+
+#[cfg(test)]
+mod tests;

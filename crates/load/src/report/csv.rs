@@ -1,0 +1,75 @@
+//! The results as comma-separated values, for spreadsheets (RFC 4180).
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+
+use super::{PERCENTILES, percentile};
+use crate::measured::Measured;
+
+/// One row a figure: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
+/// `run`; durations are in nanoseconds. A percentile that too few requests stand for is left out.
+#[must_use]
+pub fn csv(of: &Measured) -> String {
+    let mut text = "series,figure,value\r\n".to_owned();
+    run(&mut text, of);
+    distribution(&mut text, "corrected", &of.corrected);
+    distribution(&mut text, "uncorrected", &of.uncorrected);
+    for (name, answers) in &of.answers {
+        distribution(&mut text, &format!("answer {name}"), &answers.corrected);
+    }
+    for (what, count) in &of.errors {
+        row(&mut text, "error", what, &count.to_string());
+    }
+    text
+}
+
+fn run(text: &mut String, of: &Measured) {
+    let rows = [
+        ("target", of.target.clone()),
+        ("protocol", of.protocol.to_string()),
+        ("rate", of.rate.to_string()),
+        ("connections", of.connections.to_string()),
+        ("streams", of.streams.to_string()),
+        ("elapsed", of.elapsed.as_nanos().to_string()),
+        ("requests_per_second", of.own.achieved.to_string()),
+        ("errors", of.errors().to_string()),
+        ("unexpected", of.unexpected.to_string()),
+        ("bytes_sent", of.bytes_sent.to_string()),
+        ("bytes_received", of.bytes_received.to_string()),
+        ("late", of.own.late.to_string()),
+        ("worst_late", of.own.worst_late.as_nanos().to_string()),
+        ("limited", of.own.limited.clone().unwrap_or_default()),
+    ];
+    for (name, value) in rows {
+        row(text, "run", name, &value);
+    }
+}
+
+fn distribution(text: &mut String, series: &str, of: &Histogram<u64>) {
+    row(text, series, "count", &of.len().to_string());
+    if of.is_empty() {
+        return;
+    }
+    row(text, series, "mean", &format!("{:.1}", of.mean()));
+    row(text, series, "stddev", &format!("{:.1}", of.stdev()));
+    row(text, series, "min", &of.min().to_string());
+    for percent in PERCENTILES {
+        if let Some(value) = percentile(of, percent) {
+            row(text, series, &format!("p{percent}"), &value.to_string());
+        }
+    }
+}
+
+fn row(text: &mut String, series: &str, figure: &str, value: &str) {
+    let _ = write!(text, "{},{},{}\r\n", field(series), field(figure), field(value));
+}
+
+/// A field in quotes where it must be.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

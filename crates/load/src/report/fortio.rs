@@ -1,0 +1,157 @@
+//! The results in the JSON of fortio, so that `fortio report` draws them.
+//!
+//! What fortio has no place for stands under `OpenLoop`, which it skips: there the uncorrected figures are, and what the
+//! generator says of itself. Durations are in seconds, but for `ActualDuration`, which is in nanoseconds, as in fortio.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+
+use super::units;
+use crate::measured::{Measured, Protocol, Rate};
+
+/// The results; `labels` is the title that `fortio report` shows.
+#[must_use]
+pub fn fortio(of: &Measured, labels: &str) -> Value {
+    let mut all = json!({
+        "RunType": if of.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
+        "Labels": labels,
+        "StartTime": rfc3339(of.started),
+        "RequestedQPS": requested(of.rate),
+        "RequestedDuration": format!("{:.3}s", of.elapsed.as_secs_f64()),
+        "ActualQPS": of.own.achieved,
+        "ActualDuration": of.elapsed.as_nanos(),
+        "NumThreads": of.connections * of.streams,
+        "Version": concat!("rolegate-load ", env!("CARGO_PKG_VERSION")),
+        "DurationHistogram": histogram(&of.corrected),
+        "ErrorsDurationHistogram": histogram(&failures(of)),
+        "Exactly": 0,
+        "RetCodes": codes(of),
+        "OpenLoop": open_loop(of),
+    });
+    // Where the target stands depends on the type of run.
+    let target = if of.protocol == Protocol::Check { "Destination" } else { "URL" };
+    if let Some(all) = all.as_object_mut() {
+        all.insert(target.to_owned(), json!(of.target));
+        all.insert("NumConnections".to_owned(), json!(of.connections));
+        all.insert("H2".to_owned(), json!(of.protocol == Protocol::Http2));
+    }
+    all
+}
+
+fn requested(rate: Rate) -> String {
+    match rate {
+        Rate::Constant(rate) => rate.to_string(),
+        Rate::Max => "max".to_owned(),
+        Rate::Ramp { from, to } => format!("{from}..{to}"),
+    }
+}
+
+/// Answers by status, and as fortio counts them, −1 for requests without one.
+fn codes(of: &Measured) -> Map<String, Value> {
+    let mut codes: Map<String, Value> =
+        of.answers.iter().map(|(name, answers)| (name.clone(), json!(answers.count))).collect();
+    if of.errors() > 0 {
+        codes.insert("-1".to_owned(), json!(of.errors()));
+    }
+    codes
+}
+
+/// The answers that fortio would call errors. A denied check is an answer like any other.
+fn failures(of: &Measured) -> Histogram<u64> {
+    let mut all = crate::measured::histogram();
+    for (name, answers) in &of.answers {
+        if name.parse::<u16>().is_ok_and(|status| status >= 400) {
+            // Both have the same bounds, so none is lost.
+            let _ = all.add(&answers.corrected);
+        }
+    }
+    all
+}
+
+fn histogram(of: &Histogram<u64>) -> Value {
+    let percentiles: Vec<Value> = super::PERCENTILES
+        .into_iter()
+        .filter_map(|at| Some(json!({"Percentile": at, "Value": seconds(super::percentile(of, at)?)})))
+        .collect();
+    let (min, max) = if of.is_empty() { (0, 0) } else { (of.min(), of.max()) };
+    json!({
+        "Count": of.len(),
+        "Min": seconds(min),
+        "Max": seconds(max),
+        "Sum": of.mean() * units::float(of.len()) / 1e9,
+        "Avg": of.mean() / 1e9,
+        "StdDev": of.stdev() / 1e9,
+        "Data": data(of),
+        "Percentiles": percentiles,
+    })
+}
+
+/// Buckets of a width of 1/32 of their value: fine enough to draw, and some hundred instead of some thousand.
+fn data(of: &Histogram<u64>) -> Vec<Value> {
+    let mut buckets: BTreeMap<(u32, u64), (u64, u64, u64)> = BTreeMap::new();
+    for step in of.iter_recorded() {
+        let value = step.value_iterated_to().max(1);
+        let power = value.ilog2();
+        let part = (value << (63 - power)) >> 58;
+        let bucket = buckets.entry((power, part)).or_insert((of.lowest_equivalent(value), value, 0));
+        bucket.1 = value;
+        bucket.2 += step.count_at_value();
+    }
+    let (mut below, total) = (0, units::float(of.len()));
+    let mut all = Vec::with_capacity(buckets.len());
+    for (start, end, count) in buckets.into_values() {
+        below += count;
+        let percent = 100.0 * units::float(below) / total;
+        all.push(json!({"Start": seconds(start), "End": seconds(end), "Percent": percent, "Count": count}));
+    }
+    all
+}
+
+fn open_loop(of: &Measured) -> Value {
+    json!({
+        "Uncorrected": histogram(&of.uncorrected),
+        "Streams": of.streams,
+        "Unexpected": of.unexpected,
+        "Errors": of.errors,
+        "BytesSent": of.bytes_sent,
+        "BytesReceived": of.bytes_received,
+        "Late": of.own.late,
+        "WorstLate": of.own.worst_late.as_secs_f64(),
+        "Queued": of.own.queued,
+        "Unsent": of.own.unsent,
+        "Cpu": of.own.cpu.as_secs_f64(),
+        "Limited": of.own.limited,
+        "Interrupted": of.interrupted,
+    })
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    units::float(nanoseconds) / 1e9
+}
+
+/// A time in UTC (RFC 3339), to the millisecond.
+#[must_use]
+pub(crate) fn rfc3339(at: SystemTime) -> String {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+}
+
+/// The date of a day since 1 January 1970, in the Gregorian calendar: years are counted from March, so that the day
+/// that comes and goes is the last of a year.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Day 0 is 1 March of the year 0; 400 years have 146,097 days.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let in_year = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * in_year + 2) / 153;
+    let day = in_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}

@@ -1,0 +1,174 @@
+//! The table that a run prints.
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+
+use super::{PERCENTILES, percentile, units};
+use crate::measured::{Measured, Rate};
+
+/// The results as text for a terminal or a log: lines under 100 characters, no colours.
+#[must_use]
+pub fn text(of: &Measured) -> String {
+    let mut text = heading(of);
+    text.push_str(&totals(of));
+    text.push_str(&latency(of));
+    text.push_str(&by_answer(of));
+    text.push_str(&errors(of));
+    text.push_str(&generator(of));
+    text
+}
+
+fn heading(of: &Measured) -> String {
+    let streams = if of.streams > 1 { format!(" × {} streams", of.streams) } else { String::new() };
+    let ended = if of.interrupted { ", interrupted" } else { "" };
+    format!(
+        "{}\n{}, {}, {} connections{streams}, {}{ended}\n\n",
+        of.target,
+        of.protocol,
+        asked(of),
+        of.connections,
+        units::span(of.elapsed),
+    )
+}
+
+fn asked(of: &Measured) -> String {
+    match of.rate {
+        Rate::Constant(rate) => format!("{} requests/s asked for", units::grouped(rate)),
+        Rate::Max => "as fast as answers come".to_owned(),
+        Rate::Ramp { from, to } => {
+            format!("{} to {} requests/s asked for", units::grouped(from), units::grouped(to))
+        }
+    }
+}
+
+fn totals(of: &Measured) -> String {
+    let rows = [
+        ("requests/s answered", format!("{:.1}", of.own.achieved)),
+        ("answers", units::count(of.corrected.len())),
+        ("errors", units::count(of.errors())),
+        ("unexpected answers", units::count(of.unexpected)),
+        ("sent", units::bytes(of.bytes_sent)),
+        ("received", units::bytes(of.bytes_received)),
+    ];
+    let mut text = String::new();
+    for (name, value) in rows {
+        line(&mut text, &format!("  {name:<20} {value:>12}"));
+    }
+    text.push('\n');
+    text
+}
+
+/// The corrected figures beside the others; of a closed loop, whose intended starts are the real ones, only one column.
+fn latency(of: &Measured) -> String {
+    let both = of.rate != Rate::Max;
+    let names = if both { ["corrected", "uncorrected"] } else { ["latency", ""] };
+    let mut text = String::new();
+    line(&mut text, &format!("  {:<20} {:>12} {:>12}", "", names[0], names[1]));
+    for (name, corrected, uncorrected) in rows(&of.corrected, &of.uncorrected) {
+        let uncorrected = if both { uncorrected } else { String::new() };
+        line(&mut text, &format!("  {name:<20} {corrected:>12} {uncorrected:>12}"));
+    }
+    if both {
+        text.push_str("  (corrected: from the moment a request was due, whether or not it could be sent then)\n");
+    }
+    text.push('\n');
+    text
+}
+
+/// Each line of the table: its name, and its value in both histograms.
+pub(super) fn rows(corrected: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Vec<(String, String, String)> {
+    let both = |name: &str, value: &dyn Fn(&Histogram<u64>) -> String| {
+        (name.to_owned(), value(corrected), value(uncorrected))
+    };
+    let mut rows = vec![
+        both("mean", &|it| float(it, it.mean())),
+        both("standard deviation", &|it| float(it, it.stdev())),
+        both("min", &|it| units::known((!it.is_empty()).then(|| it.min()))),
+    ];
+    for percent in PERCENTILES {
+        let name = match percent {
+            50.0 => "50 % (median)".to_owned(),
+            100.0 => "max".to_owned(),
+            _ => format!("{percent} %"),
+        };
+        rows.push(both(&name, &|it| units::known(percentile(it, percent))));
+    }
+    rows
+}
+
+fn float(of: &Histogram<u64>, nanoseconds: f64) -> String {
+    if of.is_empty() { "–".to_owned() } else { units::duration(nanoseconds) }
+}
+
+/// Per status or decision: how many, and how long they took.
+fn by_answer(of: &Measured) -> String {
+    if of.answers.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    line(
+        &mut text,
+        &format!("  {:<20} {:>12} {:>8} {:>10} {:>10} {:>10}", "answer", "count", "share", "mean", "50 %", "99 %"),
+    );
+    for (name, answers) in &of.answers {
+        let share = 100.0 * units::float(answers.count) / units::float(of.requests().max(1));
+        line(
+            &mut text,
+            &format!(
+                "  {name:<20} {:>12} {:>8} {:>10} {:>10} {:>10}",
+                units::count(answers.count),
+                format!("{share:.2} %"),
+                float(&answers.corrected, answers.corrected.mean()),
+                units::known(percentile(&answers.corrected, 50.0)),
+                units::known(percentile(&answers.corrected, 99.0)),
+            ),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn errors(of: &Measured) -> String {
+    if of.errors.is_empty() {
+        return String::new();
+    }
+    let mut text = "  errors (in no figure above)\n".to_owned();
+    for (what, count) in &of.errors {
+        line(&mut text, &format!("    {:>10}  {what}", units::count(*count)));
+    }
+    text.push('\n');
+    text
+}
+
+/// What the generator says of itself; last, so that its warning is what stays in sight.
+fn generator(of: &Measured) -> String {
+    let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
+    let mut text = format!(
+        "  generator: {cores:.2} cores in {} threads; {} requests late by its own fault, at worst {}",
+        of.own.threads,
+        units::count(of.own.late),
+        units::span(of.own.worst_late),
+    );
+    if of.own.queued + of.own.unsent > 0 {
+        let (queued, unsent) = (units::count(of.own.queued), units::count(of.own.unsent));
+        let _ = write!(text, "; {queued} waited for a free connection, {unsent} were never sent");
+    }
+    text.push('\n');
+    if let Some(why) = &of.own.limited {
+        let _ = write!(text, "\n{}", warning(why));
+    }
+    text
+}
+
+/// A warning that is not overlooked.
+#[must_use]
+pub(crate) fn warning(why: &str) -> String {
+    let bar = "!".repeat(78);
+    format!("{bar}\n!! The harness was the limit, not the server: do not trust these figures.\n!! {why}\n{bar}\n")
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}

@@ -1,0 +1,92 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+/// A duration with three digits and its unit: `213 µs`, `1.24 ms`.
+#[must_use]
+pub(crate) fn duration(nanoseconds: f64) -> String {
+    let scales = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let scale = scales.into_iter().find(|(size, _)| nanoseconds >= *size * 0.9995);
+    match scale {
+        Some((size, unit)) => format!("{} {unit}", digits(nanoseconds / size)),
+        None => format!("{nanoseconds:.0} ns"),
+    }
+}
+
+/// A duration in whole nanoseconds, or a dash where there is none.
+#[must_use]
+pub(crate) fn known(nanoseconds: Option<u64>) -> String {
+    nanoseconds.map_or_else(|| "–".to_owned(), |it| duration(float(it)))
+}
+
+/// A number in microseconds, without its unit, for columns that name it; a dash where there is none.
+#[must_use]
+pub(crate) fn microseconds(nanoseconds: Option<f64>) -> String {
+    nanoseconds.map_or_else(
+        || "–".to_owned(),
+        |it| if it.abs() < 100_000.0 { format!("{:.1}", it / 1e3) } else { grouped(it / 1e3) },
+    )
+}
+
+/// A span of time: `10.0 s`.
+#[must_use]
+pub(crate) fn span(of: Duration) -> String {
+    duration(of.as_secs_f64() * 1e9)
+}
+
+/// A whole number with its thousands apart: `12,345`.
+#[must_use]
+pub(crate) fn count(of: u64) -> String {
+    let digits = of.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A float rounded to a whole number, with its thousands apart.
+#[must_use]
+pub(crate) fn grouped(of: f64) -> String {
+    let sign = if of <= -0.5 { "-" } else { "" };
+    format!("{sign}{}", count(whole(of.abs())))
+}
+
+/// Bytes in the unit that fits: `3.1 MiB`.
+#[must_use]
+pub(crate) fn bytes(of: u64) -> String {
+    let of = float(of);
+    let scales = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
+    match scales.into_iter().find(|(size, _)| of >= *size) {
+        Some((size, unit)) => format!("{} {unit}", digits(of / size)),
+        None => format!("{of:.0} B"),
+    }
+}
+
+/// A count as a float. Above 2^53 it loses digits that no report shows.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53")]
+pub(crate) fn float(of: u64) -> f64 {
+    of as f64
+}
+
+/// A float, not negative, as a whole number.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, as it should")]
+pub(crate) fn whole(of: f64) -> u64 {
+    of.round() as u64
+}
+
+/// Three digits that count.
+fn digits(of: f64) -> String {
+    if of >= 99.95 {
+        format!("{of:.0}")
+    } else if of >= 9.995 {
+        format!("{of:.1}")
+    } else {
+        format!("{of:.2}")
+    }
+}
