@@ -2,6 +2,8 @@
 
 ENVOY_VERSION := 1.40.0
 DENY_VERSION := 0.20.2
+# Of the images, as the workspace's.
+VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
 
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
@@ -15,10 +17,10 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt fuzz bench tools needs-rust needs-cc needs-python
+.PHONY: help demo test lint fmt fuzz bench image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real Envoy; KEEP=1 leaves it running.
 	@echo "building rolegate: minutes the first time"
@@ -38,6 +40,21 @@ fmt: needs-rust ## Format the code.
 
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30); FUZZ=name runs one.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
+
+# Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
+image: needs-rust needs-cc needs-python3 ## Make the container images, into target/image/.
+	@echo "building the images' programs: minutes the first time"
+	@target=$$(rustc -vV | sed -n 's/^host: //p') && built=$(BUILT)/$$target/release && \
+		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
+			--package sidecar --bin rolegate --package load --bin rolegate-load && \
+		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(BUILT)/image/rolegate.tar && \
+		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar
+
+test-image: image ## Run the images' programs as in a container.
+	@python3 deploy/image/test.py $(BUILT)/image
+
+cluster-test: image ## Test deploy/ on the cluster that kubectl reaches.
+	@python3 deploy/cluster-test/run.py $(BUILT)/image
 
 bench: needs-rust needs-cc ## Run the benchmarks.
 	cargo bench --package benches
@@ -64,6 +81,9 @@ needs-rust:
 
 needs-cc:
 	@command -v cc >/dev/null || { echo "cc is missing: install a C compiler (aws-lc is built with it)" >&2; exit 1; }
+
+needs-python3:
+	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3" >&2; exit 1; }
 
 needs-python:
 	@command -v python3 >/dev/null || { echo "python3 is missing: install Python 3 with pip, or set ENVOY=/path/to/envoy" >&2; exit 1; }

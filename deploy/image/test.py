@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Tests the images of `make image` without a daemon: what they say of themselves, and that they run.
+
+    test.py FOLDER          with rolegate.tar and rolegate-load.tar in it
+
+As root each program runs as in a container: it sees nothing but its image, as the image's user, in a file system that
+it cannot write to. Without root the program is run where its layer was unpacked.
+"""
+
+import contextlib
+import http.client
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+import pack
+
+LIMIT = 15_000_000
+WAIT = 20
+POLICY = Path(__file__).resolve().parents[2] / "policies/people"
+
+
+def main(folder):
+    for name, check in (("rolegate", rolegate), ("rolegate-load", load)):
+        image = Image(Path(folder) / f"{name}.tar")
+        says_the_truth(image, name)
+        is_the_same_again(image, name)
+        with image.unpacked() as root:
+            check(root)
+        print(f"image {name}: {image.size / 1e6:.1f} MB, as {image.config['User']}, works")
+
+
+class Image:
+    """An archive, read as `docker load` and containerd read it."""
+
+    def __init__(self, archive):
+        self.archive = archive
+        self.size = archive.stat().st_size
+        with tarfile.open(archive) as tar:
+            self.files = {it.name: tar.extractfile(it).read() for it in tar if it.isfile()}
+        (self.docker,) = json.loads(self.files["manifest.json"])
+        (self.described,) = json.loads(self.files["index.json"])["manifests"]
+        self.manifest = json.loads(self.blob(self.described))
+        self.whole_config = json.loads(self.blob(self.manifest["config"]))
+        self.config = self.whole_config["config"]
+        (self.layer,) = [self.blob(it) for it in self.manifest["layers"]]
+
+    def blob(self, described):
+        content = self.files["blobs/" + described["digest"].replace(":", "/")]
+        assert described["digest"] == f"sha256:{pack.digest(content)}" and described["size"] == len(content)
+        return content
+
+    @contextlib.contextmanager
+    def unpacked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            os.chmod(root, 0o755)
+            with tarfile.open(fileobj=io.BytesIO(self.layer)) as tar:
+                for entry in tar:
+                    tar.extract(entry, root, numeric_owner=True)
+            yield Root(root, self.config)
+
+
+class Root:
+    """An unpacked image: where its program can be run."""
+
+    def __init__(self, folder, config):
+        self.folder = folder
+        self.config = config
+        self.alone = os.geteuid() == 0
+
+    def path(self, inside):
+        """How the program names a file in its image."""
+        return inside if self.alone else str(self.folder / inside.lstrip("/"))
+
+    @contextlib.contextmanager
+    def running(self, *arguments, **environment):
+        """The program, until it is no longer needed."""
+        log = open(self.folder.with_suffix(".log"), "w+")
+        program = self.path(self.config["Entrypoint"][0])
+        process = subprocess.Popen(
+            [program, *arguments], stdout=log, stderr=subprocess.STDOUT, env=environment, preexec_fn=self.enter
+        )
+        try:
+            yield Running(process, log)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            log.close()
+            os.unlink(log.name)
+
+    def enter(self):
+        if self.alone:
+            os.chroot(self.folder)
+            os.chdir("/")
+            user, group = map(int, self.config["User"].split(":"))
+            os.setgroups([])
+            os.setgid(group)
+            os.setuid(user)
+
+
+class Running:
+    def __init__(self, process, log):
+        self.process = process
+        self.log = log
+
+    def printed(self):
+        self.log.flush()
+        return Path(self.log.name).read_text()
+
+    def line(self, wanted):
+        """The first line with this in it, once it is printed."""
+        end = time.monotonic() + WAIT
+        while time.monotonic() < end:
+            found = [it for it in self.printed().splitlines(True) if wanted in it and it.endswith("\n")]
+            if found:
+                return found[0]
+            assert self.process.poll() is None, f"it ended: {self.printed()}"
+            time.sleep(0.02)
+        raise AssertionError(f"no `{wanted}` within {WAIT} s: {self.printed()}")
+
+    def terminated(self):
+        """The exit status after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT)
+
+
+def says_the_truth(image, name):
+    assert image.size < LIMIT, f"{image.archive} has {image.size} bytes; {LIMIT} are too many"
+    tagged = image.docker["RepoTags"]
+    assert tagged == [f"{name}:0.1.0"], tagged
+    assert image.described["annotations"]["io.containerd.image.name"] == f"docker.io/library/{tagged[0]}"
+    assert image.docker["Layers"] == [pack.blob(image.layer)], "the two manifests differ"
+    assert image.docker["Config"] == pack.blob(image.blob(image.manifest["config"])), "the two manifests differ"
+    assert image.whole_config["rootfs"]["diff_ids"] == [f"sha256:{pack.digest(image.layer)}"]
+    assert image.config["User"] == "65532:65532" and image.config["Entrypoint"] == [f"/{name}"], image.config
+    with tarfile.open(fileobj=io.BytesIO(image.layer)) as layer:
+        modes = {it.name: (it.mode, it.uid) for it in layer}
+    assert modes == {"run": (0o755, 0), "run/rolegate": (0o755, 65532), name: (0o555, 0)}, modes
+
+
+def is_the_same_again(image, name):
+    with tempfile.TemporaryDirectory() as folder:
+        program, again = Path(folder) / name, Path(folder) / "again.tar"
+        with tarfile.open(fileobj=io.BytesIO(image.layer)) as layer:
+            program.write_bytes(layer.extractfile(name).read())
+        with contextlib.redirect_stdout(io.StringIO()):
+            pack.pack(program, image.docker["RepoTags"][0], again, image.config.get("Cmd", []))
+        assert again.read_bytes() == image.archive.read_bytes(), "packed again it is another archive"
+
+
+def rolegate(root):
+    policy = root.folder / "etc/rolegate"
+    policy.mkdir(parents=True)
+    for file in POLICY.glob("*.yaml"):
+        (policy / file.name).write_bytes(file.read_bytes())
+    socket = root.path("/run/rolegate/rolegate.sock")
+    arguments = ["serve", "--policy", root.path("/etc/rolegate"), "--listen", f"unix:{socket}"]
+    with root.running(*arguments, "--admin", "127.0.0.1:0", "--drain-delay", "0") as running:
+        admin = json.loads(running.line("admin pages"))["address"]
+        running.line("listening")
+        assert asked(admin, "/readyz") == (200, "ready\n")
+        assert "rolegate_ready 1" in asked(admin, "/metrics")[1]
+        assert running.terminated() == 0, running.printed()
+    with root.running("test", root.path("/etc/rolegate")) as running:
+        assert running.process.wait(WAIT) == 0, running.printed()
+    if root.alone:
+        cannot_write(root)
+
+
+def cannot_write(root):
+    """Only the folder for sockets is the user's."""
+    with root.running("serve", "--policy", "/etc/rolegate", "--listen", "unix:/rolegate.sock") as running:
+        assert running.process.wait(WAIT) == 5 and "permission denied" in running.printed().lower()
+
+
+def load(root):
+    with root.running("app", "127.0.0.1:0") as running:
+        address = running.line("listening on ").split()[-1]
+        assert asked(address, "/people")[0] == 200
+        assert running.terminated() == 0, running.printed()
+
+
+def asked(address, path):
+    connection = http.client.HTTPConnection(address, timeout=WAIT)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])
