@@ -22,6 +22,6 @@ pub mod traffic;
 
 pub use app::App;
 pub use envoy::Envoy;
-pub use process::Failed;
+pub use process::{Failed, Process, repository};
 pub use rolegate::Rolegate;
 pub use stack::{Options, Stack, program};

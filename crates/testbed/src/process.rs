@@ -21,14 +21,15 @@ impl Failed {
         Self { what: what.into(), why: why.into() }
     }
 
-    pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+    /// A failure of this part, as the system tells it.
+    pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         Self::new(what, error.to_string())
     }
 }
 
 /// A running process. Dropping it stops it.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
@@ -41,7 +42,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 impl Process {
     /// Starts it, with what it prints in `log`, which is appended to.
-    pub(crate) fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
+    ///
+    /// # Errors
+    /// When the log cannot be written, or the program not started.
+    pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
         let output = File::options()
             .create(true)
             .append(true)
@@ -56,23 +60,26 @@ impl Process {
     }
 
     /// What it has printed so far.
-    pub(crate) fn printed(&self) -> String {
+    #[must_use]
+    pub fn printed(&self) -> String {
         String::from_utf8_lossy(&read(&self.log)).into_owned()
     }
 
     /// What it has printed so far, and none before it into the same file.
-    pub(crate) fn printed_since_its_start(&self) -> String {
+    #[must_use]
+    pub fn printed_since_its_start(&self) -> String {
         let all = read(&self.log);
         String::from_utf8_lossy(all.get(self.earlier..).unwrap_or_default()).into_owned()
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
     /// An error with the last lines of what it printed.
-    pub(crate) fn failed(&self, why: &str) -> Failed {
+    #[must_use]
+    pub fn failed(&self, why: &str) -> Failed {
         let printed = self.printed_since_its_start();
         let lines: Vec<&str> = printed.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n    ");
@@ -80,12 +87,13 @@ impl Process {
     }
 
     /// The number of the process.
-    pub(crate) fn id(&self) -> u32 {
+    #[must_use]
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Asks it to end (SIGTERM).
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
@@ -142,7 +150,7 @@ pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Optio
 
 /// The folder of the repository.
 #[must_use]
-pub(crate) fn repository() -> PathBuf {
+pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("authorizer", &["policy", "engine", "identity"]),
     ("envoy", &[]),
     ("sidecar", &["policy", "engine", "identity", "authorizer", "envoy"]),
-    ("load", &["envoy"]),
+    ("load", &["envoy", "testbed"]),
     ("testbed", &["policy"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "sidecar"]),
     ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy"]),
