@@ -42,9 +42,26 @@ pub(crate) fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
+/// How often a policy is read that changes while it is read.
+const READS: usize = 5;
+
 /// Loads and compiles the policy in `file`. What `previous` has verified already need not be verified again.
+///
+/// Kubernetes swaps a folder of files in one step, which may come between two of them: what is of two versions is not
+/// what anybody wrote, and is read again.
 #[must_use]
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
+    let mut attempt = load_once(file, fetched, previous);
+    for _ in 1..READS {
+        if attempt.seen.still() {
+            break;
+        }
+        attempt = load_once(file, fetched, previous);
+    }
+    attempt
+}
+
+fn load_once(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
     let files = RecordedFiles::default();
     let result = survive(file, || {
         let loaded = policy::load_with(&files, file, |identity| faults(identity, fetched))?;
@@ -106,4 +123,62 @@ fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     problems
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use identity::FetchedKeys;
+
+    use super::load;
+
+    /// Swaps a folder as Kubernetes does, again and again, while it is read again and again.
+    #[test]
+    fn files_of_two_versions_never_come_into_force_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        publish(folder, 0);
+        for name in ["policy.yaml", "htpasswd"] {
+            symlink(format!("..data/{name}"), folder.join(name)).unwrap();
+        }
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for number in 1.. {
+                    std::thread::sleep(Duration::from_millis(2));
+                    publish(folder, number);
+                    if done.load(Ordering::SeqCst) {
+                        break;
+                    }
+                }
+            });
+            let versions: Vec<_> = (0..300).map(|_| versions(&folder.join("policy.yaml"))).collect();
+            done.store(true, Ordering::SeqCst);
+            assert!(versions.iter().all(|(policy, users)| policy == users), "{versions:?}");
+            assert!(versions.first() != versions.last(), "nothing was swapped");
+        });
+    }
+
+    fn publish(folder: &Path, number: u32) {
+        let version = folder.join(format!("..{number}"));
+        std::fs::create_dir(&version).unwrap();
+        let policy =
+            format!("version: 1\nidentity:\n  basic: {{ realm: r{number}, users_file: htpasswd }}\n");
+        std::fs::write(version.join("policy.yaml"), policy).unwrap();
+        let users = format!("u{number}:{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+        std::fs::write(version.join("htpasswd"), users).unwrap();
+        symlink(version.file_name().unwrap(), folder.join("..new")).unwrap();
+        std::fs::rename(folder.join("..new"), folder.join("..data")).unwrap();
+    }
+
+    /// The version of the policy, and that of the users that were loaded with it.
+    fn versions(file: &Path) -> (String, String) {
+        let snapshot = load(file, &FetchedKeys::new(), None).result.unwrap();
+        let basic = snapshot.loaded.policy.identity.basic.as_ref().unwrap();
+        (basic.realm.replace('r', ""), basic.users[0].name.replace('u', ""))
+    }
 }
