@@ -5,23 +5,68 @@
 
 use std::ffi::OsString;
 
+use clap::Parser;
+
 mod address;
+pub mod app;
+pub mod baseline;
+mod check_message;
+pub mod cli;
 mod exit;
+mod find;
+mod firing;
 mod measured;
 mod plan;
+mod render;
+pub mod report;
 mod run;
+mod screen;
+mod secrets;
+mod servers;
+mod thresholds;
+mod units;
 mod workload;
 
 pub use address::{Address, Target};
 pub use exit::Exit;
+pub use find::{Found, Step, find_max};
 pub use measured::{Answers, LONGEST, Measured, Own, Protocol, Rate, histogram};
 pub use plan::{Failed, Plan, Progress, Stop, Watch};
 pub use run::run;
-pub use workload::{Request, Workload};
+pub use secrets::shown;
+pub use thresholds::Threshold;
+pub use workload::{Format, Request, Values, Variable, Workload};
+
+use cli::{Cli, Command};
 
 /// Does what the command line says.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let _ = arguments;
-    Exit::Failed
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => command(cli.command),
+        Err(error) => {
+            // Also `--help` and `--version` come this way, with the code 0.
+            let _ = error.print();
+            if error.exit_code() == 0 { Exit::Fine } else { Exit::Arguments }
+        }
+    }
+}
+
+fn command(command: Command) -> Exit {
+    match command {
+        Command::Http(args) => firing::http(&args),
+        Command::Check(args) => firing::check(&args),
+        Command::App(args) => served(servers::app(&args.address, args.threads)),
+        Command::Baseline(args) => served(servers::baseline(&args.address, args.threads)),
+    }
+}
+
+fn served(ended: Result<(), String>) -> Exit {
+    match ended {
+        Ok(()) => Exit::Fine,
+        Err(error) => {
+            screen::error(&error);
+            Exit::Failed
+        }
+    }
 }

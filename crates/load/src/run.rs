@@ -1,12 +1,149 @@
 //! One run: threads that send what the plan says and write down what comes back.
+//!
+//! Each thread has a runtime of its own and its part of the connections; they share limits and nothing that is written
+//! for each request. `pacer` says when the next request starts, `worker` sends it, `tally` writes down what came back.
 
-use crate::measured::Measured;
+use std::io;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+mod alarm;
+mod fault;
+mod http1;
+mod http2;
+mod pacer;
+mod schedule;
+mod socket;
+mod summary;
+mod tally;
+mod watching;
+mod worker;
+
+use self::alarm::nanoseconds;
+use self::pacer::Course;
+use self::schedule::Schedule;
+use self::summary::Done;
+use self::tally::Tally;
+pub(crate) use self::tally::{Answer, Fault};
+use self::worker::Post;
+use crate::measured::{Measured, Rate};
 use crate::plan::{Failed, Plan};
+use crate::render::Recipes;
 
-/// Does what the plan says.
+/// The time between the last thread's being ready and the first request.
+const RUN_UP: Duration = Duration::from_millis(5);
+
+/// Does what the plan says. It blocks until the run has ended.
 ///
 /// # Errors
 /// When the plan cannot be followed, or the server cannot be reached at all.
 pub fn run(plan: &Plan) -> Result<Measured, Failed> {
-    Err(Failed::Unreachable { target: plan.target.shown.clone(), reason: "not yet".to_owned() })
+    check(plan)?;
+    let recipes = Arc::new(Recipes::new(plan)?);
+    let (ready, readiness) = mpsc::channel();
+    let mut threads = Vec::new();
+    for number in 0..plan.threads {
+        threads.push(Thread::start(plan, number, &recipes, ready.clone()).map_err(own)?);
+    }
+    drop(ready);
+    for _ in 0..plan.threads {
+        // A thread that ended without a word failed.
+        readiness.recv().unwrap_or_else(|_| Err(Failed::Own("a thread has ended".to_owned())))?;
+    }
+    let course = Arc::new(course(plan, Instant::now() + RUN_UP));
+    let started = clock() + RUN_UP + plan.warmup;
+    for thread in &mut threads {
+        thread.begin(&course);
+    }
+    let done = watching::until_done(plan, &course, threads)?;
+    Ok(summary::measured(plan, &course, started, done))
+}
+
+/// One thread of the generator.
+pub(crate) struct Thread {
+    begin: Option<tokio::sync::oneshot::Sender<Arc<Course>>>,
+    tally: Arc<Mutex<Tally>>,
+    handle: JoinHandle<io::Result<Done>>,
+}
+
+impl Thread {
+    fn start(
+        plan: &Plan,
+        number: usize,
+        recipes: &Arc<Recipes>,
+        ready: mpsc::Sender<Result<(), Failed>>,
+    ) -> io::Result<Self> {
+        let (begin, course) = tokio::sync::oneshot::channel();
+        let tally = Arc::new(Mutex::new(Tally::new()));
+        let post = Post {
+            plan: plan.clone(),
+            number,
+            recipes: Arc::clone(recipes),
+            tally: Arc::clone(&tally),
+            ready,
+            course,
+        };
+        let handle =
+            thread::Builder::new().name(format!("load-{number}")).spawn(move || worker::work(post))?;
+        Ok(Self { begin: Some(begin), tally, handle })
+    }
+
+    fn begin(&mut self, course: &Arc<Course>) {
+        if let Some(begin) = self.begin.take() {
+            // A thread that is gone is seen when it is joined.
+            let _ = begin.send(Arc::clone(course));
+        }
+    }
+}
+
+fn check(plan: &Plan) -> Result<(), Failed> {
+    let wrong = |text: &str| Err(Failed::Plan(text.to_owned()));
+    let positive = |rate: f64| rate.is_finite() && rate > 0.0;
+    let bounds = match plan.rate {
+        Rate::Constant(rate) => positive(rate),
+        Rate::Ramp { from, to } => {
+            from.is_finite() && to.is_finite() && from >= 0.0 && to >= 0.0 && from + to > 0.0
+        }
+        Rate::Max => true,
+    };
+    if !bounds {
+        return wrong("a rate is a positive number of requests a second");
+    }
+    if plan.duration.is_none() && plan.requests.is_none() {
+        return wrong("a run needs a duration or a number of requests");
+    }
+    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|it| it.is_zero()) {
+        return wrong("a ramp needs a duration");
+    }
+    if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
+        return wrong("threads, connections and streams are at least 1");
+    }
+    if plan.threads > plan.connections {
+        return wrong("each thread needs a connection: ask for more connections or fewer threads");
+    }
+    Ok(())
+}
+
+fn course(plan: &Plan, epoch: Instant) -> Course {
+    let warm = nanoseconds(plan.warmup);
+    Course {
+        epoch,
+        warm,
+        end: plan.duration.map_or(u64::MAX, |it| warm.saturating_add(nanoseconds(it))),
+        requests: plan.requests.unwrap_or(u64::MAX),
+        schedule: Schedule::new(plan.rate, plan.warmup, plan.duration.unwrap_or(Duration::MAX)),
+        taken: 0.into(),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate does I/O: reports say when a run was")]
+fn clock() -> SystemTime {
+    SystemTime::now()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+fn own(error: io::Error) -> Failed {
+    Failed::Own(error.to_string())
 }

@@ -5,11 +5,20 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+pub(crate) mod dice;
+mod file;
+pub(crate) mod template;
+pub(crate) mod variable;
+
+pub use variable::{Format, Values, Variable};
+
 /// A weighted mix of requests.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// The requests, at least one.
     pub requests: Vec<Request>,
+    /// What `${name}` in them stands for.
+    pub variables: Vec<Variable>,
 }
 
 /// One request of a mix. Its texts may hold variables, as `${name}`.
@@ -27,6 +36,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body; empty is none.
     pub body: String,
+    /// How often the body is repeated, each time with new values of its variables: lines of a bulk body.
+    pub repeat: u32,
     /// Whether the body is sent compressed, with `content-encoding: gzip`.
     pub gzip: bool,
     /// The statuses that are expected; none given is any below 400. A Check call that is allowed counts as 200.
@@ -37,7 +48,7 @@ impl Workload {
     /// Always the same request.
     #[must_use]
     pub fn of(request: Request) -> Self {
-        Self { requests: vec![request] }
+        Self { requests: vec![request], variables: Vec::new() }
     }
 }
 
@@ -52,6 +63,7 @@ impl Request {
             host: None,
             headers: Vec::new(),
             body: String::new(),
+            repeat: 1,
             gzip: false,
             expect: Vec::new(),
         }

@@ -1,0 +1,86 @@
+//! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as can be. It keeps nothing, so that its
+//! answers stay the same however long it is asked.
+
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+
+/// `GET /people`.
+const PEOPLE: &[u8] =
+    br#"[{"id":"1","firstname":"John","lastname":"Doe"},{"id":"2","firstname":"Jane","lastname":"Doe"}]"#;
+
+/// The longest body that is read.
+const LONGEST_BODY: usize = 16 << 20;
+
+/// How long requests under way may take after the end was asked for.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Serves until `end`, then lets what is under way finish.
+///
+/// # Errors
+/// When the listener fails for good.
+pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::Result<()> {
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(end);
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => {
+                    // Out of descriptors, mostly: those in use come back.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            },
+            () = &mut end => break,
+        };
+        stream.set_nodelay(true)?;
+        let watcher = graceful.watcher();
+        tokio::spawn(async move {
+            let builder = Builder::new(TokioExecutor::new());
+            let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
+            // An error here is the client's closing of the connection.
+            let _ = watcher.watch(connection).await;
+        });
+    }
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    Ok(())
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    Ok(match (&head.method, head.uri.path()) {
+        (&Method::GET, "/people") => json(PEOPLE.into()),
+        (&Method::HEAD, "/people") => json(Bytes::new()),
+        (&Method::POST, "/people") => match Limited::new(body, LONGEST_BODY).collect().await {
+            Ok(body) => json(body.to_bytes()),
+            Err(_) => status(StatusCode::BAD_REQUEST),
+        },
+        (_, "/people") => status(StatusCode::METHOD_NOT_ALLOWED),
+        (_, "/healthz") => status(StatusCode::OK),
+        _ => status(StatusCode::NOT_FOUND),
+    })
+}
+
+fn json(body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn status(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::new()));
+    *response.status_mut() = status;
+    response
+}

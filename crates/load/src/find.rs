@@ -1,0 +1,80 @@
+//! The highest rate that keeps a limit: the most that comes of a closed loop, then halving.
+
+use std::time::Duration;
+
+use crate::measured::{Measured, Rate};
+use crate::plan::{Failed, Plan};
+use crate::run::run;
+
+/// What was tried, and the best of it.
+#[derive(Debug)]
+pub struct Found {
+    /// The run at the highest rate that kept the limit, if any did.
+    pub best: Option<Measured>,
+    /// Every step, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One rate that was tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Requests a second; in the first step, what came of a closed loop.
+    pub rate: f64,
+    /// The corrected p99.
+    pub p99: Duration,
+    /// Whether the limit was kept, every request was sent, and none failed.
+    pub kept: bool,
+}
+
+/// How many rates are tried after the closed loop.
+const STEPS: usize = 8;
+
+/// How near the highest that kept the limit and the lowest that did not may come.
+const NEAR: f64 = 0.02;
+
+/// So much of a rate must have been answered.
+const ANSWERED: f64 = 0.99;
+
+/// Looks for the highest rate whose corrected p99 is at most `limit`. `tried` hears of each step.
+///
+/// # Errors
+/// When a run fails.
+pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> Result<Found, Failed> {
+    let first = run(&Plan { rate: Rate::Max, ..plan.clone() })?;
+    let mut found = Found { best: None, steps: Vec::new() };
+    let (mut low, mut high) = (0.0, first.own.achieved);
+    found.add(Step { kept: false, ..step(&first, first.own.achieved, limit) }, &mut tried);
+    let mut rate = high * 0.9;
+    for _ in 0..STEPS {
+        if rate < 1.0 || plan.stop.is_asked() {
+            break;
+        }
+        let measured = run(&Plan { rate: Rate::Constant(rate), ..plan.clone() })?;
+        let step = step(&measured, rate, limit);
+        found.add(step, &mut tried);
+        if step.kept {
+            low = rate;
+            found.best = Some(measured);
+        } else {
+            high = rate;
+        }
+        if high - low < NEAR * high {
+            break;
+        }
+        rate = f64::midpoint(low, high);
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn add(&mut self, step: Step, tried: &mut impl FnMut(&Step)) {
+        tried(&step);
+        self.steps.push(step);
+    }
+}
+
+fn step(measured: &Measured, rate: f64, limit: Duration) -> Step {
+    let p99 = Duration::from_nanos(measured.corrected.value_at_quantile(0.99));
+    let all = measured.errors() == 0 && measured.own.unsent == 0 && measured.own.achieved >= rate * ANSWERED;
+    Step { rate, p99, kept: all && p99 <= limit && !measured.corrected.is_empty() && !measured.interrupted }
+}

@@ -1,0 +1,255 @@
+//! The commands that put load on a server: from the arguments to a plan, and from what was measured to what is printed.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
+use crate::find::{self, Step};
+use crate::measured::{Measured, Protocol};
+use crate::plan::{Failed, Plan, Progress, Stop};
+use crate::workload::{Request, Workload};
+use crate::{Exit, report, run, screen};
+
+/// How long a run is when nothing is said.
+const USUAL: Duration = Duration::from_secs(10);
+
+/// Puts load on an HTTP server.
+pub(crate) fn http(args: &HttpArgs) -> Exit {
+    let plan = Plan::http(&args.url).and_then(|plan| {
+        let path = plan.target.path.clone();
+        let protocol = if args.http2 { Protocol::Http2 } else { Protocol::Http1 };
+        planned(Plan { protocol, ..plan }, &path, &args.load, &args.request)
+    });
+    fire(plan, &args.load, &args.output)
+}
+
+/// Puts load on a server of Check calls.
+pub(crate) fn check(args: &CheckArgs) -> Exit {
+    let plan =
+        Plan::check(&args.address).and_then(|plan| planned(plan, &args.path, &args.load, &args.request));
+    fire(plan, &args.load, &args.output)
+}
+
+fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Result<Plan, Failed> {
+    let unlimited = load.duration.is_none() && load.requests.is_none();
+    Ok(Plan {
+        rate: load.ramp.unwrap_or(load.rate),
+        connections: load.connections,
+        streams: load.streams.unwrap_or(plan.streams),
+        threads: load.threads,
+        duration: if unlimited { Some(USUAL) } else { load.duration },
+        requests: load.requests,
+        warmup: load.warmup,
+        timeout: load.timeout,
+        wait: load.wait,
+        seed: load.seed,
+        workload: workload(path, request).map_err(Failed::Plan)?,
+        ..plan
+    })
+}
+
+fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
+    let mut workload = match &args.workload {
+        Some(file) => Workload::read(file)?,
+        None => Workload::of(single(path, args)?),
+    };
+    let authorization = authorization(args)?;
+    for request in &mut workload.requests {
+        request.headers.extend(args.headers.iter().cloned());
+        request.headers.extend(authorization.clone());
+        request.gzip |= args.gzip;
+        if args.host.is_some() {
+            request.host.clone_from(&args.host);
+        }
+        if !args.expect.is_empty() {
+            request.expect.clone_from(&args.expect);
+        }
+    }
+    Ok(workload)
+}
+
+fn single(path: &str, args: &RequestArgs) -> Result<Request, String> {
+    let body = match &args.body_file {
+        Some(file) => read(file)?,
+        None => args.body.clone().unwrap_or_default(),
+    };
+    let usual = if body.is_empty() { "GET" } else { "POST" };
+    let method = args.method.clone().unwrap_or_else(|| usual.to_owned());
+    Ok(Request { method, body, ..Request::get(path) })
+}
+
+/// The header line of the credentials, if there are any.
+fn authorization(args: &RequestArgs) -> Result<Option<(String, String)>, String> {
+    let carrier = Request::get("/");
+    let carrier = match (
+        secret(args.basic.as_ref(), args.basic_file.as_deref())?,
+        secret(args.bearer.as_ref(), args.bearer_file.as_deref())?,
+    ) {
+        (Some(basic), _) => carrier.basic(&basic),
+        (None, Some(token)) => carrier.bearer(&token),
+        (None, None) => carrier,
+    };
+    Ok(carrier.headers.into_iter().next())
+}
+
+fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, String> {
+    match (file, given) {
+        (Some(file), _) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
+        (None, given) => Ok(given.map(|it| it.0.clone())),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))
+}
+
+fn fire(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {
+    let measured = plan.and_then(|plan| {
+        let plan = watched(plan);
+        end_with_signals(&plan.stop);
+        match load.p99.filter(|_| load.find_max) {
+            Some(limit) => found(&plan, limit),
+            None => run(&plan),
+        }
+    });
+    if io::stderr().is_terminal() {
+        screen::status("");
+    }
+    match measured {
+        Ok(measured) => finish(&measured, output),
+        Err(failed) => {
+            screen::error(&failed.to_string());
+            if matches!(failed, Failed::Plan(_)) { Exit::Arguments } else { Exit::Failed }
+        }
+    }
+}
+
+fn found(plan: &Plan, limit: Duration) -> Result<Measured, Failed> {
+    screen::note(&format!(
+        "looking for the highest rate with a p99 of at most {limit:?}, {} connections",
+        plan.connections
+    ));
+    let mut first = true;
+    let found = find::find_max(plan, limit, |step| {
+        screen::note(&tried(step, std::mem::take(&mut first)));
+    })?;
+    found.best.ok_or_else(|| {
+        Failed::Own(format!("no rate that was tried keeps a p99 of {limit:?} without an error"))
+    })
+}
+
+fn tried(step: &Step, closed: bool) -> String {
+    let p99 = step.p99.as_secs_f64() * 1e3;
+    let verdict = match (closed, step.kept) {
+        (true, _) => "as fast as answers come",
+        (false, true) => "kept",
+        (false, false) => "not kept",
+    };
+    format!("{:>10.1}/s   p99 {p99:>9.3} ms   {verdict}", step.rate)
+}
+
+/// On a terminal, with a line that says how far it is.
+fn watched(plan: Plan) -> Plan {
+    if !io::stderr().is_terminal() {
+        return plan;
+    }
+    Plan { watch: Some(Arc::new(|progress: &Progress| screen::status(&bar(progress)))), ..plan }
+}
+
+fn bar(progress: &Progress) -> String {
+    const WIDTH: usize = 24;
+    if progress.warming {
+        return "warming up".to_owned();
+    }
+    let done = (1..=WIDTH).filter(|it| (*it as f64) <= progress.done * WIDTH as f64).count();
+    format!(
+        "[{}{}] {:3.0} %  {:.1} s  {:.0}/s  p99 {:.3} ms  errors {}",
+        "#".repeat(done),
+        "-".repeat(WIDTH - done),
+        progress.done * 100.0,
+        progress.elapsed.as_secs_f64(),
+        progress.rate,
+        progress.p99 as f64 / 1e6,
+        progress.errors
+    )
+}
+
+/// The first SIGINT or SIGTERM ends the run with the results so far, the second at once.
+fn end_with_signals(stop: &Stop) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = stop.clone();
+    let wait = move || -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        runtime.block_on(async {
+            let (mut interrupt, mut terminate) =
+                (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if stop.is_asked() {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                stop.stop();
+            }
+        })
+    };
+    // Without it a signal ends the process as usual.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+fn finish(measured: &Measured, output: &OutputArgs) -> Exit {
+    let files = write(measured, output);
+    if !output.is_on_standard_output() {
+        screen::text(&report::text(measured));
+    }
+    if let Err(error) = files {
+        screen::error(&error);
+        return Exit::Failed;
+    }
+    let crossed: Vec<_> = output.fail_if.iter().filter(|it| it.holds(measured)).collect();
+    for threshold in &crossed {
+        screen::error(&format!("`{threshold}` holds"));
+    }
+    if !crossed.is_empty() {
+        Exit::Threshold
+    } else if measured.interrupted {
+        Exit::Interrupted
+    } else if measured.corrected.is_empty() {
+        screen::error("no request was answered");
+        Exit::Failed
+    } else {
+        Exit::Fine
+    }
+}
+
+fn write(measured: &Measured, output: &OutputArgs) -> Result<(), String> {
+    let json = || format!("{:#}\n", report::fortio(measured, &output.labels));
+    put(output.json.as_ref(), json)?;
+    put(output.hgrm.as_ref(), || report::hgrm(&measured.corrected))?;
+    put(output.csv.as_ref(), || report::csv(measured))?;
+    put(output.html.as_ref(), || report::html(measured))
+}
+
+fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), String> {
+    match file {
+        None => Ok(()),
+        Some(file) if file.as_os_str() == "-" => {
+            screen::text(&text());
+            Ok(())
+        }
+        Some(file) => std::fs::write(file, text())
+            .map_err(|error| format!("cannot write `{}`: {error}", file.display())),
+    }
+}
+
+impl OutputArgs {
+    /// Whether a program reads what is printed.
+    fn is_on_standard_output(&self) -> bool {
+        [&self.json, &self.hgrm, &self.csv, &self.html].into_iter().flatten().any(|it| it.as_os_str() == "-")
+    }
+}

@@ -1,0 +1,307 @@
+//! Making requests of a workload: what never changes is written once, what does is written for each request.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderName, HeaderValue, Method, Uri};
+
+use crate::check_message::{self, Subject};
+use crate::measured::Protocol;
+use crate::plan::{Failed, Plan};
+use crate::run::Answer;
+use crate::workload::Request;
+use crate::workload::dice::Dice;
+use crate::workload::template::{Scope, Template, Variables};
+
+/// The requests of a workload, ready to be made. Shared by the threads.
+#[derive(Debug)]
+pub(crate) struct Recipes {
+    variables: Variables,
+    recipes: Vec<Recipe>,
+    /// The sum of all weights.
+    weights: u64,
+    protocol: Protocol,
+    authority: String,
+}
+
+struct Recipe {
+    weight: u64,
+    method: String,
+    path: Template,
+    host: Template,
+    headers: Vec<(String, Template)>,
+    body: Template,
+    repeat: u32,
+    gzip: bool,
+    expect: Arc<[u16]>,
+    /// The request, where nothing in it changes.
+    constant: Option<Rendered>,
+}
+
+/// A request as the connection takes it.
+#[derive(Clone)]
+pub(crate) enum Rendered {
+    Http1 { bytes: Bytes, bodiless: bool },
+    Http2 { request: http::Request<()>, body: Bytes },
+    Check { request: http::Request<()>, body: Bytes },
+}
+
+/// A request, and what is expected of its answer.
+pub(crate) struct Ask {
+    pub(crate) rendered: Rendered,
+    expect: Arc<[u16]>,
+}
+
+/// A request in plain words.
+struct Plain {
+    method: String,
+    path: String,
+    host: String,
+    headers: Vec<(String, String)>,
+    body: Bytes,
+}
+
+/// The requests of one thread, one after the other.
+#[derive(Debug)]
+pub(crate) struct Source {
+    recipes: Arc<Recipes>,
+    dice: Dice,
+}
+
+impl Recipes {
+    /// Of a plan's workload.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
+        let variables = Variables::new(&plan.workload.variables);
+        let recipes: Result<Vec<_>, _> = plan
+            .workload
+            .requests
+            .iter()
+            .map(|it| Recipe::new(it, &variables, &plan.target.authority))
+            .collect();
+        let recipes = recipes.map_err(Failed::Plan)?;
+        let weights = recipes.iter().map(|it| it.weight).sum();
+        if weights == 0 {
+            return Err(Failed::Plan("a workload needs a request whose weight is not 0".to_owned()));
+        }
+        let authority = plan.target.authority.clone();
+        let mut all = Self { variables, recipes, weights, protocol: plan.protocol, authority };
+        all.write_constants().map_err(Failed::Plan)?;
+        Ok(all)
+    }
+
+    /// Writes each request once: those that never change are kept, and of the others it is known that they can be.
+    fn write_constants(&mut self) -> Result<(), String> {
+        let mut written = Vec::new();
+        for recipe in &self.recipes {
+            let mut dice = Dice::new(0);
+            let plain = recipe.plain(&mut self.variables.first_look(&mut dice))?;
+            written.push(plain.render(self.protocol, &self.authority)?);
+        }
+        for (recipe, rendered) in self.recipes.iter_mut().zip(written) {
+            recipe.constant = recipe.is_constant().then_some(rendered);
+        }
+        Ok(())
+    }
+
+    fn pick(&self, dice: &mut Dice) -> Option<&Recipe> {
+        if let [only] = self.recipes.as_slice() {
+            return Some(only);
+        }
+        let mut at = dice.below(self.weights);
+        self.recipes.iter().find(|it| match at.checked_sub(it.weight) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        })
+    }
+}
+
+impl Source {
+    /// The requests of thread `number`: the same seed gives the same ones.
+    pub(crate) fn new(recipes: Arc<Recipes>, seed: u64, number: u64) -> Self {
+        Self { recipes, dice: Dice::new(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
+    }
+
+    /// The next request.
+    pub(crate) fn next(&mut self) -> Ask {
+        let recipes = &self.recipes;
+        let recipe = recipes.pick(&mut self.dice);
+        let rendered = recipe.and_then(|it| match &it.constant {
+            Some(constant) => Some(constant.clone()),
+            None => {
+                let plain = it.plain(&mut recipes.variables.scope(&mut self.dice)).ok()?;
+                plain.render(recipes.protocol, &recipes.authority).ok()
+            }
+        });
+        Ask {
+            rendered: rendered.unwrap_or(Rendered::Http1 { bytes: Bytes::new(), bodiless: true }),
+            expect: recipe.map(|it| Arc::clone(&it.expect)).unwrap_or_default(),
+        }
+    }
+}
+
+impl Ask {
+    /// Whether this answer is one that is expected.
+    pub(crate) fn expects(&self, answer: Answer) -> bool {
+        let status = answer.status();
+        if self.expect.is_empty() { status < 400 } else { self.expect.contains(&status) }
+    }
+}
+
+impl Recipe {
+    fn new(request: &Request, variables: &Variables, authority: &str) -> Result<Self, String> {
+        let template = |text: &str| Template::parse(text, variables);
+        let mut host = request.host.clone();
+        let mut headers = vec![("user-agent".to_owned(), template("rolegate-load")?)];
+        for (name, value) in &request.headers {
+            if name.eq_ignore_ascii_case("host") {
+                host = Some(value.clone());
+                continue;
+            }
+            headers.retain(|(it, _)| it != "user-agent" || !name.eq_ignore_ascii_case(it));
+            headers.push((name.to_ascii_lowercase(), template(value)?));
+        }
+        if request.gzip {
+            headers.push(("content-encoding".to_owned(), template("gzip")?));
+        }
+        Ok(Self {
+            weight: request.weight.into(),
+            method: request.method.clone(),
+            path: template(&request.path)?,
+            host: template(host.as_deref().unwrap_or(authority))?,
+            headers,
+            body: template(&request.body)?,
+            repeat: request.repeat.max(1),
+            gzip: request.gzip,
+            expect: request.expect.as_slice().into(),
+            constant: None,
+        })
+    }
+
+    fn is_constant(&self) -> bool {
+        let texts = [&self.path, &self.host, &self.body];
+        texts.into_iter().chain(self.headers.iter().map(|(_, value)| value)).all(Template::is_constant)
+    }
+
+    fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, String> {
+        let path = self.path.in_path(scope);
+        let host = self.host.text(scope);
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.text(scope))).collect();
+        let mut body = String::new();
+        for line in 0..self.repeat {
+            if line > 0 {
+                // Each line of a bulk body is about something else.
+                scope.forget();
+            }
+            self.body.write(scope, &mut body);
+        }
+        let body = if self.gzip { compressed(body.as_bytes())? } else { body.into_bytes() };
+        Ok(Plain { method: self.method.clone(), path, host, headers, body: body.into() })
+    }
+}
+
+fn compressed(body: &[u8]) -> Result<Vec<u8>, String> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(body).and_then(|()| encoder.finish()).map_err(|error| error.to_string())
+}
+
+impl Plain {
+    fn render(self, protocol: Protocol, authority: &str) -> Result<Rendered, String> {
+        self.check()?;
+        match protocol {
+            Protocol::Http1 => Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() }),
+            Protocol::Http2 => self.http2(),
+            Protocol::Check => self.call(authority),
+        }
+    }
+
+    /// What would not be one request on the wire is refused, without repeating it.
+    fn check(&self) -> Result<(), String> {
+        Method::from_bytes(self.method.as_bytes())
+            .map_err(|_| format!("`{}` is not a method", self.method))?;
+        let path_is_sound = self.path.starts_with('/') && self.path.bytes().all(|it| it > b' ' && it != 0x7F);
+        if !path_is_sound && self.path != "*" {
+            return Err(format!("`{}` is not a path: it begins with `/` and has no spaces", self.path));
+        }
+        if self.host.bytes().any(|it| it <= b' ' || it == 0x7F) {
+            return Err("the host holds a space or a control character".to_owned());
+        }
+        for (name, value) in &self.headers {
+            let sound =
+                HeaderName::from_bytes(name.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok();
+            if !sound {
+                return Err(format!("the header `{name}` has a name or a value that HTTP does not allow"));
+            }
+        }
+        Ok(())
+    }
+
+    fn http1(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(512 + self.body.len());
+        let mut put = |parts: &[&str]| parts.iter().for_each(|it| bytes.put_slice(it.as_bytes()));
+        put(&[&self.method, " ", &self.path, " HTTP/1.1\r\nhost: ", &self.host, "\r\n"]);
+        for (name, value) in &self.headers {
+            put(&[name, ": ", value, "\r\n"]);
+        }
+        if let Some(length) = self.length() {
+            put(&["content-length: ", &length, "\r\n"]);
+        }
+        put(&["\r\n"]);
+        bytes.put_slice(&self.body);
+        bytes.freeze()
+    }
+
+    /// What `content-length` says, where it must be said (RFC 9110, 8.6).
+    fn length(&self) -> Option<String> {
+        let said = self.headers.iter().any(|(name, _)| name == "content-length");
+        let meant = !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        (meant && !said).then(|| self.body.len().to_string())
+    }
+
+    fn http2(self) -> Result<Rendered, String> {
+        let uri = Uri::builder()
+            .scheme("http")
+            .authority(self.host.as_str())
+            .path_and_query(self.path.as_str())
+            .build()
+            .map_err(|_| "the host or the path is not one of a URL".to_owned())?;
+        let mut request = http::Request::builder().method(self.method.as_str()).uri(uri);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(length) = self.length() {
+            request = request.header("content-length", length);
+        }
+        let request = request.body(()).map_err(|error| error.to_string())?;
+        Ok(Rendered::Http2 { request, body: self.body })
+    }
+
+    fn call(self, authority: &str) -> Result<Rendered, String> {
+        let request = http::Request::post(format!("http://{authority}{}", envoy::CHECK_PATH))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())
+            .map_err(|error| error.to_string())?;
+        let body = check_message::write(&Subject {
+            method: &self.method,
+            path: &self.path,
+            host: &self.host,
+            headers: &self.headers,
+            body: self.body,
+        });
+        Ok(Rendered::Check { request, body })
+    }
+}
+
+impl std::fmt::Debug for Recipe {
+    /// Without the headers and the body, which may hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recipe")
+            .field("method", &self.method)
+            .field("weight", &self.weight)
+            .finish_non_exhaustive()
+    }
+}

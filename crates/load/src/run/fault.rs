@@ -1,0 +1,34 @@
+//! What may go wrong with a request, in words that reports count by.
+
+use std::io::{self, ErrorKind};
+
+use super::tally::Fault;
+
+/// The server closed the connection before the whole answer was there.
+pub(super) const CLOSED: Fault = Fault::Borrowed("connection closed");
+
+/// No answer within the time.
+pub(super) const TIMEOUT: Fault = Fault::Borrowed("timeout");
+
+/// The fault that an error of the system is.
+pub(super) fn of_io(error: &io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused".into(),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => CLOSED,
+        ErrorKind::NotFound => "no such socket".into(),
+        ErrorKind::TimedOut => TIMEOUT,
+        kind => kind.to_string().into(),
+    }
+}
+
+/// The fault that an error of HTTP/2 is.
+pub(super) fn of_h2(error: &h2::Error) -> Fault {
+    if let Some(error) = error.get_io() {
+        return of_io(error);
+    }
+    match error.reason() {
+        Some(reason) if error.is_reset() => format!("stream reset: {reason:?}").into(),
+        Some(reason) if error.is_go_away() => format!("connection refused further use: {reason:?}").into(),
+        _ => CLOSED,
+    }
+}

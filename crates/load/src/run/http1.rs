@@ -1,0 +1,204 @@
+//! HTTP/1.1 as a client, as far as a load generator needs it: whole requests go out as they are, of answers the status is
+//! kept and the rest is read and thrown away (RFC 9112).
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use httparse::{EMPTY_HEADER, Status};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::fault;
+use super::socket::{Socket, Traffic};
+use super::tally::Fault;
+use crate::address::Address;
+
+/// A connection, and what was read from it beyond the last answer.
+#[derive(Debug)]
+pub(super) struct Http1 {
+    socket: Socket,
+    buffer: BytesMut,
+    /// Whether the server keeps the connection for more.
+    pub(super) open: bool,
+}
+
+/// Where the body of an answer ends (RFC 9112, 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    None,
+    Length(u64),
+    Chunked,
+    UntilClose,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    status: u16,
+    length: usize,
+    body: Body,
+    keep: bool,
+}
+
+/// The longest head of an answer, and the most header lines in it.
+const LONGEST_HEAD: usize = 256 * 1024;
+const MOST_LINES: usize = 256;
+
+impl Http1 {
+    /// Connects.
+    pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Result<Self> {
+        let socket = Socket::connect(address, traffic).await?;
+        Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })
+    }
+
+    /// Sends a request and reads the whole answer. `bodiless` says that the answer has no body, as one to HEAD.
+    pub(super) async fn ask(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
+        if !self.buffer.is_empty() {
+            return Err("an answer that nobody asked for".into());
+        }
+        self.socket.write_all(request).await.map_err(|error| fault::of_io(&error))?;
+        let head = self.head(bodiless).await?;
+        self.buffer.advance(head.length);
+        self.open = head.keep;
+        match head.body {
+            Body::None => {}
+            Body::Length(length) => self.skip(length).await?,
+            Body::Chunked => self.skip_chunks().await?,
+            Body::UntilClose => {
+                while self.more().await? {
+                    self.buffer.clear();
+                }
+            }
+        }
+        Ok(head.status)
+    }
+
+    /// The head of the answer; interim answers (RFC 9110, 15.2) are passed over.
+    async fn head(&mut self, bodiless: bool) -> Result<Head, Fault> {
+        loop {
+            match parse(&self.buffer, bodiless)? {
+                Some(head) if (100..200).contains(&head.status) && head.status != 101 => {
+                    self.buffer.advance(head.length);
+                }
+                Some(head) => return Ok(head),
+                None if self.buffer.len() > LONGEST_HEAD => {
+                    return Err("an answer with too long a head".into());
+                }
+                None => self.need().await?,
+            }
+        }
+    }
+
+    async fn skip(&mut self, mut length: u64) -> Result<(), Fault> {
+        loop {
+            let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.buffer.len());
+            self.buffer.advance(here);
+            length -= here as u64;
+            if length == 0 {
+                return Ok(());
+            }
+            self.need().await?;
+        }
+    }
+
+    /// RFC 9112, 7.1: chunks, then lines up to an empty one.
+    async fn skip_chunks(&mut self) -> Result<(), Fault> {
+        loop {
+            let line = self.line().await?;
+            let digits = line.as_ref().split(|it: &u8| *it == b';').next().unwrap_or_default().trim_ascii();
+            let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
+            match size.ok_or(Fault::Borrowed("an answer with a bad chunk"))? {
+                0 => break,
+                size => self.skip(size.saturating_add(2)).await?,
+            }
+        }
+        while !self.line().await?.is_empty() {}
+        Ok(())
+    }
+
+    /// The next line, without its end.
+    async fn line(&mut self) -> Result<BytesMut, Fault> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|it| *it == b'\n') {
+                let mut line = self.buffer.split_to(end + 1);
+                line.truncate(line.trim_ascii_end().len());
+                return Ok(line);
+            }
+            if self.buffer.len() > LONGEST_HEAD {
+                return Err("an answer with a bad chunk".into());
+            }
+            self.need().await?;
+        }
+    }
+
+    /// Reads more; that there is no more is a fault.
+    async fn need(&mut self) -> Result<(), Fault> {
+        if self.more().await? { Ok(()) } else { Err(fault::CLOSED) }
+    }
+
+    async fn more(&mut self) -> Result<bool, Fault> {
+        self.buffer.reserve(4096);
+        let read = self.socket.read_buf(&mut self.buffer).await.map_err(|error| fault::of_io(&error))?;
+        Ok(read > 0)
+    }
+}
+
+/// The head at the beginning of these bytes, if it is complete.
+fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut lines = [EMPTY_HEADER; MOST_LINES];
+    let mut response = httparse::Response::new(&mut lines);
+    let Status::Complete(length) =
+        response.parse(bytes).map_err(|_| Fault::Borrowed("an answer that is not HTTP/1.1"))?
+    else {
+        return Ok(None);
+    };
+    let status = response.code.unwrap_or_default();
+    let (mut body, mut keep) = (Body::UntilClose, response.version == Some(1));
+    for line in response.headers.iter() {
+        let value = line.value.trim_ascii();
+        if line.name.eq_ignore_ascii_case("transfer-encoding") {
+            body = Body::Chunked;
+        } else if line.name.eq_ignore_ascii_case("content-length") && body != Body::Chunked {
+            body = Body::Length(number(value).ok_or(Fault::Borrowed("an answer with a bad length"))?);
+        } else if line.name.eq_ignore_ascii_case("connection") {
+            keep = !value.eq_ignore_ascii_case(b"close");
+        }
+    }
+    if bodiless || status < 200 || status == 204 || status == 304 {
+        body = Body::None;
+    }
+    keep &= body != Body::UntilClose;
+    Ok(Some(Head { status, length, body, keep }))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(head: &str) -> (Body, bool) {
+        let head = parse(head.as_bytes(), false).unwrap().unwrap();
+        (head.body, head.keep)
+    }
+
+    #[test]
+    fn finds_the_end_of_a_body() {
+        assert_eq!(body("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"), (Body::Length(5), true));
+        assert_eq!(body("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), (Body::Chunked, true));
+        assert_eq!(body("HTTP/1.1 204 No\r\nconnection: close\r\n\r\n"), (Body::None, false));
+        assert_eq!(body("HTTP/1.1 200 OK\r\n\r\n"), (Body::UntilClose, false));
+        assert_eq!(body("HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n"), (Body::Length(0), false));
+    }
+
+    #[test]
+    fn waits_for_the_rest_and_refuses_the_wrong() {
+        assert!(parse(b"HTTP/1.1 200 OK\r\ncontent-le", false).unwrap().is_none());
+        assert!(parse(b"SSH-2.0-server\r\n", false).is_err());
+        assert!(parse(b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", false).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! Waiting for the threads, and saying how far they are.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::pacer::Course;
+use super::summary::Done;
+use super::tally::Tally;
+use super::{Thread, own};
+use crate::measured::histogram;
+use crate::plan::{Failed, Plan, Progress, Watch};
+
+/// How often somebody who watches hears something.
+const REPORT: Duration = Duration::from_millis(200);
+
+/// How often it is looked whether the threads have ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Waits for the threads.
+pub(super) fn until_done(
+    plan: &Plan,
+    course: &Arc<Course>,
+    threads: Vec<Thread>,
+) -> Result<Vec<(Tally, Done)>, Failed> {
+    if let Some(watch) = &plan.watch {
+        report(plan, course, &threads, watch);
+    }
+    let mut done = Vec::new();
+    for thread in threads {
+        let used = thread
+            .handle
+            .join()
+            .map_err(|_| Failed::Own("a thread has panicked".to_owned()))?
+            .map_err(own)?;
+        done.push((taken(&thread.tally), used));
+    }
+    Ok(done)
+}
+
+/// Takes what a thread has written down.
+fn taken(tally: &Mutex<Tally>) -> Tally {
+    std::mem::replace(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), Tally::new())
+}
+
+fn report(plan: &Plan, course: &Course, threads: &[Thread], watch: &Watch) {
+    let mut before = Progress::default();
+    let mut due = REPORT;
+    while !threads.iter().all(|it| it.handle.is_finished()) {
+        thread::sleep(LOOK);
+        if course.epoch.elapsed() < due {
+            continue;
+        }
+        due += REPORT;
+        let now = progress(plan, course, threads, &before);
+        watch(&now);
+        before = now;
+    }
+}
+
+fn progress(plan: &Plan, course: &Course, threads: &[Thread], before: &Progress) -> Progress {
+    let now = course.now();
+    let elapsed = Duration::from_nanos(now.saturating_sub(course.warm));
+    let mut corrected = histogram();
+    let mut errors = 0;
+    for thread in threads {
+        let tally = thread.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = corrected.add(&tally.corrected);
+        errors += tally.errors.values().sum::<u64>();
+    }
+    let answers = corrected.len();
+    let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
+    let of_time = plan.duration.map_or(0.0, |it| elapsed.as_secs_f64() / it.as_secs_f64().max(1e-9));
+    let of_count = plan.requests.map_or(0.0, |it| (answers + errors) as f64 / it.max(1) as f64);
+    Progress {
+        warming: now < course.warm,
+        elapsed,
+        done: of_time.max(of_count).min(1.0),
+        answers,
+        errors,
+        rate: answers.saturating_sub(before.answers) as f64 / between,
+        p99: corrected.value_at_quantile(0.99),
+    }
+}

@@ -1,0 +1,100 @@
+//! Thresholds on what a run found out.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::Threshold;
+use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
+
+/// 99 answers after 1 ms, one after 10 ms, and four errors; ten of the answers were 403.
+fn measured() -> Measured {
+    let mut corrected = histogram();
+    corrected.record_n(1_000_000, 99).unwrap();
+    corrected.record(10_000_000).unwrap();
+    let answers = |count| Answers { count, corrected: histogram() };
+    Measured {
+        target: "http://app/".into(),
+        protocol: Protocol::Http1,
+        rate: Rate::Constant(104.0),
+        connections: 1,
+        streams: 1,
+        started: UNIX_EPOCH,
+        elapsed: Duration::from_secs(1),
+        uncorrected: corrected.clone(),
+        corrected,
+        answers: BTreeMap::from([("200".into(), answers(90)), ("403".into(), answers(10))]),
+        errors: BTreeMap::from([("timeout".into(), 3), ("connection closed".into(), 1)]),
+        unexpected: 10,
+        bytes_sent: 0,
+        bytes_received: 0,
+        own: Own { achieved: 100.0, ..Own::default() },
+        interrupted: false,
+    }
+}
+
+#[test]
+fn a_threshold_holds_when_its_figure_is_beyond_it() {
+    for text in [
+        "p99.9>5ms",
+        "max>=10ms",
+        "mean>1ms",
+        "median<2ms",
+        "p50 <= 1.1ms",
+        "errors>0",
+        "errors>3%",
+        "rate<101",
+        "unexpected>9",
+        "status 403>0",
+        "status 403 > 9%",
+        "allowed<1",
+        "min<1001us",
+    ] {
+        assert!(text.parse::<Threshold>().unwrap().holds(&measured()), "{text}");
+    }
+}
+
+#[test]
+fn and_not_else() {
+    for text in [
+        "p99>5ms",
+        "max>11ms",
+        "mean>2ms",
+        "errors>4",
+        "errors>4%",
+        "rate<100",
+        "unexpected>10",
+        "status 500>0",
+        "denied 403>0",
+    ] {
+        assert!(!text.parse::<Threshold>().unwrap().holds(&measured()), "{text}");
+    }
+}
+
+#[test]
+fn a_run_without_an_answer_is_not_fast() {
+    let mut nothing = measured();
+    nothing.corrected.reset();
+    for text in ["p99>5ms", "mean>5ms", "p50<1s"] {
+        assert!(text.parse::<Threshold>().unwrap().holds(&nothing), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_condition_is_refused() {
+    for text in [
+        "",
+        "p99",
+        "p99>",
+        "p99>5",
+        "p101>5ms",
+        "errors>5ms",
+        "speed>1",
+        "rate<5%",
+        "status x>0",
+        "errors>-1",
+        ">5",
+    ] {
+        let error = text.parse::<Threshold>().unwrap_err();
+        assert!(!error.is_empty(), "{text}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Durations, rates and header lines, as they are written on the command line.
+
+use std::time::Duration;
+
+use crate::measured::Rate;
+
+/// A duration: a number and `us`, `ms`, `s`, `m` or `h`; `0` is none.
+///
+/// # Errors
+/// When it is not one; the text says how to write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`".to_owned();
+    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "" if number == 0.0 => 0.0,
+        _ => return Err(wrong()),
+    };
+    // A year is longer than any run, and still a moment that the clock can hold.
+    let whole = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
+    if whole > Duration::from_secs(365 * 86_400) { Err(wrong()) } else { Ok(whole) }
+}
+
+/// A rate: requests a second, or `max`.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
+}
+
+/// A ramp: two rates, as `100..5000`.
+pub(crate) fn ramp(text: &str) -> Result<Rate, String> {
+    let (from, to) = text.split_once("..").ok_or("not a ramp: write one such as `100..5000`")?;
+    let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
+    Ok(Rate::Ramp { from: bound(from)?, to: bound(to)? })
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|it| it.is_finite() && *it > 0.0 && *it <= 1e7)
+        .ok_or_else(|| "not a rate: write requests a second, such as `1000`, or `max`".to_owned())
+}
+
+/// A header line. What is wrong is said without repeating it, as it may be a secret.
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) =
+        text.split_once(':').ok_or("not a header line: write one such as `accept: text/html`")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_durations() {
+        for (text, duration_) in
+            [("0", 0), ("250us", 250), ("1.5ms", 1500), ("2s", 2_000_000), ("1m", 60_000_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_micros(duration_)), "{text}");
+        }
+        for text in ["", "5", "ms", "-1s", "1 s", "1e3s", "9999999999h", "."] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_rates() {
+        assert_eq!(rate("0.5"), Ok(Rate::Constant(0.5)));
+        assert_eq!(rate("max"), Ok(Rate::Max));
+        assert_eq!(ramp("0..50"), Ok(Rate::Ramp { from: 0.0, to: 50.0 }));
+        for text in ["0", "-1", "inf", "nan", "", "1e9"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+        assert!(ramp("5").is_err() && ramp("..5").is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! Workload files (TOML). What is wrong is said with its place, and without repeating what may be a secret.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::variable::{Format, Values, Variable};
+use super::{Request, Workload};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    variables: BTreeMap<String, Source>,
+    requests: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Source {
+    Sequence {
+        #[serde(default = "one")]
+        from: i64,
+        #[serde(default = "one")]
+        step: i64,
+    },
+    Range {
+        min: i64,
+        max: i64,
+    },
+    Uuid,
+    Now(Time),
+    File(PathBuf),
+    List(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Time {
+    Rfc3339,
+    Unix,
+    UnixMs,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Entry {
+    #[serde(default = "weight")]
+    weight: u32,
+    method: Option<String>,
+    path: String,
+    host: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    basic: Option<String>,
+    bearer: Option<String>,
+    #[serde(default)]
+    body: String,
+    #[serde(default = "weight")]
+    repeat: u32,
+    #[serde(default)]
+    gzip: bool,
+    #[serde(default)]
+    expect: Vec<u16>,
+}
+
+const fn one() -> i64 {
+    1
+}
+
+const fn weight() -> u32 {
+    1
+}
+
+impl Workload {
+    /// Reads a workload file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not one; the text names the place.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        parse(&read(path)?, folder).map_err(|error| format!("{}{error}", path.display()))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
+}
+
+fn parse(text: &str, folder: &Path) -> Result<Workload, String> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |it| it.start);
+        // Not all of its text: that quotes the line.
+        format!(":{}: {}", place(text, at), error.message().trim_end())
+    })?;
+    let variables: Result<Vec<_>, _> = file.variables.into_iter().map(|it| variable(it, folder)).collect();
+    let requests: Result<Vec<_>, _> = file.requests.into_iter().map(Entry::request).collect();
+    let whole = |error| format!(": {error}");
+    Ok(Workload { requests: requests.map_err(whole)?, variables: variables.map_err(whole)? })
+}
+
+/// The line and the column of a byte.
+fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("{}:{column}", before.matches('\n').count() + 1)
+}
+
+fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable, String> {
+    let values = match source {
+        Source::Sequence { from, step } => Values::Sequence { from, step },
+        Source::Range { min, max } if min <= max => Values::Range { min, max },
+        Source::Range { .. } => return Err(format!("the range of `{name}` ends before it begins")),
+        Source::Uuid => Values::Uuid,
+        Source::Now(Time::Rfc3339) => Values::Now(Format::Rfc3339),
+        Source::Now(Time::Unix) => Values::Now(Format::Unix),
+        Source::Now(Time::UnixMs) => Values::Now(Format::UnixMs),
+        Source::List(list) => lines(&name, list)?,
+        Source::File(file) => lines(&name, read(&folder.join(file))?.lines().map(str::to_owned).collect())?,
+    };
+    Ok(Variable { name, values })
+}
+
+fn lines(name: &str, all: Vec<String>) -> Result<Values, String> {
+    let full: Vec<String> = all.into_iter().filter(|it| !it.is_empty()).collect();
+    if full.is_empty() {
+        return Err(format!("`{name}` has no lines to choose from"));
+    }
+    if full.iter().any(|it| it.chars().any(char::is_control)) {
+        return Err(format!("a line of `{name}` holds a control character"));
+    }
+    Ok(Values::Lines(full.into()))
+}
+
+impl Entry {
+    fn request(self) -> Result<Request, String> {
+        let with_body = if self.body.is_empty() { "GET" } else { "POST" };
+        let mut request = Request {
+            weight: self.weight,
+            method: self.method.unwrap_or_else(|| with_body.to_owned()),
+            host: self.host,
+            headers: self.headers.into_iter().collect(),
+            body: self.body,
+            repeat: self.repeat,
+            gzip: self.gzip,
+            expect: self.expect,
+            ..Request::get(&self.path)
+        };
+        if let Some(credentials) = &self.basic {
+            request = request.basic(credentials);
+        }
+        if let Some(token) = &self.bearer {
+            request = request.bearer(token);
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text, Path::new("")).unwrap_err()
+    }
+
+    #[test]
+    fn reads_every_kind_of_variable() {
+        let text = r#"
+            [variables]
+            a = { sequence = { from = 5, step = 2 } }
+            b = { range = { min = -1, max = 1 } }
+            c = "uuid"
+            d = { now = "unix-ms" }
+            e = { list = ["x", "y"] }
+            [[requests]]
+            path = "/${a}"
+            basic = "alice:wonderland"
+        "#;
+        let workload = parse(text, Path::new("")).unwrap();
+        assert_eq!(workload.variables.len(), 5);
+        assert_eq!(workload.requests[0].headers[0].1, "Basic YWxpY2U6d29uZGVybGFuZA==");
+        assert!(!format!("{workload:?}").contains("YWxp"));
+    }
+
+    #[test]
+    fn says_where_and_what_and_no_secret() {
+        let unknown = error("[[requests]]\npath = \"/\"\nbasik = \"alice:wonderland\"\n");
+        assert!(unknown.starts_with(":3:1: unknown field `basik`"), "{unknown}");
+        assert!(!unknown.contains("wonderland"), "{unknown}");
+        let broken = error("[[requests]]\npath = \"/\"\nbasic = \"alice:wonderland\n");
+        assert!(broken.starts_with(":3:") && !broken.contains("wonderland"), "{broken}");
+        assert!(
+            error("[variables]\na = { range = { min = 2, max = 1 } }\n[[requests]]\npath = \"/\"")
+                .contains("`a`")
+        );
+        assert!(error("[variables]\na = { list = [] }\n[[requests]]\npath = \"/\"").contains("no lines"));
+        assert!(error("").contains("requests"));
+    }
+}

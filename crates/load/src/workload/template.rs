@@ -1,0 +1,206 @@
+//! Texts with variables in them: `/people/${id}`.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use super::dice::Dice;
+use super::variable::{Values, Variable};
+
+/// A text with variables in it.
+#[derive(Clone)]
+pub(crate) struct Template(Vec<Part>);
+
+#[derive(Clone)]
+enum Part {
+    Text(String),
+    /// The variable of this number.
+    Variable(usize),
+}
+
+/// The variables of a workload, shared by the threads: a sequence gives each number once.
+#[derive(Debug)]
+pub(crate) struct Variables {
+    all: Vec<Variable>,
+    /// How far each sequence is; unused for the others.
+    counts: Vec<AtomicI64>,
+}
+
+/// The variables of one request: each has one value in it.
+pub(crate) struct Scope<'a> {
+    variables: &'a Variables,
+    dice: &'a mut Dice,
+    values: Vec<Option<String>>,
+    /// Whether sequences stay where they are.
+    looking: bool,
+}
+
+impl Variables {
+    /// These.
+    pub(crate) fn new(variables: &[Variable]) -> Self {
+        Self { all: variables.to_vec(), counts: variables.iter().map(|_| AtomicI64::new(0)).collect() }
+    }
+
+    /// The variables of the next request.
+    pub(crate) fn scope<'a>(&'a self, dice: &'a mut Dice) -> Scope<'a> {
+        Scope { variables: self, dice, values: vec![None; self.all.len()], looking: false }
+    }
+
+    /// The variables of a request that is not sent, and must use nothing up.
+    pub(crate) fn first_look<'a>(&'a self, dice: &'a mut Dice) -> Scope<'a> {
+        Scope { looking: true, ..self.scope(dice) }
+    }
+
+    fn number(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|it| it.name == name)
+    }
+}
+
+impl Scope<'_> {
+    /// Gives each variable a new value from here on.
+    pub(crate) fn forget(&mut self) {
+        self.values.fill(None);
+    }
+
+    fn value(&mut self, number: usize) -> String {
+        if let Some(Some(known)) = self.values.get(number) {
+            return known.clone();
+        }
+        let fresh = self.fresh(number).unwrap_or_default();
+        if let Some(place) = self.values.get_mut(number) {
+            *place = Some(fresh.clone());
+        }
+        fresh
+    }
+
+    fn fresh(&mut self, number: usize) -> Option<String> {
+        let (variable, count) = (self.variables.all.get(number)?, self.variables.counts.get(number)?);
+        Some(match &variable.values {
+            Values::Sequence { from, step } => {
+                let nth = if self.looking { count.load(Relaxed) } else { count.fetch_add(1, Relaxed) };
+                from.wrapping_add(step.wrapping_mul(nth)).to_string()
+            }
+            other => other.value(self.dice),
+        })
+    }
+}
+
+impl Template {
+    /// Reads a text. `${name}` is a variable; a `$` before anything else is itself.
+    ///
+    /// # Errors
+    /// When a variable is not known or its name does not end.
+    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, beyond) = after.split_once('}').ok_or("a `${` without its `}`")?;
+            let number = variables.number(name).ok_or_else(|| unknown(name, variables))?;
+            parts.push(Part::Text(before.to_owned()));
+            parts.push(Part::Variable(number));
+            rest = beyond;
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        Ok(Self(parts))
+    }
+
+    /// Whether it is always the same.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.0.iter().all(|it| matches!(it, Part::Text(_)))
+    }
+
+    /// The text.
+    pub(crate) fn text(&self, scope: &mut Scope<'_>) -> String {
+        let mut text = String::new();
+        self.write(scope, &mut text);
+        text
+    }
+
+    /// Writes the text.
+    pub(crate) fn write(&self, scope: &mut Scope<'_>, to: &mut String) {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => to.push_str(text),
+                Part::Variable(number) => to.push_str(&scope.value(*number)),
+            }
+        }
+    }
+
+    /// The text, with the values of variables percent-encoded where a path cannot hold them (RFC 3986, 2.1).
+    pub(crate) fn in_path(&self, scope: &mut Scope<'_>) -> String {
+        let mut path = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => path.push_str(text),
+                Part::Variable(number) => encode(&scope.value(*number), &mut path),
+            }
+        }
+        path
+    }
+}
+
+fn encode(value: &str, path: &mut String) {
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'.'
+            | b'_'
+            | b'~'
+            | b'/'
+            | b':'
+            | b'@'
+            | b',' => {
+                path.push(char::from(byte));
+            }
+            // Writing to a string never fails.
+            _ => drop(write!(path, "%{byte:02X}")),
+        }
+    }
+}
+
+fn unknown(name: &str, variables: &Variables) -> String {
+    let known: Vec<_> = variables.all.iter().map(|it| format!("`{}`", it.name)).collect();
+    match known.as_slice() {
+        [] => format!("`${{{name}}}`: there is no such variable"),
+        known => format!("`${{{name}}}`: there is no such variable, only {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variable(name: &str, values: Values) -> Variable {
+        Variable { name: name.to_owned(), values }
+    }
+
+    #[test]
+    fn a_variable_has_one_value_in_a_request_and_another_in_the_next() {
+        let variables = Variables::new(&[variable("id", Values::Sequence { from: 7, step: -2 })]);
+        let template = Template::parse("$5 ${id}/${id}", &variables).unwrap();
+        let mut dice = Dice::new(1);
+        assert_eq!(template.text(&mut variables.first_look(&mut dice)), "$5 7/7");
+        assert_eq!(template.text(&mut variables.scope(&mut dice)), "$5 7/7");
+        let mut scope = variables.scope(&mut dice);
+        assert_eq!(template.text(&mut scope), "$5 5/5");
+        scope.forget();
+        assert_eq!(template.text(&mut scope), "$5 3/3");
+    }
+
+    #[test]
+    fn a_path_stays_one() {
+        let lines = vec!["a b/c?d".to_owned()];
+        let variables = Variables::new(&[variable("name", Values::Lines(lines.into()))]);
+        let template = Template::parse("/x?${name}", &variables).unwrap();
+        assert_eq!(template.in_path(&mut variables.scope(&mut Dice::new(1))), "/x?a%20b/c%3Fd");
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let variables = Variables::new(&[variable("id", Values::Uuid)]);
+        assert!(Template::parse("${id", &variables).err().unwrap().contains("without its"));
+        assert!(Template::parse("${ib}", &variables).err().unwrap().contains("only `id`"));
+    }
+}
