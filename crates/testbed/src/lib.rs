@@ -13,6 +13,7 @@ pub mod app;
 pub mod client;
 pub mod envoy;
 pub mod golden;
+pub mod manifests;
 pub mod policies;
 mod process;
 pub mod rolegate;
