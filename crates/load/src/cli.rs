@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::address::Address;
+use crate::compare::CompareArgs;
 use crate::measured::Rate;
+use crate::scale::ScaleArgs;
 use crate::thresholds::Threshold;
 use crate::units;
 
@@ -32,6 +34,7 @@ Examples:
   rolegate-load check unix:/run/rolegate.sock --basic alice:wonderland --rate 5000
   rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms' --fail-if 'errors>0'
   rolegate-load http http://127.0.0.1:8080/people --find-max --p99 5ms
+  rolegate-load compare --quick                          the whole experiment, in less than two minutes
 
 If you come from fortio: -qps is --rate, -qps 0 is --rate max, -c is -c, -t is -t, -n is -n, -json is --json (`fortio
 report` shows it), -H is -H, -user is --basic, -payload is --body, -h2 is --http2, -s is -s, -grpc is `check`. Rates are kept by an
@@ -57,6 +60,10 @@ pub enum Command {
     /// Puts load on an ext_authz server: Check calls, as Envoy makes them.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
+    /// Does the whole experiment: application, Envoy, rolegate and others, every rate, one report.
+    Compare(Box<CompareArgs>),
+    /// Puts the same load on rolegate with 1, 2, 4, … cores.
+    Scale(ScaleArgs),
     /// Runs the sample application: GET and POST /people, HTTP/1.1 and HTTP/2.
     App(ServerArgs),
     /// Runs the yardstick: an ext_authz server on tonic that allows everything.

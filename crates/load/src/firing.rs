@@ -178,7 +178,7 @@ fn bar(progress: &Progress) -> String {
 }
 
 /// The first SIGINT or SIGTERM ends the run with the results so far, the second at once.
-fn end_with_signals(stop: &Stop) {
+pub(crate) fn end_with_signals(stop: &Stop) {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = stop.clone();
     let wait = move || -> io::Result<()> {

@@ -12,6 +12,7 @@ pub mod app;
 pub mod baseline;
 mod check_message;
 pub mod cli;
+pub mod compare;
 mod exit;
 mod find;
 mod firing;
@@ -20,6 +21,7 @@ mod plan;
 mod render;
 pub mod report;
 mod run;
+pub mod scale;
 mod screen;
 mod secrets;
 mod servers;
@@ -56,6 +58,8 @@ fn command(command: Command) -> Exit {
     match command {
         Command::Http(args) => firing::http(&args),
         Command::Check(args) => firing::check(&args),
+        Command::Compare(args) => compare::command(&args),
+        Command::Scale(args) => scale::command(&args),
         Command::App(args) => served(servers::app(&args.address, args.threads)),
         Command::Baseline(args) => served(servers::baseline(&args.address, args.threads)),
     }

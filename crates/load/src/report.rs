@@ -14,6 +14,7 @@ use hdrhistogram::Histogram;
 
 pub use csv::csv;
 pub use fortio::fortio;
+pub(crate) use fortio::rfc3339 as date;
 pub use hgrm::hgrm;
 pub use page::html;
 pub use text::text;

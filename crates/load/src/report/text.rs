@@ -70,14 +70,19 @@ fn latency(of: &Measured) -> String {
         line(&mut text, &format!("  {name:<20} {corrected:>12} {uncorrected:>12}"));
     }
     if both {
-        text.push_str("  (corrected: from the moment a request was due, whether or not it could be sent then)\n");
+        text.push_str(
+            "  (corrected: from the moment a request was due, whether or not it could be sent then)\n",
+        );
     }
     text.push('\n');
     text
 }
 
 /// Each line of the table: its name, and its value in both histograms.
-pub(super) fn rows(corrected: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Vec<(String, String, String)> {
+pub(super) fn rows(
+    corrected: &Histogram<u64>,
+    uncorrected: &Histogram<u64>,
+) -> Vec<(String, String, String)> {
     let both = |name: &str, value: &dyn Fn(&Histogram<u64>) -> String| {
         (name.to_owned(), value(corrected), value(uncorrected))
     };
@@ -109,7 +114,10 @@ fn by_answer(of: &Measured) -> String {
     let mut text = String::new();
     line(
         &mut text,
-        &format!("  {:<20} {:>12} {:>8} {:>10} {:>10} {:>10}", "answer", "count", "share", "mean", "50 %", "99 %"),
+        &format!(
+            "  {:<20} {:>12} {:>8} {:>10} {:>10} {:>10}",
+            "answer", "count", "share", "mean", "50 %", "99 %"
+        ),
     );
     for (name, answers) in &of.answers {
         let share = 100.0 * units::float(answers.count) / units::float(of.requests().max(1));
@@ -165,7 +173,9 @@ fn generator(of: &Measured) -> String {
 #[must_use]
 pub(crate) fn warning(why: &str) -> String {
     let bar = "!".repeat(78);
-    format!("{bar}\n!! The harness was the limit, not the server: do not trust these figures.\n!! {why}\n{bar}\n")
+    format!(
+        "{bar}\n!! The harness was the limit, not the server: do not trust these figures.\n!! {why}\n{bar}\n"
+    )
 }
 
 fn line(text: &mut String, line: &str) {

@@ -75,7 +75,11 @@ pub(crate) fn float(of: u64) -> f64 {
 
 /// A float, not negative, as a whole number.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, as it should")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, as it should"
+)]
 pub(crate) fn whole(of: f64) -> u64 {
     of.round() as u64
 }

@@ -1,0 +1,351 @@
+//! The whole experiment in one command: the application alone, behind Envoy, and behind Envoy that asks rolegate, the
+//! yardstick or somebody else's server; every rate, interleaved rounds, one report.
+//!
+//! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`verdict`] (what is made of it).
+
+pub mod ask;
+pub mod document;
+mod json;
+mod parts;
+pub mod pin;
+pub mod procfs;
+pub mod proxy;
+pub mod record;
+pub mod reload;
+pub mod scenario;
+pub mod schedule;
+pub mod servers;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use testbed::Failed;
+
+use crate::firing::end_with_signals;
+use crate::{Exit, Plan, Rate, Stop, Workload, screen};
+use ask::Inside;
+use pin::{Pin, Pins, on};
+use record::{Record, Round};
+use reload::{Reload, Size};
+use scenario::{Scenario, Server};
+use schedule::{Cell, Depth, Schedule};
+use servers::{Places, Running};
+use verdict::Evidence;
+
+/// The arguments of `compare`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct CompareArgs {
+    /// The folder for `report.html`, `report.json`, `report.txt` and Envoy's configuration.
+    #[arg(long, value_name = "FOLDER", default_value = "target/load")]
+    pub out: PathBuf,
+    /// A first impression in less than two minutes: fewer rates, rounds and variants.
+    #[arg(long)]
+    pub quick: bool,
+    /// Another ext_authz server, started by you, that lets alice GET /people (Basic); repeat it for more than one. With the
+    /// number of its process its processor time and memory are reported too.
+    #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N]")]
+    pub peers: Vec<Server>,
+    /// The time for all measurements, without start and end (13m; 70s with --quick).
+    #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
+    pub budget: Option<Duration>,
+    /// Rounds (5; 3 with --quick).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub rounds: Option<u8>,
+    /// The rates (100, 1000, 2000, … 5000, max; 1000, 5000, max with --quick).
+    #[arg(long, value_name = "N|max,…", value_delimiter = ',', value_parser = crate::units::rate)]
+    pub rates: Vec<Rate>,
+    /// Only what ships, a Unix socket and Envoy's own client, without TCP and Google's client.
+    #[arg(long)]
+    pub no_variants: bool,
+    /// Without reloads of a large policy under load.
+    #[arg(long)]
+    pub no_reload: bool,
+    /// Which process runs where.
+    #[arg(long, value_enum, default_value_t)]
+    pub pin: Pin,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rolegate-load compare --quick
+  rolegate-load compare --peer opa=127.0.0.1:9191,pid=4711
+  rolegate-load compare --rates 1000,max --rounds 9 --no-variants --budget 5m
+
+It needs the program `rolegate` beside it (or ROLEGATE=/path) and Envoy (`make tools`, or ENVOY=/path).";
+
+/// Connections of the generator.
+pub(crate) const CONNECTIONS: usize = 8;
+/// How often the time until rolegate is ready is taken.
+const STARTS: usize = 5;
+
+/// Does what the arguments say: 5 where something does not start, or a request had not the answer that it should have.
+pub(crate) fn command(args: &CompareArgs) -> Exit {
+    let stop = Stop::default();
+    end_with_signals(&stop);
+    let done = Comparison::measure(args, &|line| screen::note(line), &stop);
+    let done = done.and_then(|it| it.write(&args.out).map(|text| (text, it.went_wrong())));
+    match done {
+        Ok((text, wrong)) => {
+            screen::text(&text);
+            screen::text(&format!(
+                "
+written: {}\n",
+                args.out.join("report.{html,json,txt}").display()
+            ));
+            match (stop.is_asked(), wrong) {
+                (true, _) => Exit::Interrupted,
+                (false, true) => Exit::Failed,
+                (false, false) => Exit::Fine,
+            }
+        }
+        Err(error) => {
+            screen::error(&error.to_string());
+            Exit::Failed
+        }
+    }
+}
+
+/// A comparison and all that was measured.
+#[derive(Debug)]
+pub struct Comparison {
+    servers: Vec<Server>,
+    scenarios: Vec<Scenario>,
+    schedule: Schedule,
+    pins: Pins,
+    record: Record,
+    ready: Vec<f64>,
+    reload: Option<Reload>,
+    environment: Vec<(String, String)>,
+    commands: Vec<String>,
+    interrupted: bool,
+}
+
+impl Comparison {
+    /// Does it all. `say` is told how far it is; `stop` ends it early, with what there is.
+    ///
+    /// # Errors
+    /// When the arguments do not fit together, or a part does not start.
+    pub fn measure(args: &CompareArgs, say: &dyn Fn(&str), stop: &Stop) -> Result<Self, Failed> {
+        let mut this = Self::planned(args)?;
+        say(&format!(
+            "{} scenarios, {} measurements, about {:.0} s",
+            this.scenarios.len(),
+            this.schedule.cells.len(),
+            this.schedule.total().as_secs_f64()
+        ));
+        let folder = tempfile::Builder::new()
+            .prefix("rolegate-load-")
+            .tempdir()
+            .map_err(|error| Failed::io("temporary folder", &error))?;
+        let places =
+            Places { rolegate: testbed::program()?, load: own()?, folder: folder.path().to_path_buf() };
+        this.environment = procfs::environment(&testbed::envoy::program()?);
+        this.ready = ready(&places, &this.pins)?;
+        this.every_round(&places, say, stop)?;
+        keep(&places.folder, &args.out)?;
+        if !args.no_reload && !stop.is_asked() {
+            say("reloads under load");
+            this.reload = Some(Reload::measure(&places, &this.pins, size(args.quick))?);
+        }
+        this.interrupted = stop.is_asked();
+        Ok(this)
+    }
+
+    /// What will be measured, before anything is started.
+    ///
+    /// # Errors
+    /// When it does not fit into the time.
+    pub fn planned(args: &CompareArgs) -> Result<Self, Failed> {
+        let servers = Server::all(&args.peers);
+        let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick);
+        let depth = depth(args);
+        let schedule = Schedule::new(&scenarios, &depth).map_err(|why| Failed::new("compare", why))?;
+        Ok(Self {
+            servers,
+            scenarios,
+            schedule,
+            pins: Pins::new(args.pin),
+            record: Record::default(),
+            ready: Vec::new(),
+            reload: None,
+            environment: Vec::new(),
+            commands: Vec::new(),
+            interrupted: false,
+        })
+    }
+
+    fn every_round(&mut self, places: &Places, say: &dyn Fn(&str), stop: &Stop) -> Result<(), Failed> {
+        let running = Running::start(places, &self.servers, &self.scenarios, &self.pins)?;
+        for (number, scenario) in self.scenarios.iter().enumerate() {
+            running.check(number, scenario)?;
+        }
+        self.commands.clone_from(&running.commands);
+        self.commands.extend(self.loads(&running));
+        let begun = Instant::now();
+        let cells = self.schedule.cells.clone();
+        let mut said = None;
+        for (done, cell) in cells.iter().enumerate() {
+            if stop.is_asked() {
+                break;
+            }
+            if said != Some((cell.round, cell.rate)) {
+                said = Some((cell.round, cell.rate));
+                let rate = self.schedule.rates.get(cell.rate).map(ToString::to_string).unwrap_or_default();
+                let (share, seconds) = (100 * done / cells.len(), begun.elapsed().as_secs());
+                say(&format!("round {}, {rate}: {share} % after {seconds} s", cell.round + 1));
+            }
+            self.cell(&running, cell, stop)?;
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, running: &Running, cell: &Cell, stop: &Stop) -> Result<(), Failed> {
+        let Some(scenario) = self.scenarios.get(cell.scenario) else { return Ok(()) };
+        let Some(plan) = self.plan(running, cell, scenario, stop)? else { return Ok(()) };
+        let admin = running.admin(scenario);
+        let inside = admin.and_then(Inside::ask);
+        let (before, start) = (running.usage(scenario), Instant::now());
+        let measured = on(self.pins.outside.as_deref(), || crate::run(&plan))
+            .map_err(|error| Failed::new(scenario.name.clone(), error.to_string()))?;
+        let (after, seconds) = (running.usage(scenario), start.elapsed().as_secs_f64());
+        if measured.interrupted {
+            return Ok(());
+        }
+        let entry = self.record.entry(cell.scenario, cell.rate);
+        entry.add(Round::new(cell.round, &measured, before, after, seconds), &measured);
+        if let (Some(earlier), Some(now)) = (inside, admin.and_then(Inside::ask)) {
+            now.add_since(&earlier, &mut entry.handler, &mut entry.evaluation);
+        }
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        running: &Running,
+        cell: &Cell,
+        scenario: &Scenario,
+        stop: &Stop,
+    ) -> Result<Option<Plan>, Failed> {
+        let (Some(url), Some(rate)) =
+            (running.url(cell.scenario, scenario), self.schedule.rates.get(cell.rate))
+        else {
+            return Ok(None);
+        };
+        let mut plan =
+            Plan::http(&url).map_err(|error| Failed::new(scenario.name.clone(), error.to_string()))?;
+        plan.workload = Workload::of(running.request(scenario));
+        (plan.rate, plan.connections) = (*rate, CONNECTIONS);
+        (plan.duration, plan.warmup) = (Some(cell.duration), self.schedule.warmup);
+        plan.stop = stop.clone();
+        Ok(Some(plan))
+    }
+
+    /// The load of each scenario as a command, once for all rates and rounds.
+    fn loads(&self, running: &Running) -> Vec<String> {
+        let seconds = |main: bool| {
+            let of = |it: &&Cell| self.scenarios.get(it.scenario).is_some_and(|it| it.main == main);
+            self.schedule.cells.iter().find(of).map(|it| it.duration.as_millis()).unwrap_or_default()
+        };
+        let warmup = self.schedule.warmup.as_millis();
+        let command = |(number, scenario): (usize, &Scenario)| {
+            let (url, proof) = (running.url(number, scenario)?, running.proof(scenario));
+            Some(format!(
+                "rolegate-load http {url} --rate RATE --connections {CONNECTIONS} --warmup {warmup}ms --duration {}ms {proof} \
+                 --expect 200  # {}",
+                seconds(scenario.main),
+                scenario.name
+            ))
+        };
+        self.scenarios.iter().enumerate().filter_map(command).collect()
+    }
+
+    fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            scenarios: &self.scenarios,
+            servers: &self.servers,
+            rates: &self.schedule.rates,
+            record: &self.record,
+            ready: &self.ready,
+            reload: self.reload.as_ref(),
+        }
+    }
+
+    /// Writes the report in three forms; the text is also returned.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<String, Failed> {
+        let (title, parts) = ("rolegate beside the application, Envoy and others", self.parts());
+        let text = document::text(title, &parts);
+        let files = [
+            ("report.html", document::html(title, &parts)),
+            ("report.json", format!("{:#}\n", self.json())),
+            ("report.txt", text.clone()),
+        ];
+        for (name, content) in files {
+            let file = folder.join(name);
+            std::fs::write(&file, content).map_err(|error| Failed::io(file.display().to_string(), &error))?;
+        }
+        Ok(text)
+    }
+
+    /// Whether some request had no answer, or another one than 200.
+    #[must_use]
+    pub fn went_wrong(&self) -> bool {
+        self.record.rounds().any(|(_, _, it)| it.wrong > 0)
+    }
+}
+
+fn depth(args: &CompareArgs) -> Depth {
+    let rates: &[f64] = if args.quick { &[1e3, 5e3] } else { &[1e2, 1e3, 2e3, 3e3, 4e3, 5e3] };
+    let rates = rates.iter().map(|it| Rate::Constant(*it)).chain([Rate::Max]).collect();
+    let (rounds, budget) = if args.quick { (3, 70) } else { (5, 750) };
+    let rounds = args.rounds.map_or(rounds, usize::from);
+    Depth {
+        rates: if args.rates.is_empty() { rates } else { args.rates.clone() },
+        rounds,
+        variant_rounds: rounds.min(3),
+        budget: args.budget.unwrap_or(Duration::from_secs(budget)),
+        warmup: Duration::from_millis(150),
+    }
+}
+
+/// As large as P6 says; a hundredth of it for a first impression.
+fn size(quick: bool) -> Size {
+    if quick {
+        Size { roles: 100, users: 100, windows: 2, window: Duration::from_secs(1) }
+    } else {
+        Size { roles: 1_000, users: 1_000, windows: 5, window: Duration::from_secs(2) }
+    }
+}
+
+/// The program that runs, to start the application and the yardstick with.
+fn own() -> Result<PathBuf, Failed> {
+    std::env::current_exe().map_err(|error| Failed::io("rolegate-load", &error))
+}
+
+/// Nanoseconds from the start of rolegate with the policy of the people until it takes connections. It listens only
+/// when its policy is in force.
+fn ready(places: &Places, pins: &Pins) -> Result<Vec<f64>, Failed> {
+    let policy = testbed::repository().join("policies/people");
+    let mut all = Vec::new();
+    for number in 0..STARTS {
+        let socket = places.folder.join(format!("ready-{number}.sock"));
+        let took = on(pins.pod.as_deref(), || servers::until_it_listens(places, &policy, &socket))?;
+        all.push(took.as_secs_f64() * 1e9);
+    }
+    Ok(all)
+}
+
+/// Envoy's configuration stays beside the report.
+fn keep(folder: &Path, out: &Path) -> Result<(), Failed> {
+    std::fs::create_dir_all(out).map_err(|error| Failed::io(out.display().to_string(), &error))?;
+    std::fs::copy(folder.join("envoy.json"), out.join("envoy.json"))
+        .map(drop)
+        .map_err(|error| Failed::io("envoy.json", &error))
+}

@@ -1,0 +1,90 @@
+//! A report as a list of parts, and those parts as text or as a page.
+
+use std::fmt::Write as _;
+
+use crate::report::page;
+
+/// One part of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// A heading of a section.
+    Heading(String),
+    /// A heading within one.
+    Subheading(String),
+    /// A paragraph.
+    Text(String),
+    /// A paragraph that must not be overlooked.
+    Warning(String),
+    /// A table: its heads and its rows; the first column holds names.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// Lines as they are.
+    Lines(Vec<String>),
+    /// A picture, in pages only.
+    Picture(String),
+}
+
+/// A table with these heads.
+#[must_use]
+pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
+    Part::Table(heads.iter().map(|it| (*it).to_owned()).collect(), rows)
+}
+
+/// The parts as text.
+#[must_use]
+pub fn text(title: &str, parts: &[Part]) -> String {
+    let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
+    for part in parts {
+        match part {
+            Part::Heading(it) => all.push_str(&format!("\n{it}\n{}\n", "-".repeat(it.chars().count()))),
+            Part::Subheading(it) => all.push_str(&format!("\n{it}\n")),
+            Part::Text(it) => all.push_str(&format!("\n{it}\n")),
+            Part::Warning(it) => all.push_str(&format!("\n!! {it}\n")),
+            Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
+            Part::Lines(lines) => lines.iter().for_each(|it| all.push_str(&format!("  {it}\n"))),
+            Part::Picture(_) => {}
+        }
+    }
+    all
+}
+
+/// The parts as a page.
+#[must_use]
+pub fn html(title: &str, parts: &[Part]) -> String {
+    let mut body = String::new();
+    for part in parts {
+        // Writing to a string does not fail.
+        let _ = match part {
+            Part::Heading(it) => writeln!(body, "<h2>{}</h2>", page::escape(it)),
+            Part::Subheading(it) => writeln!(body, "<h3>{}</h3>", page::escape(it)),
+            Part::Text(it) => writeln!(body, "<p>{}</p>", page::escape(it)),
+            Part::Warning(it) => writeln!(body, "<p class=\"warning\">{}</p>", page::escape(it)),
+            Part::Table(heads, rows) => {
+                let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+                write!(body, "{}", page::table(&heads, rows))
+            }
+            Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", page::escape(&lines.join("\n"))),
+            Part::Picture(it) => write!(body, "{it}"),
+        };
+    }
+    page::page(title, &body)
+}
+
+/// Columns as wide as their widest cell, names to the left and figures to the right.
+fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|it| it.get(column)).chain(heads.get(column));
+        cells.map(|it| it.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut all = String::new();
+    for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ =
+                if column == 0 { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
+        }
+        all.push_str(line.trim_end());
+        all.push('\n');
+    }
+    all
+}

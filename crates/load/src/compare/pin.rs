@@ -1,0 +1,87 @@
+//! Which process runs on which cores.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The cores of each part. The same for every scenario, so that ratios are fair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pins {
+    /// Envoy and the server that it asks: the budget of a pod.
+    pub pod: Option<Vec<usize>>,
+    /// The application and the generator.
+    pub outside: Option<Vec<usize>>,
+}
+
+/// How the cores are shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pin {
+    /// Envoy and the server that it asks on one core, application and generator on others; with four cores or more each
+    /// of these two has one of its own.
+    #[default]
+    Cores,
+    /// As the kernel likes.
+    None,
+}
+
+impl Pins {
+    /// For this machine.
+    #[must_use]
+    pub fn new(pin: Pin) -> Self {
+        Self::of(pin, &available())
+    }
+
+    /// For a machine with these cores.
+    #[must_use]
+    pub fn of(pin: Pin, cores: &[usize]) -> Self {
+        let pod = if cores.len() >= 4 { 2 } else { 1 };
+        if pin == Pin::None || cores.len() < 2 {
+            return Self { pod: None, outside: None };
+        }
+        let (pod, outside) = cores.split_at(pod);
+        Self { pod: Some(pod.to_vec()), outside: Some(outside.to_vec()) }
+    }
+
+    /// In words, for the report.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let list = |of: &[usize]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        match (&self.pod, &self.outside) {
+            (Some(pod), Some(outside)) => format!(
+                "Envoy and the server that it asks share core {}; application and generator share core {}",
+                list(pod),
+                list(outside)
+            ),
+            _ => "not pinned: the kernel places every process".to_owned(),
+        }
+    }
+}
+
+/// The cores that this process may use.
+#[must_use]
+pub fn available() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return vec![0] };
+    (0..CpuSet::MAX_CPU).filter(|it| set.is_set(*it)).collect()
+}
+
+/// Does something, such as starting a process, while this thread is bound to these cores. What is started then inherits
+/// them from its first instruction on.
+pub fn on<T>(cores: Option<&[usize]>, what: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None).ok();
+    if let Some(cores) = cores {
+        bind(cores);
+    }
+    let done = what();
+    if let Some(before) = before {
+        // It was allowed before, so it is now.
+        let _ = sched_setaffinity(None, &before);
+    }
+    done
+}
+
+fn bind(cores: &[usize]) {
+    let mut set = CpuSet::new();
+    for core in cores.iter().filter(|it| **it < CpuSet::MAX_CPU) {
+        set.set(*core);
+    }
+    // Where the system does not allow it, the kernel places the process; ratios stay fair.
+    let _ = sched_setaffinity(None, &set);
+}

@@ -1,0 +1,96 @@
+//! What the kernel says of a process and of the machine, from `/proc`.
+
+use std::process::Command;
+
+use crate::report::units;
+
+/// What a process has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Processor time so far, in nanoseconds.
+    pub ran: u64,
+    /// Resident memory now, in bytes.
+    pub resident: u64,
+}
+
+impl Usage {
+    /// Of this process; zeros where it is gone.
+    #[must_use]
+    pub fn of(process: u32) -> Self {
+        Self { ran: ran(process), resident: resident(process) }
+    }
+}
+
+/// The sum over its threads, to the nanosecond: the clock ticks of `stat` are too coarse for a second at 100 requests.
+/// Servers whose threads end meanwhile lose what those had used.
+fn ran(process: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let of = |it: std::fs::DirEntry| -> Option<u64> {
+        std::fs::read_to_string(it.path().join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+    };
+    threads.filter_map(of).sum()
+}
+
+fn resident(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let kibibytes =
+        text.lines().find_map(|it| it.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
+}
+
+/// The machine and what runs on it, as name and value.
+#[must_use]
+pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
+    let rows = [
+        ("processor", processor()),
+        ("cores", super::pin::available().len().to_string()),
+        ("memory", memory()),
+        ("kernel", read("/proc/sys/kernel/osrelease")),
+        ("load average at the start", load()),
+        ("Envoy", printed(envoy.as_os_str(), &["--version"])),
+        ("rolegate-load", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", commit()),
+        ("date", crate::report::date(std::time::SystemTime::now())),
+    ];
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn processor() -> String {
+    let text = read("/proc/cpuinfo");
+    let model = text.lines().find_map(|it| it.strip_prefix("model name")?.split_once(": "));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, it)| it.to_owned())
+}
+
+fn memory() -> String {
+    let text = read("/proc/meminfo");
+    let kibibytes = text
+        .lines()
+        .find_map(|it| it.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    kibibytes.map_or_else(String::new, |it| units::bytes(it * 1024))
+}
+
+/// Over a minute, five and fifteen: on an idle machine below the number of cores by far.
+#[must_use]
+pub fn load() -> String {
+    read("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// The commit, and whether files differ from it; empty outside of a repository.
+fn commit() -> String {
+    let folder = testbed::repository();
+    let folder = folder.to_string_lossy();
+    let git = |arguments: &[&str]| printed("git".as_ref(), &[&["-C", &folder], arguments].concat());
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    if changed && !commit.is_empty() { format!("{commit}, with changes") } else { commit }
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
+}
+
+/// What a program prints; empty where it cannot be run.
+fn printed(program: &std::ffi::OsStr, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())
+}

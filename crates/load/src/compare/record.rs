@@ -1,0 +1,159 @@
+//! What was measured, by scenario and rate: each round by itself, and the distribution of all of them together.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+
+use super::procfs::Usage;
+use crate::report::units;
+use crate::{Measured, histogram};
+
+/// Everything that was measured.
+#[derive(Debug, Default)]
+pub struct Record {
+    cells: BTreeMap<(usize, usize), Entry>,
+}
+
+/// One scenario at one rate.
+#[derive(Debug)]
+pub struct Entry {
+    /// In the order of their rounds.
+    pub rounds: Vec<Round>,
+    /// Of all rounds, from the intended start to the end of the answer.
+    pub latency: Histogram<u64>,
+    /// Of all rounds, inside the server, where it tells.
+    pub handler: Histogram<u64>,
+    /// Of all rounds, the decision alone, where the server tells.
+    pub evaluation: Histogram<u64>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Round {
+    /// The number of the round.
+    pub number: usize,
+    /// Answers a second.
+    pub achieved: f64,
+    /// Latency in nanoseconds, corrected: mean, median, 90 %, 99 %.
+    pub latency: Latency,
+    /// What application, Envoy and server used.
+    pub parts: [Part; 3],
+    /// Cores of the generator.
+    pub generator: f64,
+    /// Requests without an answer, and answers that were not 200.
+    pub wrong: u64,
+    /// Why the harness was the limit, if it was.
+    pub limited: Option<String>,
+}
+
+/// The figures of one round that are compared, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+}
+
+/// What one process used in one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Cores that it kept busy.
+    pub cores: f64,
+    /// Resident bytes at the end.
+    pub resident: u64,
+}
+
+/// A figure over several rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The one in the middle.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Record {
+    /// The entry of a scenario at a rate, if it was measured.
+    #[must_use]
+    pub fn at(&self, scenario: usize, rate: usize) -> Option<&Entry> {
+        self.cells.get(&(scenario, rate))
+    }
+
+    /// The entry to add a round to.
+    pub fn entry(&mut self, scenario: usize, rate: usize) -> &mut Entry {
+        self.cells.entry((scenario, rate)).or_default()
+    }
+
+    /// Every measurement that was not as it should be: scenario, rate, and the round.
+    pub fn rounds(&self) -> impl Iterator<Item = (usize, usize, &Round)> {
+        self.cells.iter().flat_map(|((scenario, rate), it)| it.rounds.iter().map(|it| (*scenario, *rate, it)))
+    }
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self { rounds: Vec::new(), latency: histogram(), handler: histogram(), evaluation: histogram() }
+    }
+}
+
+impl Entry {
+    /// Adds a round. Its histograms have the bounds of ours, so nothing is lost.
+    pub fn add(&mut self, round: Round, measured: &Measured) {
+        self.rounds.push(round);
+        let _ = self.latency.add(&measured.corrected);
+    }
+
+    /// A figure over the rounds; `None` where there are none.
+    #[must_use]
+    pub fn spread(&self, of: impl Fn(&Round) -> f64) -> Option<Spread> {
+        Spread::of(self.rounds.iter().map(of).collect())
+    }
+}
+
+impl Round {
+    /// Of this run, in which the processes went from `before` to `after` within `seconds`.
+    #[must_use]
+    pub fn new(number: usize, of: &Measured, before: [Usage; 3], after: [Usage; 3], seconds: f64) -> Self {
+        let at = |percent| units::float(of.corrected.value_at_percentile(percent));
+        let part = |(before, after): (Usage, Usage)| Part {
+            cores: units::float(after.ran.saturating_sub(before.ran)) / 1e9 / seconds.max(1e-9),
+            resident: after.resident,
+        };
+        let [app, envoy, server] = before;
+        let [app_after, envoy_after, server_after] = after;
+        Self {
+            number,
+            achieved: of.own.achieved,
+            latency: Latency { mean: of.corrected.mean(), p50: at(50.0), p90: at(90.0), p99: at(99.0) },
+            parts: [(app, app_after), (envoy, envoy_after), (server, server_after)].map(part),
+            generator: of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9),
+            wrong: of.errors() + of.unexpected,
+            limited: of.own.limited.clone(),
+        }
+    }
+}
+
+impl Spread {
+    /// Of these figures; `None` where there are none. Of an even number the median is the middle of the two.
+    #[must_use]
+    pub fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_by(f64::total_cmp);
+        let (min, max) = (*figures.first()?, *figures.last()?);
+        let upper = figures.get(figures.len() / 2)?;
+        let lower = figures.get((figures.len() - 1) / 2)?;
+        Some(Self { median: f64::midpoint(*lower, *upper), min, max })
+    }
+
+    /// Each of the three through this.
+    #[must_use]
+    pub fn map(self, with: impl Fn(f64) -> f64) -> Self {
+        Self { median: with(self.median), min: with(self.min), max: with(self.max) }
+    }
+}

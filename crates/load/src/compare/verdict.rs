@@ -1,0 +1,184 @@
+//! The goals that a comparison can judge, each from ratios within one round, so that a slow minute changes neither side.
+
+use super::record::{Record, Round, Spread};
+use super::reload::Reload;
+use super::scenario::{Client, Door, Role, Scenario, Server};
+use crate::Rate;
+use crate::report::units;
+
+/// One goal and what was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Its short name, as in the table of goals.
+    pub goal: &'static str,
+    /// What is compared.
+    pub what: String,
+    /// What was measured, with its spread.
+    pub measured: String,
+    /// What is asked for.
+    pub limit: String,
+    /// Whether the median reaches it.
+    pub holds: bool,
+}
+
+/// What verdicts are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The scenarios.
+    pub scenarios: &'a [Scenario],
+    /// The servers.
+    pub servers: &'a [Server],
+    /// The rates.
+    pub rates: &'a [Rate],
+    /// What was measured.
+    pub record: &'a Record,
+    /// How long rolegate took until it was ready, in nanoseconds, each time.
+    pub ready: &'a [f64],
+    /// The reloads under load, if they were tried.
+    pub reload: Option<&'a Reload>,
+}
+
+/// Whether a figure must be at least or at most its limit.
+#[derive(Clone, Copy)]
+enum Must {
+    BeAtLeast(f64),
+    BeAtMost(f64),
+}
+
+impl Evidence<'_> {
+    /// Every goal for which something was measured.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        all.extend(self.throughput());
+        all.extend(self.added_latency());
+        all.extend(self.reload.map(Reload::verdicts).unwrap_or_default());
+        all.extend(self.footprint());
+        all
+    }
+
+    /// P2.
+    fn throughput(&self) -> Vec<Verdict> {
+        let others = self.others(1.05, 2.8);
+        let of = |(other, name, factor): (usize, String, f64)| {
+            let ratios = self.pairs(Rate::Max, &[self.main(&Role::Basic)?, other], |it| {
+                Some(it.first()?.achieved / it.get(1)?.achieved)
+            });
+            let what = format!("requests/s through Envoy, closed loop: RBAC (Basic) to {name}");
+            ratio("P2", what, Spread::of(ratios)?, Must::BeAtLeast(factor))
+        };
+        others.into_iter().filter_map(of).collect()
+    }
+
+    /// P3.
+    fn added_latency(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        for (name, of, tonic) in
+            [("p50", median as fn(&Round) -> f64, 1.0), ("p99", p99 as fn(&Round) -> f64, 1.1)]
+        {
+            for (other, other_name, factor) in self.others(tonic, 0.5) {
+                all.extend(self.added(other, &other_name, factor, name, of));
+            }
+        }
+        all
+    }
+
+    fn added(
+        &self,
+        other: usize,
+        other_name: &str,
+        factor: f64,
+        name: &str,
+        of: fn(&Round) -> f64,
+    ) -> Option<Verdict> {
+        let envoy = self.scenarios.iter().position(|it| it.door == Door::Envoy)?;
+        let ratios = self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |it| {
+            let (envoy, ours, theirs) = (of(it.first()?), of(it.get(1)?), of(it.get(2)?));
+            // Where the other adds nothing that can be measured, there is no ratio.
+            (theirs > envoy).then(|| (ours - envoy) / (theirs - envoy))
+        });
+        let what = format!("{name} added to app + Envoy at 1,000/s: RBAC (Basic) to {other_name}");
+        ratio("P3", what, Spread::of(ratios)?, Must::BeAtMost(factor))
+    }
+
+    /// P7.
+    fn footprint(&self) -> Vec<Verdict> {
+        let entry = || {
+            let rate = self.rates.iter().position(|it| *it == Rate::Constant(5_000.0))?;
+            self.record.at(self.main(&Role::Basic)?, rate)
+        };
+        let server = |of: &Round| of.parts.last().copied().unwrap_or_default();
+        let mut all = Vec::new();
+        if let Some(entry) = entry() {
+            let memory = entry.spread(|it| units::float(server(it).resident) / 1_048_576.0);
+            all.extend(memory.map(|it| figure("resident memory at 5,000/s, in MiB", it, 30.0)));
+            all.extend(entry.spread(|it| server(it).cores).map(|it| figure("cores at 5,000/s", it, 0.25)));
+        }
+        let ready = Spread::of(self.ready.to_vec()).map(|it| it.map(|it| it / 1e6));
+        all.extend(ready.map(|it| figure("ready after start, in ms", it, 50.0)));
+        all
+    }
+
+    /// Whom rolegate is compared with, by the number of the scenario, with the factor asked for.
+    fn others(&self, tonic: f64, opa: f64) -> Vec<(usize, String, f64)> {
+        let mut all = Vec::new();
+        for (number, server) in self.servers.iter().enumerate() {
+            let factor = match server.role {
+                Role::AlwaysAllow => tonic,
+                Role::Peer { .. } if server.name.to_ascii_lowercase().contains("opa") => opa,
+                _ => continue,
+            };
+            all.extend(self.main_of(number).map(|it| (it, server.name.clone(), factor)));
+        }
+        all
+    }
+
+    fn main(&self, role: &Role) -> Option<usize> {
+        self.main_of(self.servers.iter().position(|it| it.role == *role)?)
+    }
+
+    fn main_of(&self, server: usize) -> Option<usize> {
+        let of = |it: &Scenario| matches!(it.door, Door::Check { server: at, client: Client::Envoy, .. } if at == server);
+        self.scenarios.iter().position(|it| it.main && of(it))
+    }
+
+    /// A figure of each round in which all of these scenarios were measured at this rate.
+    fn pairs(&self, rate: Rate, scenarios: &[usize], of: impl Fn(&[&Round]) -> Option<f64>) -> Vec<f64> {
+        let Some(rate) = self.rates.iter().position(|it| *it == rate) else { return Vec::new() };
+        let entries: Option<Vec<_>> = scenarios.iter().map(|it| self.record.at(*it, rate)).collect();
+        let Some(entries) = entries else { return Vec::new() };
+        let first = entries.first().map(|it| it.rounds.as_slice()).unwrap_or_default();
+        let together = |number: usize| -> Option<Vec<&Round>> {
+            entries.iter().map(|it| it.rounds.iter().find(|it| it.number == number)).collect()
+        };
+        first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| it.is_finite()).collect()
+    }
+}
+
+fn median(of: &Round) -> f64 {
+    of.latency.p50
+}
+
+fn p99(of: &Round) -> f64 {
+    of.latency.p99
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it ends chains of `?`")]
+fn ratio(goal: &'static str, what: String, spread: Spread, must: Must) -> Option<Verdict> {
+    let (limit, holds) = match must {
+        Must::BeAtLeast(it) => (format!("≥ {it} ×"), spread.median >= it),
+        Must::BeAtMost(it) => (format!("≤ {it} ×"), spread.median <= it),
+    };
+    let measured = format!("{:.3} × ({:.3}–{:.3})", spread.median, spread.min, spread.max);
+    Some(Verdict { goal, what, measured, limit, holds })
+}
+
+fn figure(what: &str, spread: Spread, limit: f64) -> Verdict {
+    Verdict {
+        goal: "P7",
+        what: what.to_owned(),
+        measured: format!("{:.3} ({:.3}–{:.3})", spread.median, spread.min, spread.max),
+        limit: format!("≤ {limit}"),
+        holds: spread.median <= limit,
+    }
+}

@@ -1,0 +1,135 @@
+//! Pages of HTML that need nothing beside themselves: no script, no font, no link to anywhere.
+
+use std::fmt::Write as _;
+
+use super::svg::{self, Curve};
+use super::{text, units};
+use crate::measured::{Measured, Rate};
+
+/// The results of a run as one page, with its percentile curves.
+#[must_use]
+pub fn html(of: &Measured) -> String {
+    let mut body = summary(of);
+    if let Some(why) = &of.own.limited {
+        body.push_str(&limited(why));
+    }
+    let both =
+        [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
+    // In a closed loop both are the same.
+    body.push_str(&svg::curves(
+        "Latency",
+        if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both },
+    ));
+    body.push_str(&latency(of));
+    body.push_str(&answers(of));
+    body.push_str(&errors(of));
+    page(&format!("Load on {}", of.target), &body)
+}
+
+/// A whole page around this body.
+#[must_use]
+pub(crate) fn page(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n\
+         </body>\n</html>\n"
+    )
+}
+
+/// A table. Cells are text, not HTML; all but the first of a row are figures.
+#[must_use]
+pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = "<div class=\"wide\"><table>\n<thead><tr>".to_owned();
+    for head in heads {
+        let _ = write!(text, "<th>{}</th>", escape(head));
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    for row in rows {
+        text.push_str("<tr>");
+        for cell in row {
+            let _ = write!(text, "<td>{}</td>", escape(cell));
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</tbody></table></div>\n");
+    text
+}
+
+/// Text that stands for itself in HTML.
+#[must_use]
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            _ => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// The warning that the harness was the limit.
+#[must_use]
+pub(crate) fn limited(why: &str) -> String {
+    format!(
+        "<p class=\"warning\"><strong>The harness was the limit, not the server: do not trust these figures.</strong> \
+         {}</p>\n",
+        escape(why)
+    )
+}
+
+fn summary(of: &Measured) -> String {
+    let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
+    let rows = [
+        ("protocol", of.protocol.to_string()),
+        ("rate asked for", of.rate.to_string()),
+        ("requests/s answered", format!("{:.1}", of.own.achieved)),
+        ("connections", format!("{} with {} at a time", of.connections, of.streams)),
+        ("measured for", units::span(of.elapsed)),
+        ("answers", units::count(of.corrected.len())),
+        ("errors", units::count(of.errors())),
+        ("unexpected answers", units::count(of.unexpected)),
+        ("sent, received", format!("{}, {}", units::bytes(of.bytes_sent), units::bytes(of.bytes_received))),
+        ("cores of the generator", format!("{cores:.2}")),
+        ("late by its own fault", units::count(of.own.late)),
+    ];
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+    table(&["run", ""], &rows)
+}
+
+fn latency(of: &Measured) -> String {
+    let rows: Vec<Vec<String>> = text::rows(&of.corrected, &of.uncorrected)
+        .into_iter()
+        .map(|(name, corrected, uncorrected)| vec![name, corrected, uncorrected])
+        .collect();
+    table(&["latency", "corrected", "uncorrected"], &rows)
+}
+
+fn answers(of: &Measured) -> String {
+    let rows: Vec<Vec<String>> = of
+        .answers
+        .iter()
+        .map(|(name, it)| {
+            let at = |percent| units::known(super::percentile(&it.corrected, percent));
+            vec![name.clone(), units::count(it.count), at(50.0), at(99.0), at(99.9)]
+        })
+        .collect();
+    table(&["answer", "count", "50 %", "99 %", "99.9 %"], &rows)
+}
+
+fn errors(of: &Measured) -> String {
+    if of.errors.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> =
+        of.errors.iter().map(|(what, count)| vec![what.clone(), units::count(*count)]).collect();
+    table(&["error (in no figure above)", "count"], &rows)
+}
+
+/// Both schemes of colours are chosen so that neighbours differ also without red or green.
+const STYLE: &str = include_str!("page.css");

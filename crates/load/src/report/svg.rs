@@ -1,0 +1,165 @@
+//! Percentile curves as an SVG picture: latency over 1/(1−p), both logarithmic, so that the tail is as wide as the rest.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use hdrhistogram::Histogram;
+
+use super::{page, units};
+
+/// One line of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Curve<'a> {
+    /// What it is called in the legend.
+    pub(crate) name: &'a str,
+    /// What it shows.
+    pub(crate) of: &'a Histogram<u64>,
+}
+
+/// The size of a picture, and where in it the curves are.
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = 884.0;
+const TOP: f64 = 16.0;
+const BOTTOM: f64 = 366.0;
+
+/// Points of a curve between 0 % and the last percentile.
+const POINTS: u32 = 160;
+
+/// The percentiles that are written below, where they are reached.
+const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
+
+/// A picture with these curves, and below it a legend; empty curves are left out.
+#[must_use]
+pub(crate) fn curves(title: &str, curves: &[Curve<'_>]) -> String {
+    let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
+    let Some(scale) = Scale::of(&curves) else { return String::new() };
+    let mut text = format!(
+        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
+        page::escape(title)
+    );
+    text.push_str(&scale.grid());
+    for (number, curve) in curves.iter().enumerate() {
+        let _ =
+            writeln!(text, "<path class=\"curve c{}\" d=\"{}\"/>", number % COLOURS, scale.path(curve.of));
+    }
+    text.push_str("</svg>\n<figcaption>");
+    let _ = write!(text, "<strong>{}</strong> ", page::escape(title));
+    for (number, curve) in curves.iter().enumerate() {
+        let _ = write!(
+            text,
+            "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"curve c{}\" \
+             d=\"M0 4H24\"/></svg>{}</span> ",
+            number % COLOURS,
+            page::escape(curve.name)
+        );
+    }
+    text.push_str("</figcaption>\n</figure>\n");
+    text
+}
+
+/// How many colours the page has; each line also has its own dashes.
+const COLOURS: usize = 8;
+
+/// From values to places in the picture.
+struct Scale {
+    /// The largest 1/(1−p) that is drawn.
+    last: f64,
+    /// The values at the bottom and the top, in nanoseconds.
+    values: RangeInclusive<f64>,
+}
+
+impl Scale {
+    /// One that holds all curves; `None` where there are none.
+    fn of(curves: &[&Curve<'_>]) -> Option<Self> {
+        let most = curves.iter().map(|it| it.of.len()).max()?;
+        let low = curves.iter().map(|it| it.of.min().max(1)).min()?;
+        let high = curves.iter().map(|it| it.of.max().max(2)).max()?;
+        let (low, high) = (nice_below(units::float(low)), nice_above(units::float(high)));
+        Some(Self { last: units::float(most).max(10.0), values: low..=high })
+    }
+
+    fn x(&self, distance: f64) -> f64 {
+        LEFT + (RIGHT - LEFT) * distance.max(1.0).log10() / self.last.log10()
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let (low, high) = (self.values.start().log10(), self.values.end().log10());
+        BOTTOM - (BOTTOM - TOP) * (value.max(1.0).log10() - low) / (high - low)
+    }
+
+    /// The curve, up to the percentile for which one request stands.
+    fn path(&self, of: &Histogram<u64>) -> String {
+        let end = units::float(of.len()).max(1.0).log10();
+        let mut text = String::new();
+        for point in 0..=POINTS {
+            let distance = 10_f64.powf(end * f64::from(point) / f64::from(POINTS));
+            let value = of.value_at_quantile(1.0 - 1.0 / distance);
+            let letter = if point == 0 { 'M' } else { 'L' };
+            let _ = write!(text, "{letter}{:.1} {:.1}", self.x(distance), self.y(units::float(value)));
+        }
+        text
+    }
+
+    /// Lines and their names, for both axes.
+    fn grid(&self) -> String {
+        let mut text = String::new();
+        for percent in MARKS {
+            let distance = 100.0 / (100.0 - percent);
+            if distance > self.last * 1.001 {
+                continue;
+            }
+            let x = self.x(distance);
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/>");
+            let _ = writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{percent} %</text>",
+                BOTTOM + 20.0
+            );
+        }
+        for value in self.marks() {
+            let y = self.y(value);
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
+            let _ = writeln!(
+                text,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                y + 4.0,
+                units::duration(value)
+            );
+        }
+        let middle = f64::midpoint(LEFT, RIGHT);
+        let _ = writeln!(
+            text,
+            "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">percentile, by 1/(1−p)</text>",
+            BOTTOM + 42.0
+        );
+        text
+    }
+
+    /// 1, 2, 5, 10, … between the ends; fewer where they would stand too close.
+    fn marks(&self) -> Vec<f64> {
+        let decades = (self.values.end() / self.values.start()).log10();
+        let steps: &[f64] = if decades <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let mut marks = Vec::new();
+        let mut decade = 1.0;
+        while decade <= *self.values.end() {
+            marks.extend(steps.iter().map(|it| it * decade).filter(|it| self.values.contains(it)));
+            decade *= 10.0;
+        }
+        marks
+    }
+}
+
+/// The next of 1, 2, 5, 10, … at or above a value.
+fn nice_above(value: f64) -> f64 {
+    let decade = 10_f64.powf(value.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|it| it * decade).find(|it| *it >= value).unwrap_or(10.0 * decade)
+}
+
+/// The next of 1, 2, 5, 10, … at or below a value.
+fn nice_below(value: f64) -> f64 {
+    let decade = 10_f64.powf(value.log10().floor());
+    [5.0, 2.0].into_iter().map(|it| it * decade).find(|it| *it <= value).unwrap_or(decade)
+}

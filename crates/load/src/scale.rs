@@ -1,0 +1,331 @@
+//! The same load with the server on 1, 2, 4, … cores: Check calls over TCP, as fast as answers come, to rolegate (the
+//! policy of the people, a verified password) and to the yardstick, in turns.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Value, json};
+use testbed::envoy::Target;
+use testbed::rolegate::ANY_PORT;
+use testbed::{Failed, Process};
+
+use crate::compare::document::{self, Part, table};
+use crate::compare::pin::{available, on};
+use crate::compare::procfs::{Usage, environment};
+use crate::compare::record::Spread;
+use crate::compare::servers::{Places, announced, rolegate};
+use crate::firing::end_with_signals;
+use crate::report::units;
+use crate::{Exit, Measured, Plan, Rate, Request, Stop, Workload, screen};
+
+/// The arguments of `scale`.
+#[derive(Args, Clone, Debug)]
+pub struct ScaleArgs {
+    /// Rounds; the servers take turns in each.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub rounds: u8,
+    /// How long each measurement takes.
+    #[arg(long, short = 'd', default_value = "3s", value_name = "TIME", value_parser = crate::units::duration)]
+    pub duration: Duration,
+    /// A folder for `scale.html`, `scale.json` and `scale.txt`.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<std::path::PathBuf>,
+}
+
+/// Does what the arguments say.
+pub(crate) fn command(args: &ScaleArgs) -> Exit {
+    let stop = Stop::default();
+    end_with_signals(&stop);
+    let done = Scale::measure(args, &|line| screen::note(line), &stop);
+    let done = done.and_then(|it| args.out.as_deref().map_or(Ok(()), |folder| it.write(folder)).map(|()| it));
+    match done {
+        Ok(scale) => {
+            screen::text(&scale.text());
+            if stop.is_asked() { Exit::Interrupted } else { Exit::Fine }
+        }
+        Err(error) => {
+            screen::error(&error.to_string());
+            Exit::Failed
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Scale {
+    steps: Vec<Step>,
+    cores: usize,
+    environment: Vec<(String, String)>,
+}
+
+/// One server on so many cores.
+#[derive(Debug)]
+struct Step {
+    name: &'static str,
+    server: usize,
+    generator: usize,
+    /// Whether the generator had to share the cores of the server.
+    shared: bool,
+    rounds: Vec<Round>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    checks: f64,
+    server: f64,
+    generator: f64,
+    wrong: u64,
+}
+
+/// A server that runs, and where.
+struct Running {
+    address: String,
+    process: u32,
+    /// Stops it when it is dropped.
+    _keep: Box<dyn std::any::Any>,
+}
+
+/// Checks under way on each connection.
+const STREAMS: usize = 32;
+/// A server that kept less than this part of its cores busy could have answered more.
+const BUSY: f64 = 0.9;
+
+impl Scale {
+    /// Measures all steps.
+    ///
+    /// # Errors
+    /// When a server does not start or answer.
+    pub fn measure(args: &ScaleArgs, say: &dyn Fn(&str), stop: &Stop) -> Result<Self, Failed> {
+        let folder = tempfile::tempdir().map_err(|error| Failed::io("temporary folder", &error))?;
+        let own = std::env::current_exe().map_err(|error| Failed::io("rolegate-load", &error))?;
+        let places = Places { rolegate: testbed::program()?, load: own, folder: folder.path().to_path_buf() };
+        let cores = available();
+        let mut steps = Vec::new();
+        for count in counts(cores.len()) {
+            say(&format!("{count} of {} cores", cores.len()));
+            steps.extend(step(&places, &cores, count, args, stop)?);
+        }
+        let environment = environment(Path::new("envoy")).into_iter().filter(|it| !it.1.is_empty()).collect();
+        Ok(Self { steps, cores: cores.len(), environment })
+    }
+
+    /// The report as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        document::text(TITLE, &self.parts())
+    }
+
+    /// Writes the report in three forms.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<(), Failed> {
+        std::fs::create_dir_all(folder).map_err(|error| Failed::io(folder.display().to_string(), &error))?;
+        let files = [
+            ("scale.html", document::html(TITLE, &self.parts())),
+            ("scale.json", format!("{:#}\n", self.json())),
+            ("scale.txt", self.text()),
+        ];
+        for (name, content) in files {
+            let file = folder.join(name);
+            std::fs::write(&file, content).map_err(|error| Failed::io(file.display().to_string(), &error))?;
+        }
+        Ok(())
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let rows = self.steps.iter().map(Step::row).collect();
+        let mut all = vec![
+            Part::Text(
+                "Check calls over TCP, closed loop, 32 at a time on each connection; medians of rounds, in brackets the lowest \
+                 and the highest. Checks per busy core count only the time in which the server really ran, so they hold also \
+                 where the generator was the limit."
+                    .to_owned(),
+            ),
+            table(
+                &["server", "its cores", "checks/s", "per core", "per busy core", "cores busy", "generator busy", "limit"],
+                rows,
+            ),
+        ];
+        if self.steps.iter().any(|it| it.shared) {
+            all.push(Part::Warning(format!(
+                "This machine has {} cores: where the server may use all of them, the generator runs on the same ones and takes \
+                 its part.",
+                self.cores
+            )));
+        }
+        if self.steps.iter().any(|it| it.wrong() > 0) {
+            all.push(Part::Warning(
+                "Some calls had no answer, or were denied: do not trust these figures.".to_owned(),
+            ));
+        }
+        all.push(table(
+            &["", ""],
+            self.environment.iter().map(|(name, it)| vec![name.clone(), it.clone()]).collect(),
+        ));
+        all
+    }
+
+    fn json(&self) -> Value {
+        let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
+        let environment: serde_json::Map<_, _> =
+            self.environment.iter().map(|(name, it)| (name.clone(), json!(it))).collect();
+        json!({"environment": environment, "cores": self.cores, "steps": steps})
+    }
+}
+
+const TITLE: &str = "Checks a second by cores";
+
+impl Step {
+    fn spread(&self, of: impl Fn(&Round) -> f64) -> Option<Spread> {
+        Spread::of(self.rounds.iter().map(of).collect())
+    }
+
+    fn row(&self) -> Vec<String> {
+        let shown = |it: Option<Spread>, with: &dyn Fn(f64) -> String| {
+            it.map_or_else(String::new, |it| {
+                format!("{} ({}–{})", with(it.median), with(it.min), with(it.max))
+            })
+        };
+        let cores = units::float(self.server as u64);
+        let two = |it: f64| format!("{it:.2}");
+        vec![
+            self.name.to_owned(),
+            self.server.to_string(),
+            shown(self.spread(|it| it.checks), &units::grouped),
+            shown(self.spread(|it| it.checks / cores), &units::grouped),
+            shown(self.spread(|it| it.checks / it.server.max(1e-9)), &units::grouped),
+            self.spread(|it| it.server).map_or_else(String::new, |it| two(it.median)),
+            self.spread(|it| it.generator).map_or_else(String::new, |it| two(it.median)),
+            self.limit().to_owned(),
+        ]
+    }
+
+    /// Which of the two could not do more.
+    fn limit(&self) -> &'static str {
+        let busy = self.spread(|it| it.server).map_or(0.0, |it| it.median);
+        match (self.shared, busy >= BUSY * units::float(self.server as u64)) {
+            (true, _) => "shared cores",
+            (false, true) => "server",
+            (false, false) => "generator",
+        }
+    }
+
+    fn wrong(&self) -> u64 {
+        self.rounds.iter().map(|it| it.wrong).sum()
+    }
+
+    fn json(&self) -> Value {
+        let rounds: Vec<Value> = self
+            .rounds
+            .iter()
+            .map(|it| json!({"checks": it.checks, "server_cores": it.server, "generator_cores": it.generator, "wrong": it.wrong}))
+            .collect();
+        json!({"server": self.name, "cores": self.server, "generator_threads": self.generator, "limit": self.limit(), "rounds": rounds})
+    }
+}
+
+/// 1, 2, 4, … and all of them.
+fn counts(cores: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..usize::BITS).map(|it| 1 << it).take_while(|it| *it < cores).collect();
+    all.push(cores.max(1));
+    all
+}
+
+/// Both servers on the first `count` cores, in turns; the generator on the rest, or where there is none on the same.
+fn step(
+    places: &Places,
+    cores: &[usize],
+    count: usize,
+    args: &ScaleArgs,
+    stop: &Stop,
+) -> Result<Vec<Step>, Failed> {
+    let (server, rest) = cores.split_at(count.min(cores.len()));
+    let shared = rest.is_empty();
+    let rest = if shared { server } else { rest };
+    let running = on(Some(server), || Ok::<_, Failed>([ours(places, count)?, yardstick(places, count)?]))?;
+    let names = ["rolegate, RBAC (Basic)", "always-allow tonic"];
+    let mut steps: Vec<Step> = names
+        .into_iter()
+        .map(|name| Step { name, server: count, generator: rest.len(), shared, rounds: Vec::new() })
+        .collect();
+    for _ in 0..args.rounds {
+        for (step, running) in steps.iter_mut().zip(&running) {
+            if !stop.is_asked() {
+                step.rounds
+                    .push(on(Some(rest), || round(running, (count, rest.len()), args.duration, stop))?);
+            }
+        }
+    }
+    Ok(steps)
+}
+
+fn ours(places: &Places, threads: usize) -> Result<Running, Failed> {
+    let policy = testbed::repository().join("policies/people");
+    let threads = threads.to_string();
+    let more = ["--threads", &threads, "--drain-delay", "0s", "--log-format", "json"];
+    let rolegate = rolegate(places, &policy, Target::Tcp(ANY_PORT), &more)?;
+    let address = rolegate.listen.tcp().map(|it| it.to_string()).unwrap_or_default();
+    Ok(Running { address, process: rolegate.id(), _keep: Box::new(rolegate) })
+}
+
+fn yardstick(places: &Places, threads: usize) -> Result<Running, Failed> {
+    let threads = threads.to_string();
+    let arguments = ["baseline", "127.0.0.1:0", "--threads", &threads];
+    let (process, address): (Process, String) =
+        announced("baseline", &places.load, &arguments, places, &mut Vec::new())?;
+    Ok(Running { address, process: process.id(), _keep: Box::new(process) })
+}
+
+fn round(
+    of: &Running,
+    (server, generator): (usize, usize),
+    duration: Duration,
+    stop: &Stop,
+) -> Result<Round, Failed> {
+    let failed = |error: crate::Failed| Failed::new("scale", error.to_string());
+    let mut plan = Plan::check(&of.address).map_err(failed)?;
+    let request = Request { expect: vec![200], ..Request::get("/people") };
+    plan.workload = Workload::of(request.basic("alice:wonderland"));
+    plan.rate = Rate::Max;
+    // Two for each core of the server, spread evenly over the threads of the generator.
+    (plan.connections, plan.streams, plan.threads) = (2 * server.max(generator), STREAMS, generator);
+    (plan.duration, plan.warmup) = (Some(duration), Duration::from_millis(300));
+    plan.stop = stop.clone();
+    let (before, start) = (Usage::of(of.process), Instant::now());
+    let measured: Measured = crate::run(&plan).map_err(failed)?;
+    let ran = Usage::of(of.process).ran.saturating_sub(before.ran);
+    Ok(Round {
+        checks: measured.own.achieved,
+        server: units::float(ran) / 1e9 / start.elapsed().as_secs_f64(),
+        generator: measured.own.cpu.as_secs_f64() / measured.elapsed.as_secs_f64().max(1e-9),
+        wrong: measured.errors() + measured.unexpected,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Round, Step, counts};
+
+    #[test]
+    fn cores_double_and_end_with_all() {
+        for (cores, steps) in [(1, vec![1]), (2, vec![1, 2]), (6, vec![1, 2, 4, 6]), (8, vec![1, 2, 4, 8])] {
+            assert_eq!(counts(cores), steps);
+        }
+    }
+
+    #[test]
+    fn a_server_that_idles_was_not_the_limit() {
+        let step = |server: f64, shared| Step {
+            name: "",
+            server: 2,
+            generator: 1,
+            shared,
+            rounds: vec![Round { checks: 1.0, server, generator: 1.0, wrong: 0 }],
+        };
+        assert_eq!(step(1.95, false).limit(), "server");
+        assert_eq!(step(1.2, false).limit(), "generator");
+        assert_eq!(step(1.95, true).limit(), "shared cores");
+    }
+}
