@@ -41,12 +41,12 @@ def deleted(namespace):
 
 
 def updated(namespace):
-    load = Load(namespace, address_of(namespace), "--basic", "bob:builder", rate=200, seconds=50)
+    load = Load(namespace, address_of(namespace), "--basic", "bob:builder", rate=200, seconds=40)
     time.sleep(2)
     start = time.monotonic()
     namespace.kubectl("rollout", "restart", "deployment/people")
     namespace.rolled_out("deployment/people", 60)
     until("the old ones have gone", 60, lambda: len(namespace.object("pods", "--selector", PEOPLE)["items"]) == 2)
     took = time.monotonic() - start
-    expect(took < 48, f"the update took {took:.0f} s, longer than the load")
+    expect(took < 37, f"the update took {took:.0f} s, longer than the load")
     return f"{load.result().only('200')}, rolled out in {took:.0f} s"
