@@ -1,0 +1,247 @@
+//! What `deploy/` ships, held against the program: the flags that manifests give it, the policies in them, and the names
+//! of metrics in alerts and dashboard.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::panic, reason = "what a tool says is the message of the failed test")]
+#![expect(clippy::indexing_slicing, reason = "JSON without a member is null here")]
+#![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::client::{Connection, Version};
+use testbed::manifests::{deploy, kustomize, yaml};
+use testbed::{Options, Stack};
+
+const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
+
+/// A policy that makes every metric appear: the users of the example, and keys by an address where nobody answers.
+const POLICY: &str = "
+version: 1
+identity:
+  basic: { realm: people, users_file: htpasswd }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [people]
+      keys: { url: \"http://127.0.0.1:9/keys\" }
+      claims: { user: sub }
+roles:
+  guest: { allow: [\"GET /people\"] }
+grants:
+  guest: { users: [alice] }
+";
+
+/// `/metrics` of a rolegate that has allowed, refused and failed: its names, each with its labels.
+async fn live() -> BTreeMap<String, BTreeSet<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.yaml");
+    fs::write(&policy, POLICY).unwrap();
+    fs::copy(deploy("kubernetes/base/users/htpasswd"), folder.path().join("htpasswd")).unwrap();
+    let options = Options { arguments: vec!["--keys-wait", "0s"], ..Options::default() };
+    let stack = Stack::start(Path::new(ROLEGATE), &policy, &options).await.unwrap();
+    let mut connection = stack.connect(Version::Http1).await.unwrap();
+    for (path, status) in [("/people", 200), ("/secret", 403)] {
+        let proof = [("authorization".to_owned(), "Basic YWxpY2U6d29uZGVybGFuZA==".to_owned())];
+        let answer = connection.send("GET", path, "localhost", &proof, b"").await.unwrap();
+        assert_eq!(answer.status, status, "{path}");
+    }
+    let rolegate = stack.rolegates.first().unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut admin = Connection::open(rolegate.admin, Version::Http1).await.unwrap();
+        let page = admin.send("GET", "/metrics", "localhost", &[], b"").await.unwrap().text();
+        // The keys are listed as soon as the first fetch has been begun.
+        if page.contains("rolegate_keys_fetches_total") || Instant::now() > until {
+            return names(&page);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn names(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in page.lines().filter(|it| !it.starts_with('#')) {
+        let end = line.find(['{', ' ']).unwrap();
+        let (name, rest) = line.split_at(end);
+        let labels =
+            rest.strip_prefix('{').and_then(|it| it.split_once('}')).map_or("", |(labels, _)| labels);
+        let own = found.entry(name.to_owned()).or_default();
+        own.extend(labels.split(',').filter_map(|it| it.split_once('=')).map(|(label, _)| label.to_owned()));
+    }
+    found
+}
+
+/// Labels that Prometheus itself gives, by where it found a target.
+const OF_PROMETHEUS: &[&str] = &["job", "instance", "namespace", "pod"];
+
+/// Holds an expression to the page: its metrics, and the labels it asks these for or groups by.
+fn holds(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet<String>>) {
+    let words = words(expression);
+    let metrics: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|it| it.starts_with("rolegate_") || it.starts_with("process_"))
+        .collect();
+    assert!(!metrics.is_empty() || words.contains(&"up"), "{at}: no metric of ours in `{expression}`");
+    let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
+    for metric in metrics {
+        let labels = live.get(metric).unwrap_or_else(|| panic!("{at}: there is no metric `{metric}`"));
+        known.extend(labels.iter().map(String::as_str));
+    }
+    for label in labels(expression) {
+        assert!(known.contains(label), "{at}: no metric in `{expression}` has a label `{label}`");
+    }
+}
+
+fn words(expression: &str) -> Vec<&str> {
+    expression.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|it| !it.is_empty()).collect()
+}
+
+/// The labels in braces, and those after `by`, `without` and `ignoring`.
+fn labels(expression: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for selector in expression.split('{').skip(1) {
+        let inside = selector.split_once('}').unwrap().0;
+        found.extend(inside.split(',').filter_map(|it| it.split(['=', '!']).next()).map(str::trim));
+    }
+    for keyword in ["by (", "without (", "ignoring (", "on ("] {
+        for group in expression.split(keyword).skip(1) {
+            found.extend(group.split_once(')').unwrap().0.split(',').map(str::trim));
+        }
+    }
+    found.retain(|it| !it.is_empty());
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_and_dashboard_ask_for_what_there_is() {
+    let live = live().await;
+    for (at, expression) in alerts().into_iter().chain(dashboard()) {
+        holds(&at, &expression, &live);
+    }
+}
+
+fn alerts() -> Vec<(String, String)> {
+    let documents = yaml(&deploy("prometheus/alerts.yaml")).unwrap_or_else(|error| panic!("{error}"));
+    let rules = documents.first().unwrap()["groups"][0]["rules"].as_array().unwrap();
+    let found: Vec<_> = rules.iter().map(|it| (text(&it["alert"]), text(&it["expr"]))).collect();
+    assert!(found.len() >= 10, "the alerts were not found");
+    found
+}
+
+fn dashboard() -> Vec<(String, String)> {
+    let json = fs::read_to_string(deploy("grafana/rolegate.json")).unwrap();
+    let board: Value = serde_json::from_str(&json).unwrap();
+    let mut found = Vec::new();
+    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    for panel in board["panels"].as_array().unwrap() {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "a panel's number stands twice: {}", panel["id"]);
+        let place = &panel["gridPos"];
+        assert!(places.insert((place["x"].as_u64(), place["y"].as_u64())), "two panels at {place}");
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            found.push((text(&panel["title"]), text(&target["expr"])));
+        }
+    }
+    assert!(found.len() >= 20, "the panels were not found");
+    found.extend(
+        board["annotations"]["list"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| (text(&it["name"]), text(&it["expr"]))),
+    );
+    found
+}
+
+/// Every metric that says that something is wrong is asked for by an alert.
+#[test]
+fn what_can_go_wrong_has_an_alert() {
+    let all: String = alerts().into_iter().map(|(_, expression)| expression).collect();
+    for metric in [
+        "up",
+        "rolegate_ready",
+        "rolegate_check_errors_total",
+        "rolegate_check_duration_seconds_bucket",
+        "rolegate_policy_failing_seconds",
+        "rolegate_policy_stale",
+        "rolegate_policy_reloads_total",
+        "rolegate_keys_loaded",
+        "rolegate_keys_stale",
+        "rolegate_hashes_rejected_total",
+        "rolegate_decision_log_lines_total",
+    ] {
+        assert!(words(&all).contains(&metric), "no alert asks for `{metric}`");
+    }
+}
+
+/// `rolegate check`, and the cases of the example that the policy is: what ships for Kubernetes decides as it says.
+#[test]
+fn the_policy_of_the_base_is_the_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy");
+    let users = folder.path().join("users");
+    fs::create_dir(&policy).unwrap();
+    fs::create_dir(&users).unwrap();
+    fs::copy(deploy("kubernetes/base/policy/policy.yaml"), policy.join("policy.yaml")).unwrap();
+    fs::copy(deploy("kubernetes/base/users/htpasswd"), users.join("htpasswd")).unwrap();
+    fs::copy(deploy("../policies/people/cases.yaml"), policy.join("cases.yaml")).unwrap();
+    let done = Command::new(ROLEGATE).arg("test").arg(&policy).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+}
+
+/// A misspelt flag would keep every pod from starting.
+#[test]
+fn the_program_takes_the_flags_that_manifests_give() {
+    let mut seen = 0;
+    for name in ["overlays/shared", "examples/sidecar"] {
+        let manifests = kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));
+        for pod in manifests.iter().map(|it| &it["spec"]["template"]["spec"]) {
+            for container in
+                ["containers", "initContainers"].iter().flat_map(|it| pod[it].as_array()).flatten()
+            {
+                if container["name"] == "rolegate" {
+                    takes(container["args"].as_array().unwrap().iter().map(text).collect());
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(seen, 2);
+    let unit = fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
+    let start = unit.lines().find_map(|it| it.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
+    takes(start.split(' ').map(str::to_owned).collect());
+}
+
+/// Whether all that is wrong with these arguments is that there is no such policy here.
+fn takes(mut arguments: Vec<String>) {
+    let place = arguments.iter_mut().find(|it| it.contains("/etc/rolegate")).unwrap();
+    *place = place.replace("/etc/rolegate", "/nonexistent/rolegate");
+    let done = Command::new(ROLEGATE).args(&arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(3), "{arguments:?}: {said}");
+    assert!(said.contains("/nonexistent/rolegate"), "{arguments:?}: {said}");
+}
+
+/// The settings that the chart lets through are those that there are, without those that it sets itself.
+#[test]
+fn the_chart_knows_every_setting() {
+    let help = Command::new(ROLEGATE).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let flags = help.lines().filter_map(|it| it.trim_start().strip_prefix("--"));
+    let mut own: BTreeSet<&str> = flags.filter_map(|it| it.split(' ').next()).collect();
+    for set in ["config", "policy", "listen", "admin", "socket-mode"] {
+        assert!(own.remove(set), "no setting `{set}`");
+    }
+    let schema = fs::read_to_string(deploy("helm/rolegate/values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let known = schema["properties"]["settings"]["propertyNames"]["enum"].as_array().unwrap();
+    assert_eq!(own, known.iter().map(|it| it.as_str().unwrap()).collect());
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

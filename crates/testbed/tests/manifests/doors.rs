@@ -1,0 +1,81 @@
+//! The doors that people already have: each fails closed, in its own words.
+
+use serde_json::Value;
+use testbed::manifests::deploy;
+
+use crate::variants::{of_kind, one};
+
+fn manifests(path: &str) -> &'static [Value] {
+    &one(&deploy(path).display().to_string()).manifests
+}
+
+/// Istio's default timeout is ten minutes.
+#[test]
+fn istio_names_the_provider_with_a_timeout() {
+    let mesh = &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"];
+    let provider = &mesh["extensionProviders"][0];
+    let asked = &provider["envoyExtAuthzGrpc"];
+    assert_eq!((&asked["timeout"], &asked["failOpen"]), (&"2s".into(), &false.into()));
+    assert_eq!(mesh["pathNormalization"]["normalization"], "MERGE_SLASHES");
+    let policy = &manifests("istio/authorization.yaml").first().unwrap()["spec"];
+    assert_eq!(policy["provider"]["name"], provider["name"]);
+    assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is asked about");
+}
+
+/// Both doors lead to the Service that the overlay makes.
+#[test]
+fn the_doors_lead_to_the_shared_service() {
+    let services = of_kind(&one("overlays/shared").manifests, "Service");
+    let mesh = services.iter().find(|it| it["metadata"]["name"] == "rolegate").unwrap();
+    assert!(mesh["spec"]["clusterIP"].is_null(), "Istio does not balance over a headless one");
+    let provider =
+        &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"]["extensionProviders"][0];
+    assert_eq!(provider["envoyExtAuthzGrpc"]["service"], "rolegate.rolegate.svc.cluster.local");
+    assert_eq!(provider["envoyExtAuthzGrpc"]["port"], mesh["spec"]["ports"][0]["port"]);
+    let gateway = manifests("envoy-gateway/rolegate.yaml");
+    let policies = of_kind(gateway, "SecurityPolicy");
+    let policy = policies.first().unwrap();
+    let backend = &policy["spec"]["extAuth"]["grpc"]["backendRefs"][0];
+    assert_eq!(
+        (&backend["name"], &backend["port"]),
+        (&mesh["metadata"]["name"], &mesh["spec"]["ports"][0]["port"])
+    );
+    let grants = of_kind(gateway, "ReferenceGrant");
+    let grant = grants.first().unwrap();
+    assert_eq!(grant["metadata"]["namespace"], backend["namespace"]);
+    assert_eq!(grant["spec"]["from"][0]["namespace"], policy["metadata"]["namespace"]);
+}
+
+/// A plain Envoy balances over the headless one.
+#[test]
+fn the_headless_service_is_headless() {
+    let services = of_kind(&one("overlays/shared").manifests, "Service");
+    let headless = services.iter().find(|it| it["metadata"]["name"] == "rolegate-headless").unwrap();
+    assert_eq!(headless["spec"]["clusterIP"], "None");
+    let maps = of_kind(&one("examples/shared").manifests, "ConfigMap");
+    let envoy = maps.first().unwrap()["data"]["envoy.yaml"].as_str().unwrap();
+    assert!(envoy.contains("rolegate-headless.rolegate.svc.cluster.local."));
+}
+
+/// The unit of systemd: what it promises stands in it, and systemd reads it so where there is one.
+#[test]
+fn the_unit_is_hardened() {
+    let unit = std::fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
+    for line in [
+        "User=rolegate",
+        "NoNewPrivileges=true",
+        "CapabilityBoundingSet=",
+        "ProtectSystem=strict",
+        "ProtectHome=true",
+        "PrivateDevices=true",
+        "MemoryDenyWriteExecute=true",
+        "RestrictNamespaces=true",
+        "SystemCallFilter=@system-service",
+        "RuntimeDirectory=rolegate",
+        "RuntimeDirectoryMode=0750",
+    ] {
+        assert!(unit.lines().any(|it| it == line), "no `{line}`");
+    }
+    let start = unit.lines().find(|it| it.starts_with("ExecStart=")).unwrap();
+    assert!(start.contains("--listen unix:/run/rolegate/rolegate.sock"), "{start}");
+}

@@ -1,0 +1,108 @@
+//! Every configuration of Envoy that ships: Envoy takes it, and it fails closed.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use testbed::manifests::{deploy, yaml_of};
+
+use crate::variants::{Variant, all, of_kind};
+
+/// Each, by what it belongs to.
+fn configurations() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(deploy("envoy")).unwrap().flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        found.push((entry.path().display().to_string(), text));
+    }
+    for Variant { name, manifests } in all() {
+        for map in of_kind(manifests, "ConfigMap") {
+            let files = map["data"].as_object().into_iter().flatten();
+            for (file, text) in files.filter(|(_, text)| text.as_str().unwrap().contains("static_resources"))
+            {
+                found.push((format!("{name}: {file}"), text.as_str().unwrap().to_owned()));
+            }
+        }
+    }
+    assert!(found.len() >= 5, "the configurations were not found");
+    found
+}
+
+#[test]
+fn envoy_takes_every_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("envoy.yaml");
+    for (at, text) in configurations() {
+        std::fs::write(&file, text).unwrap();
+        let said = validate(&file);
+        assert!(said.contains("' OK"), "{at}: {said}");
+        assert!(!said.to_lowercase().contains("deprecated"), "{at}: {said}");
+    }
+}
+
+fn validate(file: &Path) -> String {
+    let mut command = Command::new(testbed::envoy::program().unwrap_or_else(|error| panic!("{error}")));
+    command.args(["--mode", "validate", "--log-level", "warn", "--config-path"]).arg(file);
+    let done = command.output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+}
+
+/// `safety.md`: an error is never OK, and what rolegate judges is what the application is given.
+#[test]
+fn every_configuration_fails_closed() {
+    let mut judged = 0;
+    for (at, text) in configurations() {
+        let documents = yaml_of(&text).unwrap();
+        let resources = &documents.first().unwrap()["static_resources"];
+        for manager in managers(resources) {
+            let filters = manager["http_filters"].as_array().unwrap();
+            let Some(filter) = filters.iter().position(|it| it["name"] == "envoy.filters.http.ext_authz")
+            else {
+                // Nothing to judge: the admin pages, or what a measurement compares with.
+                continue;
+            };
+            assert_eq!(filter, 0, "{at}: another filter acts before anybody has been asked");
+            fails_closed(&at, &filters.first().unwrap()["typed_config"]);
+            for on in ["normalize_path", "merge_slashes"] {
+                assert_eq!(manager[on], true, "{at}: {on}");
+            }
+            judged += 1;
+        }
+        let clusters = resources["clusters"].as_array().unwrap();
+        for own in clusters.iter().filter(|it| it["name"].as_str().unwrap().starts_with("rolegate")) {
+            let threshold = &own["circuit_breakers"]["thresholds"][0];
+            assert!(threshold["max_requests"].as_u64().unwrap() > 1024, "{at}: the 1025th check is refused");
+        }
+    }
+    assert!(judged >= 5, "only {judged} ask rolegate");
+}
+
+fn fails_closed(at: &str, filter: &Value) {
+    assert_eq!(filter["failure_mode_allow"], false, "{at}");
+    assert_eq!(filter["status_on_error"]["code"], "ServiceUnavailable", "{at}");
+    for on in ["encode_raw_headers", "validate_mutations"] {
+        assert_eq!(filter[on], true, "{at}: {on}");
+    }
+    assert!(!filter["grpc_service"]["timeout"].is_null(), "{at}: no timeout of its own");
+    assert!(filter["with_request_body"].is_null(), "{at}: no policy reads bodies");
+}
+
+fn managers(resources: &Value) -> impl Iterator<Item = &Value> {
+    let listeners = resources["listeners"].as_array().into_iter().flatten();
+    let chains = listeners.flat_map(|it| it["filter_chains"].as_array().unwrap());
+    let filters = chains.flat_map(|it| it["filters"].as_array().unwrap());
+    filters
+        .map(|it| &it["typed_config"])
+        .filter(|it| it["@type"].as_str().is_some_and(|it| it.ends_with("HttpConnectionManager")))
+}
+
+/// Whoever reaches Envoy's admin page can stop it, or see its configuration.
+#[test]
+fn the_admin_page_stays_on_loopback() {
+    for (at, text) in configurations() {
+        let documents = yaml_of(&text).unwrap();
+        let admin = &documents.first().unwrap()["admin"];
+        let address = &admin["address"]["socket_address"]["address"];
+        assert!(admin.is_null() || *address == "127.0.0.1", "{at}: {address}");
+    }
+}

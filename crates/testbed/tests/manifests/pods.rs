@@ -1,0 +1,177 @@
+//! Every pod keeps to the Pod Security level `restricted`, and to more.
+
+use serde_json::{Value, json};
+
+use crate::variants::{Variant, all};
+
+/// Where kinds that make pods have them.
+fn pod(manifest: &Value) -> Option<&Value> {
+    match manifest["kind"].as_str().unwrap() {
+        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => Some(&manifest["spec"]["template"]["spec"]),
+        "Pod" => Some(&manifest["spec"]),
+        "CronJob" => Some(&manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]),
+        _ => None,
+    }
+}
+
+fn each_pod(test: impl Fn(&str, &Value)) {
+    let mut pods = 0;
+    for Variant { name, manifests } in all() {
+        for (manifest, pod) in manifests.iter().filter_map(|it| Some((it, pod(it)?))) {
+            test(&format!("{name}: {}", manifest["metadata"]["name"]), pod);
+            pods += 1;
+        }
+    }
+    assert!(pods >= 8, "only {pods} pods were found");
+}
+
+/// All containers of a pod, those that are sidecars too.
+pub(crate) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["initContainers", "containers"].into_iter().flat_map(|it| pod[it].as_array().into_iter().flatten())
+}
+
+fn each_container(test: impl Fn(&str, &Value, &Value)) {
+    each_pod(|at, pod| containers(pod).for_each(|it| test(&format!("{at}: {}", it["name"]), pod, it)));
+}
+
+/// Kubernetes, "Pod Security Standards", `restricted`.
+#[test]
+fn pods_are_restricted() {
+    each_pod(|at, pod| {
+        for shared in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(pod[shared].is_null(), "{at}: {shared}");
+        }
+        for volume in pod["volumes"].as_array().into_iter().flatten() {
+            let kinds = ["configMap", "secret", "emptyDir", "projected", "downwardAPI"];
+            assert!(kinds.iter().any(|it| !volume[it].is_null()), "{at}: {volume}");
+        }
+    });
+    each_container(|at, pod, container| {
+        let own = &container["securityContext"];
+        let whole = &pod["securityContext"];
+        let either = |name: &str| if own[name].is_null() { &whole[name] } else { &own[name] };
+        assert_eq!(*either("runAsNonRoot"), true, "{at}: runAsNonRoot");
+        assert_ne!(*either("runAsUser"), 0, "{at}: runAsUser");
+        assert_eq!(either("seccompProfile")["type"], "RuntimeDefault", "{at}: seccompProfile");
+        assert_eq!(own["allowPrivilegeEscalation"], false, "{at}: allowPrivilegeEscalation");
+        assert_eq!(own["capabilities"], json!({ "drop": ["ALL"] }), "{at}: capabilities");
+        assert!(own["privileged"].is_null(), "{at}: privileged");
+        for port in container["ports"].as_array().into_iter().flatten() {
+            assert!(port["hostPort"].is_null(), "{at}: hostPort");
+        }
+    });
+}
+
+/// What `restricted` does not ask for.
+#[test]
+fn pods_have_no_token_and_write_nowhere() {
+    each_pod(|at, pod| assert_eq!(pod["automountServiceAccountToken"], false, "{at}: a token"));
+    each_container(|at, _, container| {
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true, "{at}: it can write");
+        for bound in ["requests", "limits"] {
+            for resource in ["cpu", "memory"] {
+                assert!(!container["resources"][bound][resource].is_null(), "{at}: no {bound} of {resource}");
+            }
+        }
+    });
+}
+
+/// What runs tomorrow under the same name is what was tested.
+#[test]
+fn images_have_a_version() {
+    each_container(|at, _, container| {
+        let image = container["image"].as_str().unwrap();
+        let name = image.rsplit('/').next().unwrap();
+        let version = name.split_once(['@', ':']).map(|(_, version)| version);
+        assert!(version.is_some_and(|it| it != "latest"), "{at}: {image}");
+    });
+}
+
+/// Those that serve: variant, pod and container. A Job that measures one ends by itself.
+fn rolegates() -> Vec<(String, &'static Value, &'static Value)> {
+    let mut found = Vec::new();
+    for Variant { name, manifests } in all() {
+        for pod in manifests.iter().filter(|it| it["kind"] != "Job").filter_map(pod) {
+            let own = containers(pod).filter(|it| it["name"] == "rolegate");
+            found.extend(own.map(|it| (name.clone(), pod, it)));
+        }
+    }
+    assert!(found.len() >= 6, "only {} rolegates were found", found.len());
+    found
+}
+
+#[test]
+fn rolegate_is_asked_whether_it_is_well() {
+    for (at, _, container) in rolegates() {
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            assert!(!container[probe].is_null(), "{at}: no {probe}");
+        }
+        assert_eq!(
+            container["livenessProbe"]["httpGet"]["path"], "/healthz",
+            "{at}: a bad policy is no death"
+        );
+        let user = &container["securityContext"]["runAsUser"];
+        assert!(user.is_null() || *user == 65532, "{at}: {user}");
+    }
+}
+
+/// A native sidecar is up before what comes after it, and Envoy does.
+#[test]
+fn rolegate_starts_before_the_envoy_beside_it() {
+    let mut sidecars = 0;
+    for (at, pod, rolegate) in rolegates() {
+        let names: Vec<&str> = containers(pod).map(|it| it["name"].as_str().unwrap()).collect();
+        let Some(envoy) = names.iter().position(|it| *it == "envoy") else { continue };
+        let own = names.iter().position(|it| *it == "rolegate").unwrap();
+        assert!(own < envoy, "{at}: {names:?}");
+        assert_eq!(rolegate["restartPolicy"], "Always", "{at}");
+        sidecars += 1;
+    }
+    assert!(sidecars >= 2, "only {sidecars} pods with both");
+}
+
+/// The application must not be able to answer Envoy itself.
+#[test]
+fn only_envoy_and_rolegate_have_the_socket() {
+    for (at, pod, _) in rolegates() {
+        for container in containers(pod) {
+            let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+            let has = mounts.into_iter().any(|it| it["mountPath"] == "/run/rolegate");
+            let name = container["name"].as_str().unwrap();
+            assert!(!has || ["envoy", "rolegate"].contains(&name), "{at}: {name} has rolegate's socket");
+        }
+    }
+}
+
+/// Two doors to the same thing: the overlay and the chart run rolegate in the same way.
+#[test]
+fn the_chart_and_the_overlays_run_rolegate_alike() {
+    let of = |variant: &str| {
+        let found = rolegates().into_iter().find(|(name, ..)| name == variant);
+        let (_, pod, container) = found.unwrap_or_else(|| panic!("no rolegate in {variant}"));
+        let mut container = container.clone();
+        let mut arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
+        arguments.sort();
+        container["args"] = json!(arguments);
+        (pod.clone(), container)
+    };
+    let (mut overlay, shared) = of("overlays/shared");
+    let (mut chart, released) = of("helm default");
+    // The default chart has no users, and so no Secret.
+    let without = |mut it: Value| {
+        it["volumeMounts"].as_array_mut().unwrap().retain(|it| it["name"] == "policy");
+        it
+    };
+    assert_eq!(without(shared), without(released));
+    for pod in [&mut overlay, &mut chart] {
+        for own in ["containers", "volumes", "serviceAccountName", "topologySpreadConstraints"] {
+            pod[own] = Value::Null;
+        }
+    }
+    assert_eq!(overlay, chart);
+    assert_eq!(of("examples/sidecar").1, of("helm example").1);
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

@@ -1,0 +1,225 @@
+//! Every variant that a user may build.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use testbed::manifests::{deploy, file, helm, kustomize, run_helm};
+
+/// A variant, and its manifests.
+pub(crate) struct Variant {
+    pub name: String,
+    pub manifests: Vec<Value>,
+}
+
+/// What may be set of the chart, each a release of its own.
+const RELEASES: &[(&str, &[&str])] = &[
+    ("default", &[]),
+    (
+        "everything",
+        &[
+            "serviceMonitor.enabled=true",
+            "prometheusRule.enabled=true",
+            "image.digest=sha256:0000000000000000000000000000000000000000000000000000000000000000",
+            "image.repository=registry.example.com/rolegate",
+            "imagePullSecrets[0].name=registry",
+            "users.files.htpasswd=alice:x",
+            "settings.decision-log=all",
+            "settings.drain-delay=15s",
+            "resources.requests.cpu=1",
+            "resources.requests.memory=64Mi",
+            "resources.limits.cpu=4",
+            "resources.limits.memory=1Gi",
+            "networkPolicy.clientNamespaceLabels.team=people",
+            "networkPolicy.egress[0].ports[0].port=443",
+            "podAnnotations.example=yes",
+            "podLabels.team=platform",
+            "nodeSelector.pool=edge",
+            "tolerations[0].key=edge",
+            "tolerations[0].operator=Exists",
+            "priorityClassName=system-cluster-critical",
+        ],
+    ),
+    (
+        "least",
+        &[
+            "autoscaling.enabled=false",
+            "podDisruptionBudget.enabled=false",
+            "networkPolicy.enabled=false",
+            "policy.existingConfigMap=mine",
+            "users.existingSecret=mine",
+        ],
+    ),
+    ("sidecar", &["mode=sidecar"]),
+];
+
+/// All of them, built once.
+pub(crate) fn all() -> &'static [Variant] {
+    static ALL: LazyLock<Vec<Variant>> = LazyLock::new(|| {
+        let mut all: Vec<Variant> = kustomizations().into_iter().map(kustomized).collect();
+        all.extend(RELEASES.iter().map(|(name, values)| released(name, values)));
+        all.push(Variant { name: "helm example".to_owned(), manifests: example() });
+        all.extend(files().into_iter().map(|path| Variant {
+            name: path.display().to_string(),
+            manifests: file(&path).unwrap_or_else(|error| panic!("{error}")),
+        }));
+        all
+    });
+    &ALL
+}
+
+/// The one with this name.
+pub(crate) fn one(name: &str) -> &'static Variant {
+    all().iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no variant `{name}`"))
+}
+
+/// Every folder with a kustomization that is not made to be a part of others.
+fn kustomizations() -> Vec<String> {
+    let folders = ["overlays/shared", "overlays/shared-monitored", "examples/sidecar", "examples/shared"];
+    let mut found = Vec::new();
+    for parent in ["overlays", "examples"] {
+        for entry in std::fs::read_dir(deploy("kubernetes").join(parent)).unwrap().flatten() {
+            found.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
+        }
+    }
+    // The overlay `sidecar` is a component, and built by its example.
+    found.retain(|it| it != "overlays/sidecar");
+    found.sort();
+    let mut expected = folders.map(str::to_owned).to_vec();
+    expected.sort();
+    assert_eq!(found, expected, "a kustomization that is not checked");
+    found.push("base".to_owned());
+    found
+}
+
+fn kustomized(name: String) -> Variant {
+    let manifests = kustomize(&deploy("kubernetes").join(&name)).unwrap_or_else(|error| panic!("{error}"));
+    Variant { name, manifests }
+}
+
+fn released(name: &str, values: &[&str]) -> Variant {
+    let manifests =
+        helm(&deploy("helm/rolegate"), "edge", values).unwrap_or_else(|error| panic!("{name}: {error}"));
+    Variant { name: format!("helm {name}"), manifests }
+}
+
+/// The application's chart that includes ours, in a folder of its own: Helm writes into it.
+fn example() -> Vec<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&deploy("helm"), folder.path());
+    run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    helm(&folder.path().join("example"), "people", &[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// The manifests that are files of their own.
+fn files() -> Vec<PathBuf> {
+    let mut found = vec![deploy("prometheus/podmonitor.yaml")];
+    for folder in ["istio", "envoy-gateway", "minikube"] {
+        let entries = std::fs::read_dir(deploy(folder)).into_iter().flatten().flatten();
+        found.extend(entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "yaml")));
+    }
+    found.sort();
+    assert!(found.len() >= 4, "the files were not found: {found:?}");
+    found
+}
+
+/// The manifests of this kind.
+pub(crate) fn of_kind<'a>(manifests: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    manifests.iter().filter(|it| it["kind"] == kind).collect()
+}
+
+#[test]
+fn every_variant_is_valid() {
+    // Each is built and validated when it is asked for; here is only what validity cannot say.
+    for Variant { name, manifests } in all() {
+        assert!(!manifests.is_empty(), "{name} is empty");
+        let mut seen: Vec<String> = Vec::new();
+        for manifest in manifests {
+            let id = format!("{} {}", manifest["kind"], manifest["metadata"]["name"]);
+            assert!(!seen.contains(&id), "{name}: {id} stands twice");
+            seen.push(id);
+        }
+    }
+}
+
+/// The validation itself: what it must find.
+#[test]
+fn a_mistake_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("manifest.yaml");
+    let mistakes = [
+        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { prots: [] }\n", "prots"),
+        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "stands twice"),
+        ("apiVersion: example.com/v1\nkind: Thing\nmetadata: { name: a }\n", "no schema"),
+        (
+            "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: { name: a }\nspec:\n  \
+             targetRefs: [{ group: g, kind: k, name: n }]\n  extAuth:\n    { failOpen: true, timeout: 1s, \
+             statusOnError: 503, grpc: { backendRefs: [{ name: r, port: 1 }] } }\n",
+            "failOpen",
+        ),
+        ("a: [\n", "not YAML"),
+    ];
+    for (text, word) in mistakes {
+        std::fs::write(&at, text).unwrap();
+        let problem = file(&at).unwrap_err().to_string();
+        assert!(problem.contains(word), "{problem}");
+    }
+}
+
+/// `values.schema.json`: a misspelt or dangerous value ends before anything is made of it.
+#[test]
+fn the_chart_refuses_values_that_mean_nothing() {
+    let refused = [
+        "mode=both",
+        "polciy.files=x",
+        "image.tag=latest",
+        "image.digest=sha256:12",
+        "settings.listen=0.0.0.0:1",
+        "settings.decisionlog=all",
+        "networkPolicy.clientPodLabels=null",
+        "autoscaling.minReplicas=0",
+        "podDisruptionBudget.maxUnavailable=100%",
+        "resources.limit.cpu=1",
+    ];
+    for value in refused {
+        let done = helm(&deploy("helm/rolegate"), "edge", &[value]);
+        let problem = done.err().unwrap_or_else(|| panic!("{value} is accepted")).to_string();
+        assert!(problem.contains("schema") || problem.contains("specifications"), "{value}: {problem}");
+    }
+    run_helm(&["lint", "rolegate", "--strict"], &deploy("helm")).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A chart that nobody has configured allows nobody anything.
+#[test]
+fn the_policy_of_an_empty_chart_allows_nothing() {
+    let policy = of_kind(&one("helm default").manifests, "ConfigMap");
+    assert_eq!(policy.len(), 1);
+    assert_eq!(policy.first().unwrap()["data"]["policy.yaml"], "version: 1\n");
+}
+
+/// The versions that are fetched are those that are looked for.
+#[test]
+fn the_versions_of_the_tools_are_the_same_everywhere() {
+    let root = deploy("..");
+    let makefile = std::fs::read_to_string(root.join("Makefile")).unwrap();
+    let version = |name: &str| {
+        let start = format!("{name} := ");
+        makefile.lines().find_map(|line| line.strip_prefix(&start)).unwrap().to_owned()
+    };
+    let code = std::fs::read_to_string(root.join("crates/testbed/src/manifests.rs")).unwrap();
+    assert!(code.contains(&format!(".tools/kubernetes-validate-{}\"", version("SCHEMAS_VERSION"))));
+    let (helm, kustomize) = (version("HELM_VERSION"), version("KUSTOMIZE_VERSION"));
+    assert!(code.contains(&format!(".tools/helm-{helm}-kustomize-{kustomize}/bin\"")));
+}

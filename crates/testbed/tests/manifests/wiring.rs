@@ -1,0 +1,142 @@
+//! What a manifest names is there.
+
+use serde_json::Value;
+use testbed::manifests::deploy;
+
+use crate::pods::containers;
+use crate::variants::{Variant, all, of_kind, one};
+
+/// The shared service, as it ships, from both doors.
+const SHARED: &[&str] = &["overlays/shared", "overlays/shared-monitored", "helm default", "helm everything"];
+
+/// Whether `labels` have all of `selector`.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let selector = selector.as_object().unwrap();
+    !selector.is_empty() && selector.iter().all(|(name, value)| labels[name] == *value)
+}
+
+#[test]
+fn selectors_find_the_pods() {
+    for name in SHARED {
+        let manifests = &one(name).manifests;
+        let deployments = of_kind(manifests, "Deployment");
+        let template = &deployments.first().unwrap()["spec"]["template"];
+        let labels = &template["metadata"]["labels"];
+        let spec = &deployments.first().unwrap()["spec"];
+        assert!(selects(&spec["selector"]["matchLabels"], labels), "{name}: Deployment");
+        for service in of_kind(manifests, "Service") {
+            assert!(selects(&service["spec"]["selector"], labels), "{name}: {}", service["metadata"]["name"]);
+        }
+        for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
+            let found = of_kind(manifests, kind);
+            let spec = &found.first().unwrap_or_else(|| panic!("{name}: no {kind}"))["spec"];
+            let selector = if kind == "NetworkPolicy" { &spec["podSelector"] } else { &spec["selector"] };
+            assert!(selects(&selector["matchLabels"], labels), "{name}: {kind}");
+        }
+        for constraint in template["spec"]["topologySpreadConstraints"].as_array().unwrap() {
+            assert!(selects(&constraint["labelSelector"]["matchLabels"], labels), "{name}: spread");
+        }
+        let scaled = of_kind(manifests, "HorizontalPodAutoscaler");
+        let target = &scaled.first().unwrap()["spec"]["scaleTargetRef"];
+        assert_eq!(target["name"], deployments.first().unwrap()["metadata"]["name"], "{name}: autoscaler");
+        // Two who hold the same number would fight over it.
+        assert!(spec["replicas"].is_null(), "{name}: replicas beside an autoscaler");
+    }
+}
+
+#[test]
+fn monitors_find_one_service() {
+    for name in ["overlays/shared-monitored", "helm everything"] {
+        let manifests = &one(name).manifests;
+        let monitors = of_kind(manifests, "ServiceMonitor");
+        let spec = &monitors.first().unwrap()["spec"];
+        let services = of_kind(manifests, "Service");
+        let found: Vec<&&Value> = services
+            .iter()
+            .filter(|it| selects(&spec["selector"]["matchLabels"], &it["metadata"]["labels"]))
+            .collect();
+        assert_eq!(found.len(), 1, "{name}: each replica is scraped once");
+        let port = &spec["endpoints"][0]["port"];
+        let ports = found.first().unwrap()["spec"]["ports"].as_array().unwrap();
+        assert!(ports.iter().any(|it| it["name"] == *port), "{name}: no port {port}");
+        let job = &found.first().unwrap()["metadata"]["labels"][spec["jobLabel"].as_str().unwrap()];
+        assert_eq!(job, "rolegate", "{name}: the alerts look for this job");
+    }
+}
+
+#[test]
+fn ports_have_the_names_that_are_used() {
+    for Variant { name, manifests } in all() {
+        for deployment in of_kind(manifests, "Deployment") {
+            let pod = &deployment["spec"]["template"]["spec"];
+            let names: Vec<&Value> = containers(pod)
+                .flat_map(|it| it["ports"].as_array().into_iter().flatten())
+                .map(|it| &it["name"])
+                .collect();
+            let own = &deployment["spec"]["template"]["metadata"]["labels"];
+            let services = of_kind(manifests, "Service");
+            let services = services.iter().filter(|it| selects(&it["spec"]["selector"], own));
+            for port in services.flat_map(|it| it["spec"]["ports"].as_array().unwrap()) {
+                assert!(
+                    port["targetPort"].is_number() || names.contains(&&port["targetPort"]),
+                    "{name}: {port}"
+                );
+            }
+        }
+    }
+}
+
+/// A volume that names what is not there keeps a pod from starting.
+#[test]
+fn volumes_name_what_is_there() {
+    for Variant { name, manifests } in all() {
+        // It names what its user has.
+        if name == "helm least" {
+            continue;
+        }
+        for deployment in of_kind(manifests, "Deployment") {
+            let pod = &deployment["spec"]["template"]["spec"];
+            let volumes = pod["volumes"].as_array().map_or(&[][..], Vec::as_slice);
+            for volume in volumes {
+                let (kind, target) = if volume["configMap"].is_null() {
+                    ("Secret", &volume["secret"]["secretName"])
+                } else {
+                    ("ConfigMap", &volume["configMap"]["name"])
+                };
+                let there = of_kind(manifests, kind).iter().any(|it| it["metadata"]["name"] == *target);
+                assert!(target.is_null() || there, "{name}: no {kind} {target}");
+            }
+            for mount in containers(pod).flat_map(|it| it["volumeMounts"].as_array().into_iter().flatten()) {
+                assert!(volumes.iter().any(|it| it["name"] == mount["name"]), "{name}: no volume {mount}");
+                assert!(mount["subPath"].is_null(), "{name}: {mount} would not follow a change");
+            }
+        }
+    }
+}
+
+/// The alerts stand in three places, as three kinds of users need them.
+#[test]
+fn the_alerts_are_the_same_everywhere() {
+    let alerts = testbed::manifests::yaml(&deploy("prometheus/alerts.yaml")).unwrap();
+    let alerts = &alerts.first().unwrap()["groups"];
+    for name in ["overlays/shared-monitored", "helm everything"] {
+        let rules = of_kind(&one(name).manifests, "PrometheusRule");
+        assert_eq!(rules.first().unwrap()["spec"]["groups"], *alerts, "{name}");
+    }
+}
+
+/// Only pods with a label of their own may ask, and the example's pods have it.
+#[test]
+fn the_network_lets_envoys_in_and_nobody_out() {
+    let shared = &one("overlays/shared").manifests;
+    let policies = of_kind(shared, "NetworkPolicy");
+    let spec = &policies.first().unwrap()["spec"];
+    assert_eq!(spec["egress"], serde_json::json!([]));
+    for rule in spec["ingress"].as_array().unwrap() {
+        assert_eq!(rule["from"].as_array().unwrap().len(), 1, "every door is named");
+        assert!(!rule["ports"].as_array().unwrap().is_empty());
+    }
+    let client = &spec["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
+    let example = of_kind(&one("examples/shared").manifests, "Deployment");
+    assert!(selects(client, &example.first().unwrap()["spec"]["template"]["metadata"]["labels"]));
+}
