@@ -69,8 +69,8 @@ test-image: image ## Run the images' programs as in a container.
 cluster-test: needs-python3 ## Test deploy/ on the cluster that kubectl reaches.
 	@python3 deploy/cluster-test/run.py
 
-bench: needs-rust needs-cc ## Run the benchmarks.
-	cargo bench --package benches
+bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.
+	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
 tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) ## Fetch Envoy, cargo-deny and what checks manifests into .tools/.
 

@@ -1,7 +1,8 @@
 //! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
 //!
 //! `compile` starts from a policy as data, `load` from its text, as the program does: text, policy and index are all
-//! there at the end.
+//! there at the end. `reload` makes a new authorizer beside the one in force: of the same policy (its keys are new, say), or
+//! of a changed one.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,10 +11,14 @@
 )]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use authorizer::Authorizer;
+use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::{Decision, Engine, Question};
+use identity::FetchedKeys;
 use policy::generate::{Regular, to_yaml};
 use policy::{Loaded, MapFiles};
 
@@ -39,6 +44,8 @@ fn compile(criterion: &mut Criterion) {
             taken.bytes_max / 1024,
             with_policy.bytes_max / 1024,
         );
+        note_memory(&format!("compile/{name}/index"), taken.bytes_current.unsigned_abs());
+        note_memory(&format!("compile/{name}/peak"), with_policy.bytes_max);
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter_batched(|| (), |()| Engine::compile(&policy), BatchSize::PerIteration);
         });
@@ -65,11 +72,45 @@ fn load(criterion: &mut Criterion) {
             taken.bytes_current / 1024,
             taken.bytes_max / 1024,
         );
+        note_memory(&format!("load/{name}/all"), taken.bytes_current.unsigned_abs());
+        note_memory(&format!("load/{name}/peak"), taken.bytes_max);
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter_batched(|| (), |()| load_and_compile(&files), BatchSize::PerIteration);
         });
     }
     group.finish();
+}
+
+fn reload(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("reload");
+    for (name, size) in SIZES {
+        let files = MapFiles::of("policy.yaml", to_yaml(&size.policy()));
+        let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+        let in_force = authorizer(Arc::clone(&loaded), None);
+        group.bench_function(BenchmarkId::new("same policy", name), |bencher| {
+            let again = || authorizer(Arc::clone(&loaded), Some(&in_force));
+            bencher.iter_batched(
+                || (),
+                |()| assert_eq!(again().revision(), in_force.revision()),
+                BatchSize::PerIteration,
+            );
+        });
+        group.bench_function(BenchmarkId::new("changed policy", name), |bencher| {
+            let again = || {
+                authorizer(policy::load(&files, Path::new("policy.yaml")).unwrap().into(), Some(&in_force))
+            };
+            bencher.iter_batched(
+                || (),
+                |()| assert_eq!(again().revision(), in_force.revision()),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn authorizer(loaded: Arc<Loaded>, in_force: Option<&Authorizer>) -> Authorizer {
+    Authorizer::compile(loaded, &FetchedKeys::new(), in_force).unwrap().0
 }
 
 fn load_and_compile(files: &MapFiles) -> (Loaded, Engine) {
@@ -94,9 +135,14 @@ fn assert_answers(engine: &Engine, size: Regular) {
     }
 }
 
+fn note_memory(name: &str, bytes: u64) {
+    let mebibytes = f64::from(u32::try_from(bytes / 1024).unwrap()) / 1024.0;
+    note(&format!("memory/{name}"), "MiB", mebibytes).unwrap();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_secs(1)).sample_size(10);
-    targets = compile, load
+    targets = compile, load, reload
 }
 criterion_main!(benches);

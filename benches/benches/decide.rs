@@ -3,8 +3,9 @@
 //!
 //! `warm` asks the same 64 questions again and again; `random` asks any of them by any caller. What is asked lies in
 //! memory in the order in which it is asked, as a request does that has just been read: what is timed is the index.
+//! `loop` is the same with the answers taken from the questions: what picking and asserting costs. It is not subtracted.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark that fails ends")]
+#![expect(clippy::indexing_slicing, reason = "a benchmark that fails ends")]
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -19,72 +20,88 @@ const RANDOM: usize = 1 << 18;
 const USUAL: Regular = Regular { resources: 1_000, roles: 100, callers: 1_000, roles_per_caller: 1 };
 
 /// One decision whose answer is known.
-struct Sample {
+struct Sample<'a> {
     roles: RoleSet,
-    /// Where the resource stands in the text.
-    resource: Range<usize>,
+    question: Question<'a>,
     allowed: bool,
 }
 
-/// A compiled policy with everything that is asked of it, so that only decisions are timed.
-struct Bench {
-    engine: Engine,
-    text: String,
-    samples: Vec<Sample>,
+/// What is asked of a policy, by whom, and where the resource stands in one text.
+struct Asked {
+    caller: usize,
+    resource: usize,
+    text: Range<usize>,
 }
 
-impl Bench {
-    /// Half of what is asked is allowed on purpose, half is left to chance.
-    fn new(size: Regular) -> Self {
-        let mut bench =
-            Self { engine: Engine::compile(&size.policy()), text: String::new(), samples: Vec::new() };
-        let mut rng = Rng::new(1);
-        for number in 0..RANDOM {
-            let caller = rng.below(size.callers);
-            let resource = match number % 2 {
-                0 => size.allowed_resource(caller, rng.below(1 << 30)),
-                _ => rng.below(size.resources),
-            };
-            bench.push(&size, caller, resource);
-        }
-        let allowed = bench.samples.iter().filter(|sample| bench.decide(sample)).count();
-        assert!(
-            size.roles == 1 || (RANDOM * 2 / 5..RANDOM * 4 / 5).contains(&allowed),
-            "{allowed} are allowed"
-        );
-        bench
+/// Half of what is asked is allowed on purpose, half is left to chance.
+fn questions(size: &Regular) -> (String, Vec<Asked>) {
+    let (mut text, mut asked) = (String::new(), Vec::new());
+    let mut rng = Rng::new(1);
+    for number in 0..RANDOM {
+        let caller = rng.below(size.callers);
+        let resource = match number % 2 {
+            0 => size.allowed_resource(caller, rng.below(1 << 30)),
+            _ => rng.below(size.resources),
+        };
+        let start = text.len();
+        text.push_str(&size.question(resource).resource);
+        asked.push(Asked { caller, resource, text: start..text.len() });
     }
+    (text, asked)
+}
 
-    fn push(&mut self, size: &Regular, caller: usize, resource: usize) {
-        let start = self.text.len();
-        self.text.push_str(&size.question(resource).resource);
-        let roles = self.engine.roles_of(&size.user(caller), [], []);
-        let allowed = size.allowed(caller, resource);
-        self.samples.push(Sample { roles, resource: start..self.text.len(), allowed });
-    }
-
-    /// Decides, and sees to it that the answer is the right one.
-    fn decide(&self, sample: &Sample) -> bool {
-        let question = Question {
+fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) -> Vec<Sample<'a>> {
+    let sample = |it: &Asked| Sample {
+        roles: engine.roles_of(&size.user(it.caller), [], []),
+        question: Question {
             action: b"GET",
             scope: b"api.example.com",
-            resource: &self.text.as_bytes()[sample.resource.clone()],
-        };
-        let decision = self.engine.decide(black_box(&sample.roles), Some(b"user"), black_box(question));
-        let allowed = matches!(decision, Decision::Allowed(_));
-        assert_eq!(allowed, sample.allowed);
-        allowed
+            resource: &text.as_bytes()[it.text.clone()],
+        },
+        allowed: size.allowed(it.caller, it.resource),
+    };
+    let samples: Vec<_> = asked.iter().map(sample).collect();
+    let allowed = samples.iter().filter(|sample| sample.allowed).count();
+    assert!(size.roles == 1 || (RANDOM * 2 / 5..RANDOM * 4 / 5).contains(&allowed), "{allowed} are allowed");
+    samples
+}
+
+/// Decides, and sees to it that the answer is the right one.
+fn decide_one(engine: &Engine, sample: &Sample<'_>) {
+    let decision = engine.decide(black_box(&sample.roles), Some(b"user"), black_box(sample.question));
+    assert_eq!(matches!(decision, Decision::Allowed(_)), sample.allowed);
+}
+
+/// Everything that is done for a decision but the decision.
+fn pick_one(sample: &Sample<'_>) {
+    let question = black_box(sample.question);
+    let roles = black_box(&sample.roles);
+    let answer = black_box(!question.resource.is_empty() && std::ptr::eq(roles, &sample.roles));
+    assert!(answer);
+}
+
+/// Picks one sample after the other, round and round: there are as many as a power of two.
+fn each<'s, 'a>(samples: &'s [Sample<'a>]) -> impl FnMut() -> &'s Sample<'a> {
+    assert!(samples.len().is_power_of_two());
+    let mut at = 0_usize;
+    move || {
+        let sample = &samples[at & (samples.len() - 1)];
+        at = at.wrapping_add(1);
+        sample
     }
 }
 
 fn curve(criterion: &mut Criterion, name: &str, sizes: impl IntoIterator<Item = (usize, Regular)>) {
     for (number, size) in sizes {
-        let bench = Bench::new(size);
-        for (kind, samples) in [("warm", &bench.samples[..WARM]), ("random", &bench.samples[..])] {
+        let engine = Engine::compile(&size.policy());
+        let (text, asked) = questions(&size);
+        let all = samples(&size, &engine, &text, &asked);
+        all.iter().for_each(|sample| decide_one(&engine, sample));
+        for (kind, samples) in [("warm", &all[..WARM]), ("random", &all[..])] {
             let mut group = criterion.benchmark_group(format!("decide/{name}/{kind}"));
-            let mut samples = samples.iter().cycle();
+            let mut next = each(samples);
             group.bench_function(BenchmarkId::from_parameter(number), |bencher| {
-                bencher.iter(|| bench.decide(samples.next().unwrap()));
+                bencher.iter(|| decide_one(&engine, next()));
             });
             group.finish();
         }
@@ -106,12 +123,23 @@ fn decide(criterion: &mut Criterion) {
     curve(criterion, "everything", [(100_000, everything)]);
 }
 
+/// What the loop costs by itself.
+fn nothing(criterion: &mut Criterion) {
+    let engine = Engine::compile(&USUAL.policy());
+    let (text, asked) = questions(&USUAL);
+    let all = samples(&USUAL, &engine, &text, &asked);
+    let mut group = criterion.benchmark_group("decide/loop");
+    let mut next = each(&all[..WARM]);
+    group.bench_function("64", |bencher| bencher.iter(|| pick_one(next())));
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(2))
         .sample_size(50);
-    targets = decide
+    targets = nothing, decide
 }
 criterion_main!(benches);

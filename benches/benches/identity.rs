@@ -1,10 +1,10 @@
-//! What it costs to know who is calling: known credentials and tokens, and tokens that are seen for the first time.
+//! What it costs to know who is calling: with credentials and tokens that were verified before, and with tokens that
+//! are seen for the first time, by each algorithm.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a benchmark that cannot be set up, or whose answer is wrong, stops"
+    reason = "a benchmark that cannot be set up, or is wrong, stops"
 )]
 
 use std::hint::black_box;
@@ -12,41 +12,40 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::encoding::{AsBigEndian as _, EcPublicKeyUncompressedBin};
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use criterion::{Criterion, criterion_group, criterion_main};
+use benches::message::ALICE;
+use benches::signer::{ALGORITHMS, AUDIENCE, ISSUER, Signer};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use identity::{Authenticator, FetchedKeys, Identified, Limits, Recipe, hash_password};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::Place;
-use serde_json::json;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn identify(criterion: &mut Criterion) {
-    let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-    let settings = Identity { basic: Some(basic()), jwt: vec![issuer(&key)] };
-    let forgetful = Limits { tokens: 0, ..Limits::default() };
-    let authenticator = compile(&settings, Limits::default());
-    let credentials = format!("Basic {}", STANDARD.encode("alice:wonderland")).into_bytes();
-    let token = token(&key).into_bytes();
-    sign_in(&authenticator, &credentials);
-    let forgetful = compile(&settings, forgetful);
+    let signer = Signer::new().unwrap();
+    let settings = Identity { basic: Some(basic()), jwt: vec![issuer(&signer)] };
+    let remembers = compile(&settings, Limits::default());
+    let forgets = compile(&settings, Limits { tokens: 0, ..Limits::default() });
+    sign_in(&remembers, ALICE.as_bytes());
     let mut group = criterion.benchmark_group("identify");
     group.bench_function("anonymous", |bencher| {
-        bencher.iter(|| assert!(matches!(authenticator.identify(None, NOW, |_| ()), Identified::Anonymous)));
+        bencher.iter(|| assert!(matches!(remembers.identify(None, NOW, |_| ()), Identified::Anonymous)));
     });
-    group.bench_function("known credentials", |bencher| {
-        bencher.iter(|| is_known(&authenticator, &credentials))
+    group.bench_function(BenchmarkId::new("known", "Basic"), |bencher| {
+        bencher.iter(|| is_alice(&remembers, ALICE.as_bytes()));
     });
-    group.bench_function("known token", |bencher| bencher.iter(|| is_known(&authenticator, &token)));
-    group.bench_function("new ES256 token", |bencher| bencher.iter(|| is_known(&forgetful, &token)));
+    for algorithm in ALGORITHMS {
+        let bearer = signer.bearer(algorithm, NOW.as_secs()).unwrap();
+        for (what, authenticator) in [("known", &remembers), ("new", &forgets)] {
+            group.bench_function(BenchmarkId::new(what, algorithm), |bencher| {
+                bencher.iter(|| is_alice(authenticator, bearer.as_bytes()));
+            });
+        }
+    }
     group.finish();
 }
 
-fn is_known(authenticator: &Authenticator<()>, header: &[u8]) {
+fn is_alice(authenticator: &Authenticator<()>, header: &[u8]) {
     match authenticator.identify(Some(black_box(header)), NOW, |_| ()) {
         Identified::Known(known) => assert_eq!(&*known.subject.user, "alice"),
         other => panic!("{other:?}"),
@@ -81,20 +80,12 @@ fn basic() -> Basic {
     }
 }
 
-fn issuer(key: &EcdsaKeyPair) -> Issuer {
-    let point: EcPublicKeyUncompressedBin<'_> = key.public_key().as_be_bytes().unwrap();
-    let (x, y) = point.as_ref()[1..].split_at(32);
-    let encode = |bytes| URL_SAFE_NO_PAD.encode(bytes);
-    let jwks =
-        json!({ "keys": [{ "kty": "EC", "crv": "P-256", "kid": "1", "x": encode(x), "y": encode(y) }] });
+fn issuer(signer: &Signer) -> Issuer {
+    let jwks = signer.jwks().unwrap().to_string();
     Issuer {
-        issuer: "https://id.example.com".into(),
-        audiences: vec!["people".into()],
-        keys: Keys::File {
-            path: "jwks.json".into(),
-            bytes: jwks.to_string().into_bytes().into(),
-            at: place(),
-        },
+        issuer: ISSUER.into(),
+        audiences: vec![AUDIENCE.into()],
+        keys: Keys::File { path: "jwks.json".into(), bytes: jwks.into_bytes().into(), at: place() },
         claims: Claims {
             user: ClaimPath(vec!["preferred_username".into()]),
             roles: Some(ClaimPath(vec!["realm_access".into(), "roles".into()])),
@@ -110,26 +101,16 @@ fn issuer(key: &EcdsaKeyPair) -> Issuer {
     }
 }
 
-/// A token with about as many claims as a real one has: 900 bytes.
-fn token(key: &EcdsaKeyPair) -> String {
-    let header = json!({ "alg": "ES256", "kid": "1", "typ": "JWT" });
-    let claims = json!({
-        "iss": "https://id.example.com", "aud": ["people", "account"], "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",
-        "exp": NOW.as_secs() + 300, "iat": NOW.as_secs(), "jti": "b1946ac9-2492-d234-7c62-35b4d2611184",
-        "typ": "Bearer", "azp": "frontend", "acr": "1", "scope": "openid email profile", "email_verified": true,
-        "session_state": "0e1f8a5e-93d2-4c77-a6a5-0f4d3c2b1a09", "allowed-origins": ["https://www.example.com"],
-        "realm_access": { "roles": ["guest", "offline_access", "uma_authorization"] },
-        "name": "Alice Liddell", "preferred_username": "alice", "email": "alice@example.com",
-    });
-    let encode = |text: String| URL_SAFE_NO_PAD.encode(text);
-    let message = [encode(header.to_string()), encode(claims.to_string())].join(".");
-    let signature = key.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
-    format!("Bearer {message}.{}", URL_SAFE_NO_PAD.encode(signature))
-}
-
 fn place() -> Place {
     Place { file: Arc::from(Path::new("policy.yaml")), line: 1, column: 1 }
 }
 
-criterion_group!(benches, identify);
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(50);
+    targets = identify
+}
 criterion_main!(benches);

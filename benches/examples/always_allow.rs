@@ -1,12 +1,18 @@
-//! The yardstick of the wire benchmark: tonic with `envoy-types`, allowing whatever it is asked. One thread.
+//! The yardstick of the wire benchmark: tonic with `envoy-types`, allowing whatever it is asked. One thread. It prints
+//! where it listens, so that it may be given port 0.
 //!
-//! `always_allow 127.0.0.1:9300`
-#![expect(clippy::expect_used, reason = "a benchmark that cannot start has nothing to say")]
+//! `always_allow 127.0.0.1:0`
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark that cannot start has nothing to say"
+)]
 
 use envoy_types::pb::envoy::service::auth::v3::authorization_server::{Authorization, AuthorizationServer};
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use envoy_types::pb::envoy::service::auth::v3::{CheckRequest, CheckResponse, OkHttpResponse};
 use envoy_types::pb::google::rpc;
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 #[global_allocator]
@@ -34,8 +40,9 @@ impl Authorization for AlwaysAllow {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let address = std::env::args().nth(1).and_then(|address| address.parse().ok());
-    let address = address.expect("an address to listen at");
+    let incoming = TcpIncoming::bind(address.expect("an address to listen at")).expect("a listener");
+    println!("listening on {}", incoming.local_addr().expect("an address"));
     let service = AuthorizationServer::new(AlwaysAllow);
-    let served = tonic::transport::Server::builder().add_service(service).serve(address).await;
-    served.expect("a server");
+    let server = tonic::transport::Server::builder().add_service(service);
+    server.serve_with_incoming(incoming.with_nodelay(Some(true))).await.expect("a server");
 }

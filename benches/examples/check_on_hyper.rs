@@ -1,8 +1,13 @@
 //! The lane that lost: the same verdicts by the same authorizer, on hyper's HTTP/2 server with hand-made gRPC framing.
-//! One thread. Known callers only: there are no threads that hash, so a password is hashed where it is asked.
+//! One thread. Known callers only: there are no threads that hash, so a password is hashed where it is asked. It prints
+//! where it listens.
 //!
-//! `check_on_hyper 127.0.0.1:9301 policies/people/policy.yaml`
-#![expect(clippy::expect_used, reason = "a benchmark that cannot start has nothing to say")]
+//! `check_on_hyper 127.0.0.1:0 policies/people/policy.yaml`
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark that cannot start has nothing to say"
+)]
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -117,6 +122,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default());
     runtime.expect("a runtime").block_on(async move {
         let listener = tokio::net::TcpListener::bind(address).await.expect("a listener");
+        println!("listening on {}", listener.local_addr().expect("an address"));
         let scratch = Rc::new(RefCell::new(Scratch::default()));
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");

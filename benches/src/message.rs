@@ -1,0 +1,163 @@
+//! What Envoy asks: `CheckRequest`s as it sends them, encoded by `envoy-types`.
+
+use envoy_types::pb::envoy::config::core::v3::{
+    Address, HeaderMap, HeaderValue, SocketAddress, address, socket_address,
+};
+use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
+use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest};
+use envoy_types::pb::google::protobuf::Timestamp;
+use prost::Message as _;
+
+/// Alice, with her password of `policies/people`.
+pub const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+
+/// How header lines are carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A map of strings: Envoy's default.
+    Map,
+    /// A list with the values as bytes: `encode_raw_headers`.
+    Raw,
+}
+
+/// Header lines of a request.
+pub type Lines<'a> = Vec<(&'a str, &'a str)>;
+
+/// What curl asks: a message of some 560 bytes with Basic.
+#[must_use]
+pub fn small(authorization: &str) -> Lines<'_> {
+    vec![
+        (":authority", "people.example.com"),
+        (":method", "GET"),
+        (":path", "/people"),
+        (":scheme", "http"),
+        ("accept", "*/*"),
+        ("accept-encoding", "gzip, deflate, br, zstd"),
+        ("authorization", authorization),
+        ("user-agent", "curl/8.14.1"),
+        ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+        ("x-forwarded-for", "203.0.113.7"),
+        ("x-forwarded-proto", "http"),
+        ("x-request-id", "0b9bb6f3-3c4b-4f6f-9a6c-6f6f5f1d2c3b"),
+    ]
+}
+
+/// What a browser asks: a message of some 1.7 KB with a cookie and, where `authorization` is a token, more.
+#[must_use]
+pub fn large(authorization: &str) -> Lines<'_> {
+    let mut lines = small(authorization);
+    lines.extend([
+        ("accept-language", "en-GB,en;q=0.9,de;q=0.8,fr;q=0.7"),
+        ("cache-control", "no-cache"),
+        ("cookie", COOKIE),
+        ("dnt", "1"),
+        ("priority", "u=1, i"),
+        ("referer", "https://www.example.com/people/overview?sort=name&page=2"),
+        ("sec-ch-ua", "\"Chromium\";v=\"142\", \"Not_A Brand\";v=\"99\""),
+        ("sec-ch-ua-mobile", "?0"),
+        ("sec-ch-ua-platform", "\"Linux\""),
+        ("sec-fetch-dest", "empty"),
+        ("sec-fetch-mode", "cors"),
+        ("sec-fetch-site", "same-site"),
+    ]);
+    lines
+}
+
+/// A session that is encrypted into the cookie, as web frameworks do, and what else lies in a browser.
+const COOKIE: &str = "session=\
+    bjQLnP-zepicpUTmu3gKLHiQHT-zNzh2hRGjBhevoB1L9RIvNEVUxTveLruM0rfj0WAK1jHDhaXXzOI8d4VFmtvBtMkA_-SNV1td\
+    pcY4BAEl9l2w_j4kSUt26phkV9mGCE_tCLl4r019GWp0RqhrWACeY2thHbFiEbZamq3_KcXlLZxQjFAjRzRNjAetkcvWBor8df9i\
+    kvBioJyjgcieced7mprp4wsNvbb1EKJk753ngVAde2uSronrBZxat0PbZ1humPrSfaC5lovAOaHvNMk5ubjlI6i--J1HhgjF7PbK\
+    NYdY9tJ-bPRScpN5d6dI_Yg5HbZ5ztp9x78fAF7oeb7q13mUz1czQewXtYu_frNNJxHJk8HZdrEosxiNwYKaK0w0L1Qz6-WRodp3\
+    4BPRtyR1Vi1IV43Ki4S6xmUcPLkBukcZyAtv6RGwkafAUSS2Tu7Olk4JwFjvj5gF2spUa-fPRqB4_tT6_QteOv8USAK4U_iuRZpP\
+    DBSt0zFLfMOm72y9IWHq6nlDzoaTuYJNI9F5P_scD8oFtgDTiZtEyXedHg4tlFnQZSOtE-; \
+    theme=dark; consent=analytics%3D0%26ads%3D0; _first_visit=1793836800; \
+    cart=eyJpdGVtcyI6W3siaWQiOjEyMywibiI6Mn0seyJpZCI6NDU2LCJuIjoxfV19";
+
+/// The message of `GET /people` with these lines.
+#[must_use]
+pub fn check_request(lines: &Lines<'_>, shape: Shape) -> CheckRequest {
+    let mut http = HttpRequest {
+        id: "9412377110432157732".into(),
+        method: "GET".into(),
+        path: "/people".into(),
+        host: "people.example.com".into(),
+        scheme: "http".into(),
+        protocol: "HTTP/1.1".into(),
+        ..Default::default()
+    };
+    match shape {
+        Shape::Map => {
+            http.headers = lines.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        }
+        Shape::Raw => http.header_map = Some(HeaderMap { headers: lines.iter().map(raw).collect() }),
+    }
+    let time = Some(Timestamp { seconds: 1_795_000_000, nanos: 123_456_000 });
+    let attributes = AttributeContext {
+        source: Some(peer("203.0.113.7", 41_000)),
+        destination: Some(peer("10.0.0.12", 10_000)),
+        request: Some(Request { time, http: Some(http) }),
+        ..Default::default()
+    };
+    CheckRequest { attributes: Some(attributes) }
+}
+
+/// The same, encoded.
+#[must_use]
+pub fn encoded(lines: &Lines<'_>, shape: Shape) -> Vec<u8> {
+    check_request(lines, shape).encode_to_vec()
+}
+
+/// The message of the wire benchmark, in its gRPC frame: some 300 bytes, as P1 was measured with.
+#[must_use]
+pub fn wire(authorization: &str) -> Vec<u8> {
+    let lines = vec![
+        (":authority", "127.0.0.1:10000"),
+        (":method", "GET"),
+        (":path", "/people"),
+        (":scheme", "http"),
+        ("authorization", authorization),
+        ("user-agent", "h2load"),
+        ("x-forwarded-proto", "http"),
+    ];
+    let mut request = check_request(&lines, Shape::Map);
+    if let Some(request) = request.attributes.as_mut().and_then(|it| it.request.as_mut()) {
+        request.time = None;
+    }
+    let message = request.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap_or_default().to_be_bytes();
+    [&[0][..], &length, &message].concat()
+}
+
+fn raw((name, value): &(&str, &str)) -> HeaderValue {
+    HeaderValue { key: (*name).into(), value: String::new(), raw_value: value.as_bytes().into() }
+}
+
+fn peer(address: &str, port: u32) -> Peer {
+    let socket = SocketAddress {
+        address: address.into(),
+        port_specifier: Some(socket_address::PortSpecifier::PortValue(port)),
+        ..Default::default()
+    };
+    Peer {
+        address: Some(Address { address: Some(address::Address::SocketAddress(socket)) }),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_the_sizes_of_real_ones() {
+        for shape in [Shape::Map, Shape::Raw] {
+            let length = encoded(&small(ALICE), shape).len();
+            assert!((500..620).contains(&length), "{shape:?}: {length}");
+            let length = encoded(&large(ALICE), shape).len();
+            assert!((1_500..1_900).contains(&length), "{shape:?}: {length}");
+        }
+        let length = wire(ALICE).len();
+        assert!((290..330).contains(&length), "{length}");
+    }
+}
