@@ -205,8 +205,8 @@ pub struct RequestArgs {
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
     /// A header line; repeat it for more than one.
-    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE", value_parser = units::header)]
-    pub headers: Vec<(String, String)>,
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub headers: Vec<Secret>,
     /// The user and the password of HTTP Basic. They are never shown.
     #[arg(long, value_name = "USER:PASSWORD", env = "ROLEGATE_LOAD_BASIC", hide_env_values = true)]
     #[arg(conflicts_with_all = ["basic_file", "bearer", "bearer_file"])]

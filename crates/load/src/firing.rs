@@ -10,7 +10,7 @@ use crate::find::{self, Step};
 use crate::measured::{Measured, Protocol};
 use crate::plan::{Failed, Plan, Progress, Stop};
 use crate::workload::{Request, Workload};
-use crate::{Exit, report, run, screen};
+use crate::{Exit, report, run, screen, units};
 
 /// How long a run is when nothing is said.
 const USUAL: Duration = Duration::from_secs(10);
@@ -55,9 +55,10 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
         Some(file) => Workload::read(file)?,
         None => Workload::of(single(path, args)?),
     };
-    let authorization = authorization(args)?;
+    let lines: Result<Vec<_>, _> = args.headers.iter().map(|it| units::header(&it.0)).collect();
+    let (lines, authorization) = (lines?, authorization(args)?);
     for request in &mut workload.requests {
-        request.headers.extend(args.headers.iter().cloned());
+        request.headers.extend(lines.iter().cloned());
         request.headers.extend(authorization.clone());
         request.gzip |= args.gzip;
         if args.host.is_some() {

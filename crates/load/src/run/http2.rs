@@ -116,7 +116,7 @@ async fn exchange(
     if !body.is_empty() {
         stream.send_data(body, true)?;
     }
-    Ok(response.await?.into_parts()).map(|(head, stream)| (head, stream))
+    Ok(response.await?.into_parts())
 }
 
 /// The status of a call (the gRPC specification, "Responses"): one that is absent is no success.

@@ -120,6 +120,7 @@ impl Line {
 
 impl Worker {
     async fn run(self: Rc<Self>, lines: Vec<Line>) -> Done {
+        self.pacer.begin().await;
         let mut places = JoinSet::new();
         for line in lines {
             match line {

@@ -1,0 +1,145 @@
+//! Check calls and HTTP/2, against the yardstick, a server that denies, and the sample application.
+
+use std::path::Path;
+use std::time::Duration;
+
+use envoy_types::ext_authz::v3::pb::{
+    Authorization, AuthorizationServer, CheckRequest, CheckResponse, DeniedHttpResponse, HttpResponse,
+};
+use envoy_types::pb::envoy::r#type::v3::HttpStatus;
+use envoy_types::pb::google::rpc;
+use load::baseline::{self, Listener};
+use load::{Measured, Plan, Protocol, Rate, Request, Workload, run};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Runtime;
+use tonic::{Code, Response, Status};
+
+/// The yardstick on a Unix socket, until it is dropped.
+pub(crate) fn yardstick(path: &Path) -> Runtime {
+    let runtime = Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    let listener = Listener::Unix(UnixListener::bind(path).unwrap(), path.to_owned());
+    runtime.spawn(baseline::serve(listener, std::future::pending()));
+    drop(_entered);
+    runtime
+}
+
+/// It allows GET, denies POST with 403, PUT without a status, and fails for all else.
+struct ByMethod;
+
+#[tonic::async_trait]
+impl Authorization for ByMethod {
+    async fn check(&self, request: tonic::Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
+        let request = request.into_inner();
+        let http = request.attributes.unwrap().request.unwrap().http.unwrap();
+        let lines = http.header_map.unwrap().headers;
+        let line = |name: &str| lines.iter().find(|it| it.key == name).map(|it| it.raw_value.clone());
+        assert_eq!(line(":method").unwrap(), http.method.as_bytes());
+        assert_eq!(line(":path").unwrap(), http.path.as_bytes());
+        assert_eq!(line("authorization").unwrap(), b"Basic YWxpY2U6d29uZGVybGFuZA==");
+        let denied = |code| {
+            Ok(Response::new(CheckResponse {
+                status: Some(rpc::Status { code: 7, ..Default::default() }),
+                dynamic_metadata: None,
+                http_response: code,
+            }))
+        };
+        match http.method.as_str() {
+            "GET" => Ok(Response::new(CheckResponse::default())),
+            "POST" => denied(Some(HttpResponse::DeniedResponse(DeniedHttpResponse {
+                status: Some(HttpStatus { code: 401 }),
+                ..Default::default()
+            }))),
+            "PUT" => denied(None),
+            _ => Err(Status::new(Code::Unavailable, "no")),
+        }
+    }
+}
+
+fn mix(methods: &[&str]) -> Workload {
+    let request = |method: &&str| Request {
+        method: (*method).to_owned(),
+        ..Request::get("/people?a=b").basic("alice:wonderland")
+    };
+    Workload { requests: methods.iter().map(request).collect(), variables: Vec::new() }
+}
+
+#[test]
+fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
+    let runtime = Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let server = tonic::transport::Server::builder().add_service(AuthorizationServer::new(ByMethod));
+    runtime.spawn(server.serve_with_incoming(incoming));
+    let workload = mix(&["GET", "POST", "PUT", "DELETE"]);
+    let plan = Plan::check(&address).unwrap();
+    let requests = Some(400);
+    let measured = run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
+    assert_eq!(measured.requests(), 400);
+    assert_eq!(measured.answers.keys().collect::<Vec<_>>(), ["allowed", "denied 401", "denied 403"]);
+    assert_eq!(measured.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
+    assert!(measured.answers.values().all(|it| (60..140).contains(&it.count)), "{measured:?}");
+    assert_eq!(
+        measured.unexpected,
+        measured.answers["denied 401"].count + measured.answers["denied 403"].count
+    );
+    runtime.shutdown_background();
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let runtime = yardstick(&path);
+    let plan = Plan::check(&format!("unix:{}", path.display())).unwrap();
+    let measured = run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
+    assert_eq!(measured.answers["allowed"].count, 400, "{measured:?}");
+    runtime.shutdown_background();
+}
+
+fn of_app(protocol: Protocol, streams: usize) -> Measured {
+    let runtime = Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let url = format!("http://{}/people", listener.local_addr().unwrap());
+    runtime.spawn(load::app::serve(listener, std::future::pending()));
+    let get = Request { weight: 3, ..Request::get("/people") };
+    let post = Request { method: "POST".into(), body: "x".repeat(100_000), ..Request::get("/people") };
+    let workload = Workload { requests: vec![get, post, Request::get("/nobody")], variables: Vec::new() };
+    let (requests, connections) = (Some(300), 2);
+    let plan = Plan {
+        protocol,
+        rate: Rate::Max,
+        requests,
+        duration: None,
+        connections,
+        ..Plan::http(&url).unwrap()
+    };
+    let measured = run(&Plan { streams, workload, ..plan }).unwrap();
+    runtime.shutdown_background();
+    measured
+}
+
+#[test]
+fn the_application_answers_the_same_over_both_versions() {
+    for (protocol, streams) in [(Protocol::Http1, 1), (Protocol::Http2, 1), (Protocol::Http2, 50)] {
+        let measured = of_app(protocol, streams);
+        assert_eq!((measured.corrected.len(), measured.errors()), (300, 0), "{measured:?}");
+        assert_eq!(measured.answers["200"].count + measured.answers["404"].count, 300);
+        assert_eq!(measured.unexpected, measured.answers["404"].count);
+        assert!(measured.bytes_sent > 1_000_000 && measured.bytes_received > 1_000_000, "{measured:?}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_is_an_error_and_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let runtime = yardstick(&path);
+    let plan = Plan::check(&format!("unix:{}", path.display())).unwrap();
+    let (duration, rate) = (Some(Duration::from_secs(1)), Rate::Constant(200.0));
+    let running = std::thread::spawn(move || run(&Plan { duration, rate, ..plan }).unwrap());
+    std::thread::sleep(Duration::from_millis(400));
+    runtime.shutdown_background();
+    std::fs::remove_file(&path).unwrap();
+    let measured = running.join().unwrap();
+    assert!(measured.answers["allowed"].count > 0 && measured.errors() > 0, "{measured:?}");
+    assert_eq!(measured.requests() + measured.own.unsent, 200, "{measured:?}");
+}

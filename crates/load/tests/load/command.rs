@@ -1,0 +1,195 @@
+//! The program as it is called: what it prints, what it writes, how it ends.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::server::{Act, Server};
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rolegate-load"));
+    command.args(arguments).env_remove("ROLEGATE_LOAD_BASIC").env_remove("ROLEGATE_LOAD_BEARER");
+    command
+}
+
+fn fire(arguments: &[&str]) -> Output {
+    program(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn fast() -> Server {
+    Server::start(|_| Act::answer(200, Duration::ZERO))
+}
+
+/// A server of the program's own; it is killed when dropped.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = program(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Self { child, address }
+    }
+
+    fn terminate(&mut self) -> Option<i32> {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_run_prints_its_results_and_nothing_else_when_piped() {
+    let mut app = Serving::start(&["app", "127.0.0.1:0"]);
+    let url = format!("http://{}/people", app.address);
+    let output = fire(&["http", &url, "--requests", "100", "--rate", "max"]);
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains(&url) && printed.contains("99 %") && printed.contains("200"), "{printed}");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(app.terminate(), Some(0));
+}
+
+#[test]
+fn the_servers_end_with_sigterm_and_a_taken_port_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", folder.path().join("a.sock").display());
+    let mut yardstick = Serving::start(&["baseline", &address]);
+    let output = fire(&["check", &address, "-n", "10", "--basic", "alice:wonderland"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("allowed"));
+    assert_eq!(fire(&["baseline", &address]).status.code(), Some(5));
+    assert_eq!(yardstick.terminate(), Some(0));
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn thresholds_give_an_exit_code() {
+    let server = Server::start(|_| Act::answer(403, Duration::ZERO));
+    let url = server.url("/");
+    let fire = |condition: &str| {
+        let output =
+            fire(&["http", &url, "-n", "20", "-r", "max", "--fail-if", "errors>0", "--fail-if", condition]);
+        (output.status.code(), text(&output.stderr))
+    };
+    assert_eq!(fire("p99>60s"), (Some(0), String::new()));
+    assert_eq!(fire("status 403>0"), (Some(4), "rolegate-load: `status 403>0` holds\n".into()));
+    assert_eq!(fire("unexpected>10%").0, Some(4));
+    assert_eq!(fire("speed>3").0, Some(2));
+}
+
+#[test]
+fn the_files_are_written() {
+    let server = fast();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (hgrm, csv, html) = (file("a.hgrm"), file("a.csv"), file("a.html"));
+    let output = fire(&[
+        "http",
+        &server.url("/"),
+        "-n",
+        "20",
+        "-r",
+        "max",
+        "--json",
+        "-",
+        "--hgrm",
+        &hgrm,
+        "--csv",
+        &csv,
+        "--html",
+        &html,
+        "--labels",
+        "mine",
+    ]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["Labels"], "mine");
+    assert_eq!(json["DurationHistogram"]["Count"], 20);
+    for file in [hgrm, csv, html] {
+        assert!(std::fs::metadata(&file).unwrap().len() > 100, "{file}");
+    }
+    let nowhere = fire(&["http", &server.url("/"), "-n", "1", "--csv", &file("none/a.csv")]);
+    assert_eq!(nowhere.status.code(), Some(5));
+}
+
+#[test]
+fn no_secret_is_printed_whatever_goes_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("basic");
+    std::fs::write(&file, "alice:wonderland\n").unwrap();
+    let server = fast();
+    let (url, file) = (server.url("/"), file.display().to_string());
+    let cases: [(&[&str], i32); 8] = [
+        (&["http", &url, "-n", "5", "--basic", "alice:wonderland"], 0),
+        (&["http", &url, "-n", "5", "--basic-file", &file], 0),
+        (&["http", &url, "-n", "5", "--bearer", "wonderland", "--json", "-"], 0),
+        (&["http", "http://127.0.0.1:1/", "-n", "5", "--basic", "alice:wonderland"], 5),
+        (&["http", &url, "--basic", "alice:wonderland", "--bearer", "wonderland"], 2),
+        (&["http", &url, "--bearer", "wonder\nwonderland"], 2),
+        (&["http", &url, "-H", "authorization wonderland"], 2),
+        (&["http", "http://alice:wonderland@127.0.0.1:1/"], 2),
+    ];
+    for (arguments, code) in cases {
+        let output = fire(arguments);
+        let printed = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(!printed.contains("wonderland") && !printed.contains("d29uZGVybGFuZA"), "{printed}");
+    }
+    let sent = server.seen();
+    assert!(sent.iter().filter(|it| it.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count() == 10);
+    let of_environment =
+        program(&["http", &url, "-n", "1"]).env("ROLEGATE_LOAD_BEARER", "t0ken").output().unwrap();
+    assert_eq!(of_environment.status.code(), Some(0));
+    assert!(server.seen().last().unwrap().head.contains("authorization: Bearer t0ken\r\n"));
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_its_results() {
+    let server = fast();
+    let child =
+        program(&["http", &server.url("/"), "--duration", "60s"]).stdout(Stdio::piped()).spawn().unwrap();
+    while server.requests() < 10 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let printed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{printed}");
+    assert!(printed.contains("interrupted") && printed.contains("99 %"), "{printed}");
+}
+
+#[test]
+fn the_highest_rate_under_a_limit_is_found() {
+    // Two places of 20 ms each: 100 a second and no more.
+    let server = Server::start(|_| Act::answer(200, Duration::from_millis(20)));
+    let arguments = ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
+    let output = fire(&arguments);
+    let (printed, on_the_way) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{printed}{on_the_way}");
+    assert!(on_the_way.contains("as fast as answers come") && on_the_way.contains("kept"), "{on_the_way}");
+    let none = fire(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
+    assert_eq!(none.status.code(), Some(5));
+}
+
+#[test]
+fn help_has_a_place_for_those_who_come_from_elsewhere() {
+    let help = text(&fire(&["--help"]).stdout);
+    assert!(help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"), "{help}");
+    assert!(text(&fire(&["http", "--help"]).stdout).contains("[[requests]]"));
+}

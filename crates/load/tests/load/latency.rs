@@ -1,0 +1,134 @@
+//! Latencies: what the generator finds is what the server did.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use load::{Measured, Plan, Rate, run};
+
+use crate::server::{Act, Server};
+
+/// How often a test may be spoilt by what else the machine does.
+const ATTEMPTS: usize = 4;
+
+fn plan(server: &Server) -> Plan {
+    Plan::http(&server.url("/")).unwrap()
+}
+
+fn at(of: &Histogram<u64>, percent: f64) -> Duration {
+    Duration::from_nanos(of.value_at_percentile(percent))
+}
+
+/// 90 % after 100 ms, 9 % after 300 ms, 1 % after 1 s.
+fn programmed(number: u64) -> Act {
+    Act::answer(
+        200,
+        Duration::from_millis(match number % 100 {
+            99 => 1000,
+            90..=98 => 300,
+            _ => 100,
+        }),
+    )
+}
+
+/// The percentiles of the server's own record, beside those that were measured.
+fn compared(measured: &Measured, server: &Server) -> Vec<(f64, Duration, Duration)> {
+    let took = server.took();
+    let rank = |percent: f64| (took.len() as f64 * percent / 100.0).ceil() as usize - 1;
+    // Not at the steps themselves, where one request more or less is another step.
+    [25.0, 50.0, 75.0, 85.0, 92.0, 95.0, 98.0, 99.5]
+        .map(|percent| (percent, took[rank(percent)], at(&measured.uncorrected, percent)))
+        .to_vec()
+}
+
+#[test]
+fn percentiles_are_those_of_the_server() {
+    for attempt in 1..=ATTEMPTS {
+        let server = Server::start(programmed);
+        let requests = Some(800);
+        let plan = Plan { rate: Rate::Max, connections: 80, requests, duration: None, ..plan(&server) };
+        let measured = run(&plan).unwrap();
+        assert_eq!((measured.corrected.len(), server.requests()), (800, 800));
+        let found = compared(&measured, &server);
+        let far = |(_, did, found): &(f64, Duration, Duration)| {
+            *found < did.mul_f64(0.99) || *found > did.mul_f64(1.02)
+        };
+        if !found.iter().any(far) {
+            return;
+        }
+        assert!(attempt < ATTEMPTS, "percentile, server, found: {found:?}");
+    }
+}
+
+#[test]
+fn a_stall_is_in_the_corrected_figure_and_not_in_the_other() {
+    for attempt in 1..=ATTEMPTS {
+        let stall = Duration::from_millis(400);
+        let server = Server::stalling(|_| Act::answer(200, Duration::ZERO), Some((100, stall)));
+        let duration = Some(Duration::from_secs(2));
+        let plan = Plan { rate: Rate::Constant(200.0), connections: 2, duration, ..plan(&server) };
+        let measured = run(&plan).unwrap();
+        assert_eq!(measured.corrected.len(), 400);
+        // 80 requests were due in those 400 ms; at most two of them were under way.
+        assert!(at(&measured.corrected, 99.0) > Duration::from_millis(340), "{measured:?}");
+        assert!(at(&measured.corrected, 90.0) > Duration::from_millis(150), "{measured:?}");
+        assert!(at(&measured.uncorrected, 100.0) >= Duration::from_millis(399), "{measured:?}");
+        assert!(measured.own.queued >= 60, "{measured:?}");
+        if at(&measured.uncorrected, 99.0) < Duration::from_millis(100) {
+            return;
+        }
+        assert!(attempt < ATTEMPTS, "{measured:?}");
+    }
+}
+
+#[test]
+fn a_rate_is_kept_whatever_the_server_does() {
+    let server = Server::start(|_| Act::answer(200, Duration::from_millis(50)));
+    let (connections, duration) = (40, Some(Duration::from_secs(1)));
+    let plan = Plan { rate: Rate::Constant(300.0), connections, duration, ..plan(&server) };
+    let measured = run(&plan).unwrap();
+    assert_eq!((measured.corrected.len(), measured.own.unsent), (300, 0));
+    assert!((250.0..=300.1).contains(&measured.own.achieved), "{measured:?}");
+}
+
+#[test]
+fn what_a_server_is_too_slow_for_is_counted() {
+    let server = Server::start(|_| Act::answer(200, Duration::from_millis(100)));
+    let duration = Some(Duration::from_secs(1));
+    let plan = Plan { rate: Rate::Constant(100.0), connections: 2, duration, ..plan(&server) };
+    let measured = run(&plan).unwrap();
+    // Two places, ten answers a second each.
+    assert!((10..=20).contains(&measured.corrected.len()), "{measured:?}");
+    assert_eq!(measured.corrected.len() + measured.own.unsent, 100);
+    assert!(measured.own.achieved < 21.0 && measured.own.limited.is_none(), "{measured:?}");
+    assert!(at(&measured.corrected, 100.0) > Duration::from_millis(500), "{measured:?}");
+}
+
+#[test]
+fn a_ramp_sends_as_many_as_its_area() {
+    let server = Server::start(|_| Act::answer(200, Duration::ZERO));
+    let (rate, duration) = (Rate::Ramp { from: 0.0, to: 400.0 }, Some(Duration::from_secs(1)));
+    let measured = run(&Plan { rate, duration, threads: 2, ..plan(&server) }).unwrap();
+    assert_eq!(measured.corrected.len() + measured.own.unsent, 200);
+}
+
+#[test]
+fn the_warm_up_is_in_no_figure() {
+    let warmup = Duration::from_millis(300);
+    let server = Server::start(|number| Act::answer(if number < 30 { 500 } else { 200 }, Duration::ZERO));
+    let requests = Some(50);
+    let plan = Plan { rate: Rate::Constant(100.0), warmup, requests, duration: None, ..plan(&server) };
+    let measured = run(&plan).unwrap();
+    assert_eq!((measured.corrected.len(), server.requests()), (50, 80));
+    assert_eq!(measured.answers.keys().collect::<Vec<_>>(), ["200"], "{measured:?}");
+}
+
+#[test]
+fn a_count_is_kept_exactly_by_any_number_of_threads() {
+    for (rate, threads) in [(Rate::Max, 1), (Rate::Max, 3), (Rate::Constant(2000.0), 3)] {
+        let server = Server::start(|_| Act::answer(200, Duration::ZERO));
+        let requests = Some(501);
+        let plan = Plan { rate, threads, requests, duration: None, ..plan(&server) };
+        let measured = run(&plan).unwrap();
+        assert_eq!((measured.requests(), server.requests()), (501, 501), "{rate} by {threads}");
+    }
+}
