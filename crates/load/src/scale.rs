@@ -160,10 +160,7 @@ impl Scale {
                 "Some calls had no answer, or were denied: do not trust these figures.".to_owned(),
             ));
         }
-        all.push(table(
-            &["", ""],
-            self.environment.iter().map(|(name, it)| vec![name.clone(), it.clone()]).collect(),
-        ));
+        all.push(Part::Facts(self.environment.clone()));
         all
     }
 

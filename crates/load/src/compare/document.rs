@@ -17,6 +17,8 @@ pub enum Part {
     Warning(String),
     /// A table: its heads and its rows; the first column holds names.
     Table(Vec<String>, Vec<Vec<String>>),
+    /// Names with their values.
+    Facts(Vec<(String, String)>),
     /// Lines as they are.
     Lines(Vec<String>),
     /// A picture, in pages only.
@@ -37,8 +39,11 @@ pub fn text(title: &str, parts: &[Part]) -> String {
         match part {
             Part::Heading(it) => all.push_str(&format!("\n{it}\n{}\n", "-".repeat(it.chars().count()))),
             Part::Subheading(it) => all.push_str(&format!("\n{it}\n")),
-            Part::Text(it) => all.push_str(&format!("\n{it}\n")),
-            Part::Warning(it) => all.push_str(&format!("\n!! {it}\n")),
+            Part::Text(it) => all.push_str(&format!("\n{}", wrapped(it, ""))),
+            Part::Warning(it) => all.push_str(&format!("\n{}", wrapped(it, "!! "))),
+            Part::Facts(facts) => {
+                facts.iter().for_each(|(name, it)| all.push_str(&format!("  {name:<24}  {it}\n")))
+            }
             Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
             Part::Lines(lines) => lines.iter().for_each(|it| all.push_str(&format!("  {it}\n"))),
             Part::Picture(_) => {}
@@ -62,11 +67,32 @@ pub fn html(title: &str, parts: &[Part]) -> String {
                 let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
                 write!(body, "{}", page::table(&heads, rows))
             }
+            Part::Facts(facts) => {
+                let rows: Vec<Vec<String>> =
+                    facts.iter().map(|(name, it)| vec![name.clone(), it.clone()]).collect();
+                write!(body, "{}", page::table(&["", ""], &rows))
+            }
             Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", page::escape(&lines.join("\n"))),
             Part::Picture(it) => write!(body, "{it}"),
         };
     }
     page::page(title, &body)
+}
+
+/// Lines of at most 100 characters, if no word is longer, each with this before it.
+fn wrapped(text: &str, before: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let room = lines
+            .last()
+            .is_some_and(|it| it.chars().count() + 1 + word.chars().count() <= 100 - before.len());
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if room => line.push_str(&format!(" {word}")),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| format!("{before}{line}\n")).collect()
 }
 
 /// Columns as wide as their widest cell, names to the left and figures to the right.

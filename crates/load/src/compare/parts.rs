@@ -66,10 +66,11 @@ impl Comparison {
         if !limited.is_empty() {
             let count = self.record.rounds().count();
             all.push(Part::Warning(format!(
-                "In {} of {count} measurements the harness was the limit, not the server:",
+                "In {} of {count} measurements the harness was the limit, not the server, or was disturbed; the first of \
+                 them, and all of them in report.json:",
                 limited.len()
             )));
-            all.push(Part::Lines(limited));
+            all.push(Part::Lines(limited.into_iter().take(6).collect()));
         }
         all
     }
@@ -129,7 +130,7 @@ impl Comparison {
 
     /// The four curves of OPA-Envoy's page, and beside them what else was asked.
     fn curves(&self) -> Vec<Part> {
-        let mut all = vec![Part::Heading("Percentile curves".to_owned())];
+        let mut all = Vec::new();
         for (number, rate) in self.schedule.rates.iter().enumerate().filter(|(_, it)| **it != Rate::Max) {
             let four = self.curve_set(number, |role| matches!(role, None | Some(Role::Nop | Role::Basic)));
             all.push(Part::Picture(svg::curves(&format!("End to end at {rate}"), &four)));
@@ -306,10 +307,9 @@ impl Comparison {
     }
 
     fn machine(&self) -> Vec<Part> {
-        let rows = self.environment.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
         vec![
             Part::Heading("Where and how".to_owned()),
-            table(&["", ""], rows),
+            Part::Facts(self.environment.clone()),
             Part::Subheading("Commands; the configuration of Envoy is beside this report".to_owned()),
             Part::Lines(self.commands.clone()),
         ]

@@ -47,12 +47,17 @@ pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
         ("memory", memory()),
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("load average at the start", load()),
-        ("Envoy", printed(envoy.as_os_str(), &["--version"])),
+        ("Envoy", envoy_version(&printed(envoy.as_os_str(), &["--version"]))),
         ("rolegate-load", env!("CARGO_PKG_VERSION").to_owned()),
         ("commit", commit()),
         ("date", crate::report::date(std::time::SystemTime::now())),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Without where it lies on this machine.
+fn envoy_version(printed: &str) -> String {
+    printed.split_once("version: ").map_or(printed, |(_, it)| it).to_owned()
 }
 
 fn processor() -> String {

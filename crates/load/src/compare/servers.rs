@@ -60,8 +60,13 @@ pub struct Places {
 
 /// The password of alice in `policies/people`, a public example.
 const ALICE: &str = "alice:wonderland";
-/// Anyone may do anything.
-const NOP: &str = "version: 1\nroles:\n  anyone: { allow: [\"* /**\"] }\n";
+/// Anyone may do anything. Basic is read but not verified, so that the request can be the same as everywhere.
+const NOP: &str = "version: 1
+identity:
+  basic: { realm: nop, verify: false }
+roles:
+  anyone: { allow: [\"* /**\"] }
+";
 /// How long a small server may take to start.
 const START: Duration = Duration::from_secs(20);
 
@@ -276,7 +281,13 @@ pub fn rolegate(places: &Places, policy: &Path, listen: Target, more: &[&str]) -
 /// When it does not listen at all.
 pub fn until_it_listens(places: &Places, policy: &Path, socket: &Path) -> Result<Duration, Failed> {
     let mut command = Command::new(&places.rolegate);
-    command.arg("serve").arg("--policy").arg(policy).args(["--admin", "off", "--listen"]);
+    command.arg("serve").arg("--policy").arg(policy).args([
+        "--drain-delay",
+        "0s",
+        "--admin",
+        "off",
+        "--listen",
+    ]);
     command.arg(format!("unix:{}", socket.display()));
     let start = Instant::now();
     let mut process = Process::start("rolegate", command, socket.with_extension("log"))?;
