@@ -26,7 +26,7 @@ NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz bench load image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real
 
 test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run every test, also those through a real Envoy.
 	cargo test --workspace --locked
+	@$(MAKE) --no-print-directory test-image
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check what deploy/ ships: manifests, charts, Envoy's files, alerts.
 	cargo test --locked --package testbed --test manifests
@@ -68,6 +69,11 @@ test-image: image ## Run the images' programs as in a container.
 
 cluster-test: needs-python3 ## Test deploy/ on the cluster that kubectl reaches.
 	@python3 deploy/cluster-test/run.py
+
+load: needs-rust needs-cc $(NEEDS_ENVOY) ## Measure rolegate beside others through a real Envoy, into target/load/; QUICK=1, PEERS="opa=127.0.0.1:9191".
+	@echo "building rolegate and rolegate-load: minutes the first time"
+	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package load --bin rolegate-load
+	@$(BUILT)/release/rolegate-load compare --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run

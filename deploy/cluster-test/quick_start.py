@@ -1,12 +1,14 @@
 """The quick start as it ships, and the tutorial beside it word for word."""
 
+import json
 import re
 import shutil
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 
-from cluster import Failed, asked, expect, until
+from cluster import Failed, asked, expect
 
 DEPLOY = Path(__file__).resolve().parents[1]
 MANIFEST = DEPLOY / "minikube/quick-start.yaml"
@@ -19,6 +21,7 @@ def checks(report, namespace):
     report.check("quick-start.yaml is applied as it ships, under `restricted`", applied, namespace)
     report.check("all of it is ready within 30 s", ready, namespace)
     report.check("the containers came up in order: rolegate, envoy, people", in_order, namespace)
+    report.check("rolegate before the first request", fresh, namespace)
     report.check("who may do what is as the policy says", policy_holds, namespace)
     report.check("the tutorial's requests give what the tutorial says", tutorial_holds, namespace)
     report.check("nothing but health and figures can be asked from outside of Envoy", few_doors, namespace)
@@ -41,6 +44,17 @@ def in_order(namespace):
     expect(sidecars["rolegate"] <= sidecars["envoy"] <= app, f"they started at {sidecars}, and the application at {app}")
     times = {it["type"]: it["lastTransitionTime"] for it in pod["status"]["conditions"]}
     return f"created {pod['metadata']['creationTimestamp'][11:19]}, ready {times['Ready'][11:19]}"
+
+
+def fresh(namespace):
+    """How long it took from the start of its process until it answered, and what it takes then."""
+    lines = namespace.kubectl("logs", "deployment/people", "--container", "rolegate").splitlines()
+    (line,) = [it for it in map(json.loads, lines) if it.get("message") == "listening"]
+    at = datetime.fromisoformat(line["timestamp"].replace("Z", "+00:00")).timestamp()
+    with namespace.forwarded("deployment/people", 9192) as admin:
+        start = figure(admin, "process_start_time_seconds")
+        memory = figure(admin, "process_resident_memory_bytes")
+    return f"listened after {1000 * (at - start):.0f} ms, {memory / 2**20:.1f} MiB resident"
 
 
 def policy_holds(namespace):
@@ -110,13 +124,8 @@ def few_doors(namespace):
         expect(came == 405, f"POST /metrics on rolegate's admin port: expected 405, came {came}")
 
 
-def metric(namespace, name):
-    """A figure of the one rolegate that there is."""
-    with namespace.forwarded("deployment/people", 9192) as address:
-        return figure(address, name)
-
-
 def figure(address, name):
+    """One of rolegate's figures, from its admin port."""
     _, page = asked(address, "GET", "/metrics")
     for line in page.splitlines():
         if line.startswith(name + " "):
