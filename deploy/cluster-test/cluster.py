@@ -22,6 +22,8 @@ class Failed(Exception):
 class Namespace:
     """A namespace of our own, at the Pod Security level `restricted`. It goes when the `with` ends."""
 
+    leaving = []
+
     def __init__(self, keep=False):
         self.name = f"rolegate-test-{secrets.token_hex(3)}"
         self.keep = keep
@@ -35,21 +37,19 @@ class Namespace:
         if self.keep:
             print(f"left as it is: kubectl --namespace {self.name} get all")
             return
+        Namespace.leaving.append(self)
         with contextlib.suppress(Failed):
-            self.kubectl("delete", "namespace", self.name, "--wait=true", "--timeout=90s", wait=100)
+            kubectl("delete", "namespace", self.name, "--wait=false")
+
+    @classmethod
+    def all_gone(cls):
+        """Waits until nothing is left of those that have been deleted."""
+        for it in cls.leaving:
+            kubectl("wait", f"namespace/{it.name}", "--for=delete", "--timeout=90s", wait=100)
 
     def kubectl(self, *arguments, given=None, wait=CALL):
-        """What a call of `kubectl` prints."""
-        command = ["kubectl", "--namespace", self.name, *arguments]
-        try:
-            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=wait)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"`kubectl {' '.join(arguments)}` took longer than {wait} s") from None
-        if done.returncode != 0:
-            raise Failed(f"`kubectl {' '.join(arguments)}`: {done.stderr.strip()}")
-        if "Warning:" in done.stderr:
-            raise Failed(done.stderr.strip())
-        return done.stdout
+        """What a call of `kubectl` prints, in this namespace."""
+        return kubectl("--namespace", self.name, *arguments, given=given, wait=wait)
 
     def apply(self, manifest):
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
@@ -101,6 +101,17 @@ class Namespace:
         """Has the kubelet look at the pods at once; by itself it looks for changed ConfigMaps once a minute or so."""
         stamp = f"rolegate.test/looked-at={secrets.token_hex(4)}"
         self.kubectl("annotate", "pods", "--selector", selector, "--overwrite", stamp)
+
+
+def kubectl(*arguments, given=None, wait=CALL):
+    """What a call of `kubectl` prints. What it warns of is an error here."""
+    try:
+        done = subprocess.run(["kubectl", *arguments], input=given, capture_output=True, text=True, timeout=wait)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"`kubectl {' '.join(arguments)}` took longer than {wait} s") from None
+    if done.returncode != 0 or "Warning:" in done.stderr:
+        raise Failed(f"`kubectl {' '.join(arguments)}`: {done.stderr.strip()}")
+    return done.stdout
 
 
 def asked(address, method, path, basic=None, timeout=5):

@@ -6,7 +6,7 @@
     minikube image load target/image/rolegate-load.tar
     make cluster-test
 
-Everything happens in a namespace of its own, which is removed at the end; KEEP=1 leaves it. ONLY=reload runs one group.
+Everything happens in namespaces of its own, which are removed at the end; KEEP=1 leaves them. ONLY=reload runs one group.
 To kill rolegate inside its pod its process is looked for on this machine, where the nodes of Minikube and kind are, too:
 that takes root, or NODE_SHELL, a command such as `minikube ssh --` to which a shell command can be added.
 """
@@ -21,6 +21,7 @@ import order
 import quick_start
 import reload
 import shared
+import sidecar
 from cluster import Failed, Namespace
 
 GROUPS = {
@@ -29,6 +30,7 @@ GROUPS = {
     "order": order.checks,
     "kill": kill.checks,
     "harness": harness.checks,
+    "sidecar": sidecar.checks,
     "shared": shared.checks,
 }
 
@@ -76,6 +78,7 @@ def main():
                     checks(report, namespace)
     except Failed as failed:
         sys.exit(f"cluster-test: {failed}")
+    report.check("nothing is left in the cluster", Namespace.all_gone)
     return report.summary()
 
 
