@@ -182,6 +182,41 @@ pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
     if response.error.is_some() {
         return Err("an error instead of a decision".into());
     }
-    let status = response.denied.and_then(|it| it.status).map_or(403, |it| it.code);
-    Ok(Answer::Denied(u16::try_from(status).unwrap_or(403)))
+    let status = response.denied.and_then(|it| it.status).and_then(|it| u16::try_from(it.code).ok());
+    // As Envoy does where no status is said.
+    Ok(Answer::Denied(status.filter(|it| *it != 0).unwrap_or(403)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_says_what_envoy_says() {
+        let headers = [("Authorization".to_owned(), "Basic eA==".to_owned())];
+        let body = Bytes::from_static(b"{}");
+        let call = write(&Subject { method: "POST", path: "/a?b", host: "app:80", headers: &headers, body });
+        let mut lines = Vec::new();
+        let request = envoy::CheckRequest::decode(&call[5..], |it| {
+            lines.push((String::from_utf8_lossy(it.name).into_owned(), it.value.to_vec()));
+        })
+        .unwrap();
+        assert_eq!((request.method, request.path, request.host), (&b"POST"[..], &b"/a?b"[..], "app:80"));
+        let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, [":authority", ":method", ":path", ":scheme", "authorization"]);
+        assert_eq!(lines[4].1, b"Basic eA==");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_never_an_allow() {
+        assert_eq!(read(&[0, 0, 0, 0, 0]), Ok(Answer::Allowed));
+        for wrong in
+            [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 0], &[0, 0, 0, 0, 1], &[0, 0, 0, 0, 1, 0xFF], &[0; 6]]
+        {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+        // A status of 7 with nothing else, and one with an error response (field 5).
+        assert_eq!(read(&[0, 0, 0, 0, 4, 0x0A, 2, 8, 7]), Ok(Answer::Denied(403)));
+        assert!(read(&[0, 0, 0, 0, 6, 0x0A, 2, 8, 7, 0x2A, 0]).is_err());
+    }
 }

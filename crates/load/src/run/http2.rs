@@ -39,6 +39,9 @@ impl Http2 {
 
     /// Connects, unless it is.
     pub(super) async fn connect(&self) -> io::Result<()> {
+        if self.sender.borrow().is_some() {
+            return Ok(());
+        }
         let _one = self.connecting.lock().await;
         if self.sender.borrow().is_some() {
             return Ok(());

@@ -139,6 +139,7 @@ impl Worker {
             () = all(&mut places) => false,
             () = self.stop() => true,
         };
+        let ended = self.course.now();
         if stopped {
             self.pacer.close();
             // What has no answer by then is left without one.
@@ -146,7 +147,7 @@ impl Worker {
         }
         let now = Done::now(&self.traffic);
         let before = if before.is_finished() { before.await.unwrap_or_default() } else { now };
-        now.since(before, self.pacer.unsent(self.course.now()))
+        now.since(before, self.pacer.unsent(ended))
     }
 
     /// Ends when the run is to stop.
