@@ -197,14 +197,13 @@ impl Comparison {
             let all = entry.rounds.iter().filter_map(|it| Some(of(it) - before(it.number)?)).collect();
             micro_spread(Spread::of(all))
         };
-        let (p50, p99): (fn(&Round) -> f64, fn(&Round) -> f64) = (|it| it.latency.p50, |it| it.latency.p99);
         vec![
             self.name(number),
             entry.spread(|it| it.achieved).map_or_else(dash, |it| units::grouped(it.median)),
-            micro_spread(entry.spread(p50)),
-            micro_spread(entry.spread(p99)),
-            added(p50),
-            added(p99),
+            micro_spread(entry.spread(Round::median)),
+            micro_spread(entry.spread(Round::p99)),
+            added(Round::median),
+            added(Round::p99),
         ]
     }
 
@@ -213,7 +212,8 @@ impl Comparison {
         let mut all = Vec::new();
         let (mut handler, mut evaluation) = (Vec::new(), Vec::new());
         for (number, rate) in self.schedule.rates.iter().enumerate() {
-            for (at, entry) in self.entries(number).filter(|(_, it)| !it.handler.is_empty()) {
+            let main = |at: usize| self.scenarios.get(at).is_some_and(|it| it.main);
+            for (at, entry) in self.entries(number).filter(|(at, it)| main(*at) && !it.handler.is_empty()) {
                 let name = format!("{rate} {}", self.name(at));
                 handler.push(opa(name.clone(), &entry.handler));
                 evaluation.push(opa(name, &entry.evaluation));

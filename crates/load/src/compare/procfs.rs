@@ -23,6 +23,7 @@ impl Usage {
 
 /// The sum over its threads, to the nanosecond: the clock ticks of `stat` are too coarse for a second at 100 requests.
 /// Servers whose threads end meanwhile lose what those had used.
+#[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 fn ran(process: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let of = |it: std::fs::DirEntry| -> Option<u64> {
@@ -31,6 +32,7 @@ fn ran(process: u32) -> u64 {
     threads.filter_map(of).sum()
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 fn resident(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kibibytes =
@@ -40,6 +42,7 @@ fn resident(process: u32) -> u64 {
 
 /// The machine and what runs on it, as name and value.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
     let rows = [
         ("processor", processor()),
@@ -90,6 +93,7 @@ fn commit() -> String {
     if changed && !commit.is_empty() { format!("{commit}, with changes") } else { commit }
 }
 
+#[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }

@@ -72,6 +72,7 @@ fn ready(process: &mut Process, admin: &Path, scenarios: usize) -> Result<Vec<Op
 }
 
 /// What its admin interface says of its listeners, once it takes requests.
+#[expect(clippy::disallowed_methods, reason = "Envoy says in a file where its admin interface is")]
 fn listeners(admin: &Path) -> Option<String> {
     let at: SocketAddr = std::fs::read_to_string(admin).ok()?.trim().parse().ok()?;
     let (_, state) = ask::get(at, "/ready", &[]).ok()?;

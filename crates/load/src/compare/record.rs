@@ -118,6 +118,18 @@ impl Entry {
 }
 
 impl Round {
+    /// The median latency, in nanoseconds.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        self.latency.p50
+    }
+
+    /// The p99 of the latency, in nanoseconds.
+    #[must_use]
+    pub fn p99(&self) -> f64 {
+        self.latency.p99
+    }
+
     /// Of this run, in which the processes went from `before` to `after` within `seconds`.
     #[must_use]
     pub fn new(number: usize, of: &Measured, before: [Usage; 3], after: [Usage; 3], seconds: f64) -> Self {

@@ -74,7 +74,7 @@ impl Evidence<'_> {
     fn added_latency(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
         for (name, of, tonic) in
-            [("p50", median as fn(&Round) -> f64, 1.0), ("p99", p99 as fn(&Round) -> f64, 1.1)]
+            [("p50", Round::median as fn(&Round) -> f64, 1.0), ("p99", Round::p99 as fn(&Round) -> f64, 1.1)]
         {
             for (other, other_name, factor) in self.others(tonic, 0.5) {
                 all.extend(self.added(other, &other_name, factor, name, of));
@@ -153,14 +153,6 @@ impl Evidence<'_> {
         };
         first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| it.is_finite()).collect()
     }
-}
-
-fn median(of: &Round) -> f64 {
-    of.latency.p50
-}
-
-fn p99(of: &Round) -> f64 {
-    of.latency.p99
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it ends chains of `?`")]

@@ -152,15 +152,16 @@ fn errors(of: &Measured) -> String {
 /// What the generator says of itself; last, so that its warning is what stays in sight.
 fn generator(of: &Measured) -> String {
     let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
+    let threads =
+        if of.own.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", of.own.threads) };
+    let late = units::count(of.own.late);
+    let worst = units::span(of.own.worst_late);
     let mut text = format!(
-        "  generator: {cores:.2} cores in {} threads; {} requests late by its own fault, at worst {}",
-        of.own.threads,
-        units::count(of.own.late),
-        units::span(of.own.worst_late),
+        "  generator: {cores:.2} cores in {threads}; {late} requests late by its own fault, at worst {worst}"
     );
     if of.own.queued + of.own.unsent > 0 {
         let (queued, unsent) = (units::count(of.own.queued), units::count(of.own.unsent));
-        let _ = write!(text, "; {queued} waited for a free connection, {unsent} were never sent");
+        let _ = write!(text, "\n  {queued} requests waited for a free connection, {unsent} were never sent");
     }
     text.push('\n');
     if let Some(why) = &of.own.limited {
