@@ -1,12 +1,12 @@
 //! Checks a second of the server alone: rolegate with Basic (verified password, cached) and with a token (cached), beside
-//! an always-allow server on tonic and beside the lane that lost, on hyper.
+//! an always-allow server on tonic (`rolegate-load baseline`) and beside the lane that lost, on hyper.
 //!
 //! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
 //! each stream. Rounds are interleaved, so that a slow minute of the machine hits all. Prints a line a run, and notes it:
 //! checks a second, and the processor time of a check, which neither other load nor a slow client sways much.
 //!
-//! `wire [ROUNDS [SECONDS]]`, with `rolegate` and the other examples of this package built beside it. The client is
-//! h2load of nghttp2 where it is installed; else `rolegate-load`.
+//! `wire [ROUNDS [SECONDS]]`, with `rolegate`, `rolegate-load` and the other examples of this package built beside it.
+//! The client is h2load of nghttp2 where it is installed; else `rolegate-load`.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -86,16 +86,15 @@ fn servers(built: &Path, folder: &Path) -> Vec<Server> {
     let bearer = signer.bearer("ES256", now).expect("a token");
     let people = policy(folder, "people", people::BASIC, &signer);
     let tokens = policy(folder, "tokens", &people::with_tokens(), &signer);
-    let example = |name: &str| built.join("examples").join(name);
     let rolegate = |policy: &Path| {
         let mut command = pinned(&built.join("rolegate"));
         command.args(["serve", "--listen", ANYWHERE, "--admin", "off", "--threads", "1", "--policy"]);
         command.arg(policy);
         command
     };
-    let mut tonic = pinned(&example("always_allow"));
-    tonic.arg(ANYWHERE);
-    let mut hyper = pinned(&example("check_on_hyper"));
+    let mut tonic = pinned(&built.join("rolegate-load"));
+    tonic.args(["baseline", ANYWHERE, "--threads", "1"]);
+    let mut hyper = pinned(&built.join("examples/check_on_hyper"));
     hyper.arg(ANYWHERE).arg(people.join("policy.yaml"));
     [
         ("rolegate-basic", rolegate(&people), ALICE),

@@ -4,25 +4,25 @@ use crate::record::{Record, Records};
 
 /// One goal with what was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// The goal it belongs to, such as `P4`.
-    pub goal: &'static str,
+    pub(crate) goal: &'static str,
     /// What was to be reached, in words.
-    pub wanted: String,
+    pub(crate) wanted: String,
     /// What was measured, in words; `None` where this run did not measure it.
-    pub measured: Option<String>,
+    pub(crate) measured: Option<String>,
     /// Whether it was reached; `None` where this run did not measure it.
-    pub met: Option<bool>,
+    pub(crate) met: Option<bool>,
 }
 
 /// The axes over which a decision must stay flat.
-pub const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "callers"];
+pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "callers"];
 /// Who else decides, at 1,000 rules.
-pub const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
+pub(crate) const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
 
 /// All verdicts of P1, P4 and P6 that these records allow.
 #[must_use]
-pub fn verdicts(records: &Records) -> Vec<Verdict> {
+pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
     all.push(at_most("P4", "each warm decision takes at most 100 ns (median)", 100.0, &warm(records)));
     all.extend(AXES.map(|axis| flat(records, axis)));
@@ -143,7 +143,7 @@ fn in_seconds(record: Record) -> Record {
 
 /// A median with its spread and unit.
 #[must_use]
-pub fn time(record: &Record) -> String {
+pub(crate) fn time(record: &Record) -> String {
     let Record { median, low, high, unit, .. } = record;
     let (by, unit) = match unit.as_str() {
         "ns" if *median >= 1e9 => (1e9, "s"),

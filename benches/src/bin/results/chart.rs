@@ -6,26 +6,26 @@ use crate::record::Record;
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// What it is.
-    pub label: &'a str,
+    pub(crate) label: &'a str,
     /// Its points, in order; the records give the height and the spread.
-    pub points: Vec<(f64, &'a Record)>,
+    pub(crate) points: Vec<(f64, &'a Record)>,
 }
 
 /// What a chart says beside its lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub(crate) struct Frame<'a> {
     /// Above it.
-    pub title: &'a str,
+    pub(crate) title: &'a str,
     /// Below the axis that runs to the right.
-    pub x: &'a str,
+    pub(crate) x: &'a str,
     /// Beside the axis that runs up.
-    pub y: &'a str,
+    pub(crate) y: &'a str,
     /// Whether heights are logarithmic; else they start at 0.
-    pub logarithmic: bool,
+    pub(crate) logarithmic: bool,
     /// A height that is to be kept, drawn as a dashed line.
-    pub goal: Option<f64>,
+    pub(crate) goal: Option<f64>,
 }
 
 const WIDTH: f64 = 720.0;
@@ -52,7 +52,7 @@ struct Scale {
 
 /// Lines over a logarithmic axis.
 #[must_use]
-pub fn lines(frame: Frame<'_>, lines: &[Line<'_>]) -> String {
+pub(crate) fn lines(frame: Frame<'_>, lines: &[Line<'_>]) -> String {
     let x = x_scale(lines);
     let y = y_scale(frame, lines);
     let mut svg = opening(WIDTH, HEIGHT, frame.title);
@@ -77,7 +77,7 @@ pub fn lines(frame: Frame<'_>, lines: &[Line<'_>]) -> String {
 
 /// One row a record, on a logarithmic axis, with its figure written beside it.
 #[must_use]
-pub fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String {
+pub(crate) fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String {
     let height = TOP + ROW * count(rows.len()) + BOTTOM;
     let all = rows.iter().flat_map(|(_, record)| [record.low, record.high]);
     let x = Scale { start: NAMES, end: WIDTH - 90.0, ..Scale::around(all, true) };
@@ -85,9 +85,10 @@ pub fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String {
     for tick in x.ticks() {
         let at = x.place(tick);
         let _ = writeln!(svg, r##"<path d="M{at:.1} {TOP}V{:.1}" stroke="#ddd"/>"##, height - BOTTOM);
-        text(&mut svg, at, height - BOTTOM + 18.0, "middle", &short(tick));
+        text(&mut svg, at, height - BOTTOM + 18.0, "middle", &figure(tick, unit));
     }
-    text(&mut svg, (NAMES + WIDTH - 90.0) / 2.0, height - 12.0, "middle", unit);
+    let axis = if unit == "ns" { "time (median, logarithmic)" } else { unit };
+    text(&mut svg, (NAMES + WIDTH - 90.0) / 2.0, height - 12.0, "middle", axis);
     for (number, (label, record)) in rows.iter().enumerate() {
         let at = TOP + ROW * (count(number) + 0.5);
         let colour = COLOURS.first().copied().unwrap_or("#000");
@@ -96,15 +97,26 @@ pub fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String {
         let _ =
             writeln!(svg, r#"<path d="M{low:.1} {at:.1}H{high:.1}" stroke="{colour}" stroke-width="2"/>"#);
         let _ = writeln!(svg, r#"<circle cx="{middle:.1}" cy="{at:.1}" r="4" fill="{colour}"/>"#);
-        text(&mut svg, high + 10.0, at + 4.0, "start", &short(record.median));
+        text(&mut svg, high + 10.0, at + 4.0, "start", &figure(record.median, unit));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
+/// A figure with its unit where that is a time, else without.
+fn figure(value: f64, unit: &str) -> String {
+    match value {
+        it if unit != "ns" => short(it),
+        it if it >= 1e9 => format!("{} s", short(it / 1e9)),
+        it if it >= 1e6 => format!("{} ms", short(it / 1e6)),
+        it if it >= 1e3 => format!("{} µs", short(it / 1e3)),
+        it => format!("{} ns", short(it)),
+    }
+}
+
 /// A figure in three digits, such as `1.23 k`.
 #[must_use]
-pub fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let (value, unit) = match value {
         it if it >= 1e9 => (it / 1e9, "\u{202f}G"),
         it if it >= 1e6 => (it / 1e6, "\u{202f}M"),

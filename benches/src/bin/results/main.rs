@@ -1,4 +1,12 @@
 //! Makes records, curves and verdicts of what the benchmarks left: `results CRITERION_FOLDER NOTES OUT_FOLDER`.
+//!
+//! [`record`] reads what criterion measured, and the notes of what it does not measure; [`chart`] draws it; [`verdict`]
+//! compares it with what is to be reached; [`report`] writes the page.
+
+mod chart;
+mod record;
+mod report;
+mod verdict;
 
 use std::error::Error;
 use std::fs;
@@ -6,9 +14,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use benches::record::Records;
-use benches::report::{About, drawings, page};
-use benches::verdict::verdicts;
+use crate::record::Records;
+use crate::report::{About, drawings, page};
+use crate::verdict::verdicts;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();

@@ -9,28 +9,28 @@ use serde_json::Value;
 
 /// One measurement with its spread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub(crate) struct Record {
     /// What was measured, such as `decide/resources/warm/1000`.
-    pub name: String,
+    pub(crate) name: String,
     /// Of the figures: `ns`, `MiB`, `checks/s`.
-    pub unit: String,
+    pub(crate) unit: String,
     /// The median.
-    pub median: f64,
+    pub(crate) median: f64,
     /// The lower and the upper end of what [`Record::spread`] says.
-    pub low: f64,
+    pub(crate) low: f64,
     /// See `low`.
-    pub high: f64,
+    pub(crate) high: f64,
     /// The mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// How many samples or rounds there were.
-    pub samples: usize,
+    pub(crate) samples: usize,
     /// What `low` and `high` are.
-    pub spread: Spread,
+    pub(crate) spread: Spread,
 }
 
 /// What the ends of a spread are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// The 95 % confidence interval of the median.
     Confidence,
     /// The smallest and the largest of the rounds.
@@ -39,14 +39,14 @@ pub enum Spread {
 
 /// The records of a run, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Records(BTreeMap<String, Record>);
+pub(crate) struct Records(BTreeMap<String, Record>);
 
 impl Records {
     /// Reads all that criterion left in a folder, and the notes beside it, as far as there are any.
     ///
     /// # Errors
     /// When something there cannot be read.
-    pub fn read(criterion: &Path, notes: &Path) -> io::Result<Self> {
+    pub(crate) fn read(criterion: &Path, notes: &Path) -> io::Result<Self> {
         let mut records = Self::default();
         let mut found = Vec::new();
         find(criterion, &mut found)?;
@@ -60,24 +60,24 @@ impl Records {
     }
 
     /// Adds a record, in place of one of the same name.
-    pub fn insert(&mut self, record: Record) {
+    pub(crate) fn insert(&mut self, record: Record) {
         self.0.insert(record.name.clone(), record);
     }
 
     /// The record of this name.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Record> {
+    pub(crate) fn named(&self, name: &str) -> Option<&Record> {
         self.0.get(name)
     }
 
     /// The records whose names start so, in the order of the names.
-    pub fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a Record> {
+    pub(crate) fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a Record> {
         self.0.values().filter(move |record| record.name.starts_with(start))
     }
 
     /// The records `curve/NUMBER`, by their numbers.
     #[must_use]
-    pub fn curve(&self, curve: &str) -> Vec<(f64, &Record)> {
+    pub(crate) fn curve(&self, curve: &str) -> Vec<(f64, &Record)> {
         let point = |record: &Record| record.name.strip_prefix(curve)?.strip_prefix('/')?.parse::<f64>().ok();
         let mut points: Vec<_> =
             self.0.values().filter_map(|record| point(record).map(|x| (x, record))).collect();
@@ -87,13 +87,13 @@ impl Records {
 
     /// Whether nothing was measured.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The records as CSV, with a line that names the columns.
     #[must_use]
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         let mut csv = String::from("name,unit,median,low,high,spread,mean,samples\n");
         for record in self.0.values() {
             let Record { name, unit, median, low, high, mean, samples, spread } = record;
@@ -110,7 +110,7 @@ impl Records {
 impl Spread {
     /// In the records and on the page.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Confidence => "95 % confidence interval of the median",
             Self::Range => "range of the rounds",

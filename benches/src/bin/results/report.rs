@@ -8,15 +8,15 @@ use crate::verdict::{AXES, Verdict, time};
 
 /// Where and of what the records are.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub(crate) struct About {
     /// Processor, cores, memory, system.
-    pub machine: String,
+    pub(crate) machine: String,
     /// The commit, and whether the tree was changed since.
-    pub commit: String,
+    pub(crate) commit: String,
     /// The day, in UTC.
-    pub date: String,
+    pub(crate) date: String,
     /// The compiler.
-    pub compiler: String,
+    pub(crate) compiler: String,
 }
 
 /// A benchmark: what its records are called, what it asks, and its drawing.
@@ -85,7 +85,7 @@ const QUESTIONS: [Question; 9] = [
 
 /// The drawings, by their file names.
 #[must_use]
-pub fn drawings(records: &Records) -> Vec<(String, String)> {
+pub(crate) fn drawings(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         AXES.iter().filter_map(|axis| Some((format!("decide-{axis}.svg"), decide(records, axis)?))).collect();
     all.extend(peers(records).map(|svg| ("peers.svg".into(), svg)));
@@ -94,7 +94,7 @@ pub fn drawings(records: &Records) -> Vec<(String, String)> {
         let found = asked.map(|it| timed(records, it)).unwrap_or_default();
         let rows: Vec<(&str, &Record)> = found.iter().map(|it| (it.name.as_str(), *it)).collect();
         if !rows.is_empty() {
-            all.push((format!("{name}.svg"), dots(name, "ns, logarithmic", &rows)));
+            all.push((format!("{name}.svg"), dots(name, "ns", &rows)));
         }
     }
     let rates: Vec<(&str, &Record)> =
@@ -107,7 +107,12 @@ pub fn drawings(records: &Records) -> Vec<(String, String)> {
 
 /// The page.
 #[must_use]
-pub fn page(records: &Records, verdicts: &[Verdict], drawings: &[(String, String)], about: &About) -> String {
+pub(crate) fn page(
+    records: &Records,
+    verdicts: &[Verdict],
+    drawings: &[(String, String)],
+    about: &About,
+) -> String {
     let mut page = String::from("# Results\n\nWritten by `make bench`; do not edit.\n\n");
     let About { machine, commit, date, compiler } = about;
     let _ = write!(
