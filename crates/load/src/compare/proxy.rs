@@ -151,7 +151,7 @@ fn asking(client: Client, cluster: &str, address: &Address) -> Value {
     let mut service = json!({"timeout": "2s"});
     let (key, client) = match client {
         Client::Envoy => ("envoy_grpc", json!({"cluster_name": cluster})),
-        Client::Google => ("google_grpc", json!({"target_uri": address.to_string(), "stat_prefix": cluster})),
+        Client::Google => ("google_grpc", google(cluster, address)),
     };
     if let Some(service) = service.as_object_mut() {
         if key == "envoy_grpc" {
@@ -168,6 +168,16 @@ fn asking(client: Client, cluster: &str, address: &Address) -> Value {
         "grpc_service": service,
     });
     filter("envoy.filters.http.ext_authz", "ext_authz.v3.ExtAuthz", config)
+}
+
+/// On a Unix socket Google's client names the path of the socket, percent-encoded, as the authority. Servers on the crate
+/// h2, ours and tonic's, refuse that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so it is told one.
+fn google(cluster: &str, address: &Address) -> Value {
+    json!({
+        "target_uri": address.to_string(),
+        "stat_prefix": cluster,
+        "channel_args": {"args": {"grpc.default_authority": {"string_value": "localhost"}}},
+    })
 }
 
 fn retries() -> Value {
