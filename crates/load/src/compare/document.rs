@@ -42,7 +42,7 @@ pub fn text(title: &str, parts: &[Part]) -> String {
             Part::Text(it) => all.push_str(&format!("\n{}", wrapped(it, ""))),
             Part::Warning(it) => all.push_str(&format!("\n{}", wrapped(it, "!! "))),
             Part::Facts(facts) => {
-                facts.iter().for_each(|(name, it)| all.push_str(&format!("  {name:<24}  {it}\n")))
+                facts.iter().for_each(|(name, it)| all.push_str(&format!("  {name:<26}  {it}\n")))
             }
             Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
             Part::Lines(lines) => lines.iter().for_each(|it| all.push_str(&format!("  {it}\n"))),

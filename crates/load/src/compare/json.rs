@@ -27,7 +27,7 @@ impl Comparison {
             "verdicts": verdicts,
             "scenarios": self.scenarios.iter().enumerate().map(|(at, it)| self.scenario(at, &it.name)).collect::<Vec<_>>(),
             "reload": self.reload.as_ref().map(|it| json!({
-                "policy": it.size, "requests": it.requests, "failed": it.failed, "resident": it.resident,
+                "policy": it.size, "requests": it.requests, "failed": it.failed, "unsent": it.unsent, "resident": it.resident,
                 "quiet_p99": it.quiet, "reloading_p99": it.reloading, "took": it.took,
             })),
             "ready": self.ready,

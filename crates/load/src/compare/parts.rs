@@ -34,7 +34,7 @@ impl Comparison {
     fn opening(&self) -> Vec<Part> {
         vec![Part::Text(format!(
             "GET /people with a known caller, HTTP/1.1 over {} connections. A + means: through Envoy, which asks that server \
-             first; if not said otherwise over a Unix socket and with Envoy's own gRPC client. {} rounds, interleaved: in \
+             first; if not said otherwise over a Unix socket and with Envoy's own gRPC client. Rounds: {}, interleaved: in \
              each round every rate, at each rate every scenario. Latencies are counted from the moment a request was due. \
              {}.",
             super::CONNECTIONS,
@@ -288,11 +288,13 @@ impl Comparison {
         vec![
             Part::Heading("Reloads under load".to_owned()),
             Part::Text(format!(
-                "Check calls at 5,000/s, without Envoy, while a policy of {} is changed: {} of {} requests failed. Resident \
+                "Check calls at 5,000/s, without Envoy, while a policy of {} is changed: {} of {} requests failed, {} \
+                 more were due and not sent because all connections were waiting. Resident \
                  memory at the end: {}. Windows with and without a change take turns.",
                 it.size,
                 units::count(it.failed),
                 units::count(it.requests),
+                units::count(it.unsent),
                 units::bytes(it.resident),
             )),
             table(

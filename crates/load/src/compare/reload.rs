@@ -41,6 +41,8 @@ pub struct Reload {
     pub requests: u64,
     /// Requests without an answer, and refused ones.
     pub failed: u64,
+    /// Requests that were due and not sent, because all connections were waiting.
+    pub unsent: u64,
     /// The p99 of each window without a reload, in nanoseconds, corrected.
     pub quiet: Vec<f64>,
     /// The p99 of each window with one.
@@ -120,7 +122,8 @@ impl Reload {
         let measured = on(pins.outside.as_deref(), || crate::run(plan))
             .map_err(|error| Failed::new("reload", error.to_string()))?;
         self.requests += measured.requests();
-        self.failed += measured.errors() + measured.unexpected + measured.own.unsent;
+        self.failed += measured.errors() + measured.unexpected;
+        self.unsent += measured.own.unsent;
         Ok(units::float(measured.corrected.value_at_percentile(99.0)))
     }
 
