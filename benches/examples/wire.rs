@@ -181,13 +181,24 @@ impl Client {
         command.arg(&server.message).args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
         command.arg(format!("http://{}{CHECK}", server.address));
         let printed = output(command);
-        let field = |start: &str, end: &str| -> f64 {
+        let between = |start: &str, end: &str| -> &str {
             let rest = printed.split(start).nth(1).and_then(|it| it.split(end).next());
-            rest.and_then(|it| it.trim().parse().ok()).expect("a figure of h2load")
+            rest.expect("a figure of h2load")
         };
-        let checks = field("status codes: ", " 2xx");
-        assert!(printed.contains(" 0 failed, 0 errored"), "{printed}");
-        Round { checks, seconds: checks / field("s, ", " req/s") }
+        let figure = |text: &str| -> f64 { text.trim().parse().expect("a figure of h2load") };
+        // `finished in 4.00s, 123456.75 req/s, …`
+        let rate = between("finished in ", " req/s").rsplit(' ').next().map(figure);
+        let checks = figure(between("status codes: ", " 2xx"));
+        // An error has no message, and so no data.
+        let data = figure(
+            between("headers (space savings", " data")
+                .rsplit('(')
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches(')'),
+        );
+        assert!(printed.contains(" 0 failed, 0 errored") && data >= checks * 5.0, "{printed}");
+        Round { checks, seconds: checks / rate.expect("a rate") }
     }
 
     fn rolegate_load(&self, mut command: Command, program: &Path, server: &Server, seconds: u32) -> Round {

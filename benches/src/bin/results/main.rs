@@ -61,7 +61,7 @@ fn about() -> About {
     let model = line_of("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".into());
     let memory = line_of("/proc/meminfo", "MemTotal").unwrap_or_else(|| "unknown".into());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let machine = format!("{model}, {cores} cores, {memory} of memory, {}", said("uname", &["-srm"]));
+    let machine = format!("{model}, {cores} cores, {memory} of memory, {}", said("uname", &["-sm"]));
     let changed = said("git", &["status", "--porcelain", "--", ":!benches/results"]);
     let changed = if changed.is_empty() { "" } else { ", with changes that are not committed" };
     About {
