@@ -44,8 +44,9 @@ class Namespace:
     @classmethod
     def all_gone(cls):
         """Waits until nothing is left of those that have been deleted."""
-        for it in cls.leaving:
-            kubectl("wait", f"namespace/{it.name}", "--for=delete", "--timeout=90s", wait=100)
+        while cls.leaving:
+            gone = cls.leaving.pop()
+            kubectl("wait", f"namespace/{gone.name}", "--for=delete", "--timeout=90s", wait=100)
 
     def kubectl(self, *arguments, given=None, wait=CALL):
         """What a call of `kubectl` prints, in this namespace."""

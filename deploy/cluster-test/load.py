@@ -26,7 +26,10 @@ class Load:
         self.name = f"load-{Load.number}"
         given = [kind, target, *arguments, "--rate", str(rate), "--duration", f"{seconds}s", "--json", "-"]
         namespace.apply(pod(self.name, given))
-        until(f"{self.name} runs", 20, self.has_begun)
+        try:
+            until(f"{self.name} runs", 30, self.has_begun)
+        except Failed as failed:
+            raise Failed(f"{failed}\n{namespace.state()}") from None
         # The container runs; now the connections are opened.
         time.sleep(0.5)
 
@@ -73,7 +76,7 @@ def pod(name, arguments):
         "imagePullPolicy": "IfNotPresent",
         "args": arguments,
         "securityContext": SECURITY,
-        "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
     }
     spec = {
         "restartPolicy": "Never",

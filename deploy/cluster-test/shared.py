@@ -16,6 +16,9 @@ PEOPLE = "app.kubernetes.io/name=people"
 
 
 def checks(report, namespace):
+    # A node of two cores has no room for all at once.
+    namespace.kubectl("scale", "deployment/people", "--replicas=0")
+    report.check("there is room for it", Namespace.all_gone)
     with Namespace(keep=namespace.keep) as own:
         report.check("the overlay `shared` is applied as it ships, under `restricted`", applied, own)
         report.check("two replicas are ready within 60 s", replicas, own)
