@@ -1,5 +1,6 @@
 //! Latencies: what the generator finds is what the server did.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -40,23 +41,30 @@ fn compared(measured: &Measured, server: &Server) -> Vec<(f64, Duration, Duratio
         .to_vec()
 }
 
+/// What else the machine does may spoil one percentile or another, and more of them on a busy one. A wrong figure would be
+/// wrong each time, so each percentile must be found within the bounds at least once.
 #[test]
 fn percentiles_are_those_of_the_server() {
-    for attempt in 1..=ATTEMPTS {
+    let mut spoilt: BTreeMap<String, (Duration, Duration)> = BTreeMap::new();
+    for attempt in 0..6 {
         let server = Server::start(programmed);
-        let requests = Some(800);
-        let plan = Plan { rate: Rate::Max, connections: 80, requests, duration: None, ..plan(&server) };
+        let requests = Some(400);
+        let plan = Plan { rate: Rate::Max, connections: 40, requests, duration: None, ..plan(&server) };
         let measured = run(&plan).unwrap();
-        assert_eq!((measured.corrected.len(), server.requests()), (800, 800));
-        let found = compared(&measured, &server);
-        let far = |(_, did, found): &(f64, Duration, Duration)| {
-            *found < did.mul_f64(0.99) || *found > did.mul_f64(1.02)
-        };
-        if !found.iter().any(far) {
+        assert_eq!((measured.corrected.len(), server.requests()), (400, 400));
+        for (percent, did, found) in compared(&measured, &server) {
+            let name = percent.to_string();
+            if found >= did.mul_f64(0.99) && found <= did.mul_f64(1.02) {
+                spoilt.remove(&name);
+            } else if attempt == 0 || spoilt.contains_key(&name) {
+                spoilt.insert(name, (did, found));
+            }
+        }
+        if spoilt.is_empty() {
             return;
         }
-        assert!(attempt < ATTEMPTS, "percentile, server, found: {found:?}");
     }
+    panic!("percentile, server, found: {spoilt:?}");
 }
 
 #[test]
