@@ -18,6 +18,8 @@ use prost::Message;
 
 /// What is seen of a message: the length of its path, its header lines, and the bytes of their names and values.
 type Seen = (usize, usize, usize);
+/// Writes an answer, one that allows or one that denies.
+type Write = fn(bool) -> Vec<u8>;
 
 fn decode(criterion: &mut Criterion) {
     let bearer = Signer::new().unwrap().bearer("ES256", 1_800_000_000).unwrap();
@@ -80,7 +82,7 @@ const ANSWERED: [(&str, &str); 1] = [("content-type", "application/json")];
 const BODY: &str = r#"{"error":"forbidden","request_id":"9412377110432157732"}"#;
 
 fn encode(criterion: &mut Criterion) {
-    let writers: [(&str, fn(bool) -> Vec<u8>); 3] =
+    let writers: [(&str, Write); 3] =
         [("ours", ours_answer), ("prost", prost_answer), ("envoy-types", envoy_types_answer)];
     for (what, allowed) in [("allowed", true), ("denied", false)] {
         let expected = auth::CheckResponse::decode(&*without_prefix(ours_answer(allowed))).unwrap();

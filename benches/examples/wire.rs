@@ -9,6 +9,7 @@
 //! The client is h2load of nghttp2 where it is installed; else `rolegate-load`.
 #![expect(
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark that cannot start has nothing to say"
 )]
@@ -134,7 +135,7 @@ fn start(folder: &Path, name: &'static str, command: Command, authorization: &st
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(process.failed("it does not listen after 20 s")).expect("a server that listens")
+    panic!("{}", process.failed("it does not listen after 20 s"))
 }
 
 /// The address in `listening on ADDRESS`, or in a line of rolegate's log.
