@@ -1,4 +1,4 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`.
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 
 use crate::grpc::Listener;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Metrics, histograms};
 
 /// Probes and scrapers are few; more connections than this are closed at once.
 const CONNECTIONS: usize = 64;
@@ -114,7 +114,10 @@ fn page(request: &Request<Incoming>, metrics: &Arc<Metrics>) -> Result<Page, Inf
             Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
-        _ => text(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n".to_owned()),
+        "/histograms" => with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms()),
+        _ => {
+            text(StatusCode::NOT_FOUND, "there are /healthz, /readyz, /metrics and /histograms\n".to_owned())
+        }
     })
 }
 

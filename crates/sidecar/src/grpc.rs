@@ -20,7 +20,7 @@ mod server;
 mod worker;
 
 pub use check::CheckService;
-pub use counters::{Durations, ErrorKind, HashingTotals, Totals};
+pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::{Address, Listener};
 pub use server::{Options, Running, Server};

@@ -50,6 +50,8 @@ pub(super) struct Judge {
     service: CheckService,
     counters: Arc<counters::Worker>,
     scratch: Cell<Scratch>,
+    /// Verdicts that have not been handed over yet.
+    answers: Cell<u64>,
 }
 
 /// Room for the header lines of most requests without an allocation.
@@ -85,7 +87,7 @@ impl Received {
 
 impl Judge {
     pub(super) fn new(service: CheckService, counters: Arc<counters::Worker>) -> Self {
-        Self { service, counters, scratch: Cell::default() }
+        Self { service, counters, scratch: Cell::default(), answers: Cell::new(0) }
     }
 
     /// The snapshot in force now.
@@ -117,6 +119,15 @@ impl Judge {
         }
     }
 
+    /// Takes note that all that was judged has been handed over for writing. Answers leave together, so a batch of them
+    /// costs one look at the clock.
+    pub(super) fn handed_over(&self, received: Received) {
+        let answers = self.answers.take();
+        if answers > 0 {
+            self.counters.handed_over(received.at.elapsed(), answers);
+        }
+    }
+
     /// Counts an error.
     pub(super) fn error(&self, kind: ErrorKind) -> Judged {
         self.counters.error(kind);
@@ -143,6 +154,7 @@ impl Judge {
             headers: &headers,
             id: read.id.as_bytes(),
         };
+        let begun = Instant::now();
         let outcome = match checked {
             _ if read.too_many_headers => {
                 Outcome::Decided(authorizer.refuse_too_many_headers(&request, scratch))
@@ -153,8 +165,10 @@ impl Judge {
         match outcome {
             Outcome::Pending(check) => Ok(Judged::Pending(check)),
             Outcome::Decided(verdict) => {
+                let ended = Instant::now();
                 let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                self.note(&verdict, &request, authorizer, received);
+                self.counters.evaluated(ended.saturating_duration_since(begun));
+                self.note(&verdict, &request, authorizer, received, ended);
                 Ok(Judged::Answer(answer.into()))
             }
         }
@@ -167,16 +181,17 @@ impl Judge {
         request: &Request<'_>,
         authorizer: &Authorizer,
         received: Received,
+        ended: Instant,
     ) {
-        let duration = received.at.elapsed();
         if let Some(sink) = &self.service.decisions {
+            let duration = ended.saturating_duration_since(received.at);
             decision::offer(&**sink, verdict, request, authorizer.revision(), received.time, duration);
         }
         match verdict {
             Verdict::Allowed(_) => self.counters.allowed(),
             Verdict::Refused(refused) => self.counters.refused(refused.reason.name()),
         }
-        self.counters.took(duration);
+        self.answers.set(self.answers.get() + 1);
     }
 }
 

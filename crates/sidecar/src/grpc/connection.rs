@@ -132,6 +132,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         for (request, respond) in self.batch.drain(..) {
             exchange::take(&self.worker, &self.connected, request, respond, received, cx);
         }
+        self.worker.judge.handed_over(received);
     }
 }
 

@@ -2,10 +2,10 @@
 //! whoever asks sums up.
 
 mod cells;
-
-use std::time::Duration;
+mod histogram;
 
 pub(super) use cells::Worker;
+pub use histogram::Distribution;
 
 /// Why a check got a gRPC error in place of a verdict. Never an OK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +86,11 @@ pub struct Totals {
     pub accept_errors: u64,
     /// The password hashing.
     pub hashing: HashingTotals,
-    /// How long verdicts took.
-    pub durations: Durations,
+    /// From a complete message to its answer handed over for writing. Answers that leave in one write have the same
+    /// time, and one that was waited for (a password's hash) has the waiting in it.
+    pub handler: Distribution,
+    /// From a decoded request to its verdict, without waiting.
+    pub evaluation: Distribution,
 }
 
 /// The hashing pool.
@@ -103,23 +106,10 @@ pub struct HashingTotals {
     pub rejected: u64,
 }
 
-/// A histogram of the time from a complete message to its verdict.
-#[derive(Clone, Debug, Default)]
-pub struct Durations {
-    /// Upper bound and count (not cumulative) of each bucket; the last bound is `Duration::MAX`.
-    pub buckets: Vec<(Duration, u64)>,
-    /// All durations together.
-    pub sum: Duration,
-}
-
 impl Totals {
     /// Sums up the workers' counters.
     pub(super) fn sum<'w>(workers: impl Iterator<Item = &'w Worker>) -> Self {
-        let mut totals = Self {
-            errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(),
-            durations: Durations { buckets: cells::empty_buckets(), sum: Duration::ZERO },
-            ..Self::default()
-        };
+        let mut totals = Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
         workers.for_each(|worker| worker.add_to(&mut totals));
         totals
     }

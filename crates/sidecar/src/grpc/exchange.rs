@@ -100,9 +100,12 @@ impl Exchange {
             Err(kind) => self.fail(kind),
             Ok(message) => {
                 self.received = Received::now();
-                if let Some(wait) = self.judge(&message) {
-                    incoming.release();
-                    self.hash(message, wait).await;
+                match self.judge(&message) {
+                    None => self.worker.judge.handed_over(self.received),
+                    Some(wait) => {
+                        incoming.release();
+                        self.hash(message, wait).await;
+                    }
                 }
             }
         }
@@ -125,6 +128,7 @@ impl Exchange {
             Ok(checked) => {
                 let judged = self.worker.judge.judge(&message, &snapshot, Some(checked), self.received);
                 self.answer(judged);
+                self.worker.judge.handed_over(self.received);
             }
         }
     }

@@ -11,7 +11,8 @@ use crate::status::Status;
 fn metrics() -> Arc<Metrics> {
     let mut totals = Totals { allowed: 3, refused: vec![("not_allowed", 2)], ..Totals::default() };
     totals.errors = vec![(ErrorKind::Malformed, 1)];
-    totals.durations.buckets = vec![(Duration::from_micros(1), 4), (Duration::MAX, 1)];
+    totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
+    totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
     let status = Status::default();
     status.note(|facts| facts.policy.revision = Some("r1".to_owned()));
     status.note_keys(&"https://id.example/k?key=secret".into(), |keys| keys.fetches = 1);
@@ -29,7 +30,12 @@ fn every_figure_is_on_the_page() {
         r#"rolegate_checks_total{decision="allowed",reason=""} 3"#,
         r#"rolegate_checks_total{decision="denied",reason="not_allowed"} 2"#,
         r#"rolegate_check_errors_total{kind="malformed"} 1"#,
-        r#"rolegate_check_duration_seconds_bucket{le="+Inf"} 5"#,
+        r#"rolegate_check_duration_seconds_bucket{le="0.000001024"} 2"#,
+        r#"rolegate_check_duration_seconds_bucket{le="0.000002048"} 3"#,
+        r#"rolegate_check_duration_seconds_bucket{le="+Inf"} 4"#,
+        "rolegate_check_duration_seconds_sum 1.500002549",
+        r#"rolegate_evaluation_duration_seconds_bucket{le="2.56e-7"} 1"#,
+        "rolegate_evaluation_duration_seconds_count 2",
         "rolegate_ready 1.0",
         r#"rolegate_policy_info{revision="r1"} 1"#,
         r#"rolegate_policy_reloads_total{result="failed"} 0"#,
@@ -42,6 +48,17 @@ fn every_figure_is_on_the_page() {
     assert!(!page.contains("secret"));
     let resident = page.lines().find_map(|it| it.strip_prefix("process_resident_memory_bytes ")).unwrap();
     assert!(resident.parse::<f64>().unwrap() > 1e5);
+}
+
+#[test]
+fn histograms_are_json_that_can_be_subtracted() {
+    let page: serde_json::Value = serde_json::from_str(&metrics().histograms()).unwrap();
+    let handler = &page["handler"];
+    assert_eq!((&handler["unit"], &handler["count"]), (&"ns".into(), &4.into()));
+    assert_eq!(handler["sum"], 1_500_002_549);
+    let buckets: Vec<(u64, u64)> = serde_json::from_value(handler["buckets"].clone()).unwrap();
+    assert_eq!(buckets, [(500, 1), (1024, 1), (1040, 1), (1_509_949_440, 1)]);
+    assert_eq!(page["evaluation"]["count"], 2);
 }
 
 #[test]

@@ -123,6 +123,12 @@ async fn checks_are_counted() {
     assert_eq!(checks(r#"decision="denied",reason="no_proof""#), Some(1.0));
     assert_eq!(server.metric("rolegate_hashes_total"), Some(1.0), "a verified password is not hashed again");
     assert_eq!(server.metric("rolegate_connections"), Some(1.0));
+    assert_eq!(server.metric("rolegate_check_duration_seconds_count"), Some(5.0));
+    let (status, page) = server.page("/histograms");
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let (handler, evaluation) = (&page["handler"], &page["evaluation"]);
+    assert_eq!((status, &handler["count"], &evaluation["count"]), (200, &5.into(), &5.into()));
+    assert!(evaluation["sum"].as_u64() < handler["sum"].as_u64(), "{page}");
 }
 
 #[tokio::test]

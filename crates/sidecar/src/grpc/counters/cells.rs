@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::histogram::Recorder;
 use super::{ErrorKind, Totals};
 
 /// A number that one thread writes and any thread reads.
@@ -30,10 +31,6 @@ impl Tally {
 
 /// How many names of reasons are told apart. There are about thirty.
 const REASONS: usize = 64;
-/// Buckets: the first ends at 1.024 µs, each other at twice the one before, the last but one at 1.07 s.
-const BUCKETS: usize = 22;
-/// The first bucket ends at two to this many nanoseconds.
-const FIRST: u32 = 10;
 
 /// All that one worker counts. Aligned, so that two workers never share a cache line.
 #[derive(Debug)]
@@ -42,8 +39,8 @@ pub(in super::super) struct Worker {
     allowed: Tally,
     refused: [(OnceLock<&'static str>, Tally); REASONS],
     errors: [Tally; ErrorKind::ALL.len()],
-    buckets: [Tally; BUCKETS],
-    nanoseconds: Tally,
+    handler: Recorder,
+    evaluation: Recorder,
     pub(in super::super) in_flight: Tally,
     pub(in super::super) connections: Tally,
     pub(in super::super) accepted: Tally,
@@ -56,8 +53,8 @@ impl Default for Worker {
             allowed: Tally::default(),
             refused: std::array::from_fn(|_| Default::default()),
             errors: Default::default(),
-            buckets: Default::default(),
-            nanoseconds: Tally::default(),
+            handler: Recorder::default(),
+            evaluation: Recorder::default(),
             in_flight: Tally::default(),
             connections: Tally::default(),
             accepted: Tally::default(),
@@ -83,12 +80,14 @@ impl Worker {
         counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.one_more());
     }
 
-    pub(in super::super) fn took(&self, duration: Duration) {
-        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.add(nanoseconds);
-        if let Some(count) = self.buckets.get(bucket(nanoseconds)) {
-            count.one_more();
-        }
+    /// A verdict took so long.
+    pub(in super::super) fn evaluated(&self, duration: Duration) {
+        self.evaluation.record(duration, 1);
+    }
+
+    /// So many answers have been handed over, so long after their messages were complete.
+    pub(in super::super) fn handed_over(&self, duration: Duration, answers: u64) {
+        self.handler.record(duration, answers);
     }
 
     pub(super) fn add_to(&self, totals: &mut Totals) {
@@ -97,10 +96,9 @@ impl Worker {
         totals.connections += self.connections.read();
         totals.connections_accepted += self.accepted.read();
         totals.connections_evicted += self.evicted.read();
-        totals.durations.sum += Duration::from_nanos(self.nanoseconds.read());
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
-        let buckets = totals.durations.buckets.iter_mut().zip(&self.buckets);
-        buckets.for_each(|((_, sum), count)| *sum += count.read());
+        self.handler.add_to(&mut totals.handler);
+        self.evaluation.add_to(&mut totals.evaluation);
         for (name, count) in &self.refused {
             let Some(name) = name.get() else { break };
             match totals.refused.iter_mut().find(|(each, _)| each == name) {
@@ -109,19 +107,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// The buckets with their bounds, all empty.
-pub(super) fn empty_buckets() -> Vec<(Duration, u64)> {
-    let bound = |place: u32| Duration::from_nanos(1 << (FIRST + place));
-    let bounded = (0..).take(BUCKETS - 1).map(bound);
-    bounded.chain([Duration::MAX]).map(|bound| (bound, 0)).collect()
-}
-
-/// The place of the bucket that a duration falls into: bounds are inclusive, as Prometheus has them.
-fn bucket(nanoseconds: u64) -> usize {
-    let over = nanoseconds.saturating_sub(1) >> FIRST;
-    usize::try_from(u64::BITS - over.leading_zeros()).map_or(BUCKETS - 1, |place| place.min(BUCKETS - 1))
 }
 
 #[cfg(test)]
@@ -135,7 +120,8 @@ mod tests {
             worker.allowed();
             worker.refused("no_proof");
             worker.error(ErrorKind::Framing);
-            worker.took(Duration::from_micros(3));
+            worker.evaluated(Duration::from_micros(3));
+            worker.handed_over(Duration::from_micros(5), 2);
             worker.in_flight.one_more();
         }
         workers[1].refused("denied");
@@ -145,17 +131,7 @@ mod tests {
         assert_eq!(totals.refused, [("no_proof", 2), ("denied", 1)]);
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);
-        assert_eq!(totals.durations.sum, Duration::from_micros(6));
-        assert_eq!(totals.durations.buckets[2], (Duration::from_nanos(4096), 2));
-    }
-
-    #[test]
-    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let bounds = empty_buckets();
-        for nanoseconds in [0, 1, 1023, 1024, 1025, 2048, 2049, 1 << 30, (1 << 30) + 1, u64::MAX] {
-            let duration = Duration::from_nanos(nanoseconds);
-            let first = bounds.iter().position(|(bound, _)| duration <= *bound);
-            assert_eq!(Some(bucket(nanoseconds)), first, "{nanoseconds}");
-        }
+        assert_eq!((totals.evaluation.count(), totals.evaluation.sum()), (2, Duration::from_micros(6)));
+        assert_eq!((totals.handler.count(), totals.handler.sum()), (4, Duration::from_micros(20)));
     }
 }

@@ -1,0 +1,173 @@
+//! Durations, counted in buckets that are each at most 1/64 wide of what they hold: fine enough for the percentiles of
+//! any tail, and one addition to record.
+//!
+//! Up to 128 ns there is a bucket for every nanosecond; from there on 64 for every doubling, up to 69 s. Bounds are
+//! inclusive, as Prometheus has them, and every power of two is one: so the few buckets of `/metrics` come from these
+//! without an error.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::cells::Tally;
+
+/// Buckets for every doubling are two to this many.
+const FINE: u32 = 6;
+/// Two to this many nanoseconds is the bound of the last bucket. What took longer is counted there, too.
+const LAST: u32 = 36;
+const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
+
+/// What one thread records: 16 KiB, of which a busy server touches a few cache lines.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    counts: Box<[Tally]>,
+    nanoseconds: Tally,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            counts: std::iter::repeat_with(Tally::default).take(BUCKETS).collect(),
+            nanoseconds: Tally::default(),
+        }
+    }
+}
+
+impl Recorder {
+    /// Records that so many things took so long each.
+    pub(super) fn record(&self, duration: Duration, number: u64) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.add(nanoseconds.wrapping_mul(number));
+        if let Some(count) = self.counts.get(bucket(nanoseconds)) {
+            count.add(number);
+        }
+    }
+
+    pub(super) fn add_to(&self, distribution: &mut Distribution) {
+        distribution.counts.resize(BUCKETS, 0);
+        distribution.sum += Duration::from_nanos(self.nanoseconds.read());
+        distribution.counts.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum += count.read());
+    }
+}
+
+/// How durations are distributed, over all threads and since the start.
+#[derive(Clone, Debug, Default)]
+pub struct Distribution {
+    /// By the place of the bucket; nothing at all is the same as zeros.
+    counts: Vec<u64>,
+    sum: Duration,
+}
+
+impl Distribution {
+    /// All durations together.
+    #[must_use]
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The buckets that are not empty, in order: upper bound (inclusive, in nanoseconds) and count (not cumulative).
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let all = self.counts.iter().enumerate().map(|(place, count)| (bound(place), *count));
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    /// The same in few buckets, of which some may be empty: they end at two to these many nanoseconds, and the last has
+    /// no bound.
+    #[must_use]
+    pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
+        let mut coarse: Vec<_> = powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
+        coarse.push((None, 0));
+        for (bound, count) in self.buckets() {
+            let bound = Duration::from_nanos(bound);
+            let holds = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
+            if let Some((_, sum)) = coarse.iter_mut().find(holds) {
+                *sum += count;
+            }
+        }
+        coarse
+    }
+}
+
+#[cfg(test)]
+impl FromIterator<Duration> for Distribution {
+    fn from_iter<T: IntoIterator<Item = Duration>>(durations: T) -> Self {
+        let recorder = Recorder::default();
+        durations.into_iter().for_each(|duration| recorder.record(duration, 1));
+        let mut distribution = Self::default();
+        recorder.add_to(&mut distribution);
+        distribution
+    }
+}
+
+/// The place of the bucket that a duration falls into: the first whose bound is not below it.
+fn bucket(nanoseconds: u64) -> usize {
+    let below = nanoseconds.saturating_sub(1).min((1 << LAST) - 1);
+    let shift = (u64::BITS - below.leading_zeros()).saturating_sub(FINE + 1);
+    // At most 29 times 64 and 127 more.
+    usize::try_from((u64::from(shift) << FINE) + (below >> shift)).unwrap_or(BUCKETS - 1)
+}
+
+/// The largest duration, in nanoseconds, that falls into the bucket at this place.
+fn bound(place: usize) -> u64 {
+    let doublings = (place >> FINE).saturating_sub(1);
+    let within = place - (doublings << FINE);
+    (u64::try_from(within).unwrap_or(u64::MAX) + 1) << doublings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn durations() -> impl Iterator<Item = u64> {
+        let near = |power: u32| (0..5).map(move |more: u64| (1_u64 << power).saturating_sub(2) + more);
+        (0..200).chain((0..64).flat_map(near)).chain((0..12).map(|power| 7_u64.pow(power))).chain([u64::MAX])
+    }
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+        for nanoseconds in durations() {
+            let place = bucket(nanoseconds);
+            let last = place == BUCKETS - 1;
+            assert!(nanoseconds <= bound(place) || last, "{nanoseconds}");
+            assert!(place == 0 || nanoseconds > bound(place - 1), "{nanoseconds}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_narrow() {
+        for place in 1..BUCKETS {
+            let (before, bound) = (bound(place - 1), bound(place));
+            assert!(before < bound && (bound - before <= 1 || (bound - before) * 64 <= before), "{bound}");
+        }
+        assert_eq!(bound(BUCKETS - 1), 1 << LAST);
+    }
+
+    #[test]
+    fn threads_are_summed_up() {
+        let recorders = [Recorder::default(), Recorder::default()];
+        recorders[0].record(Duration::from_nanos(1_000), 2);
+        recorders[1].record(Duration::from_nanos(1_000), 1);
+        recorders[1].record(Duration::from_secs(100), 1);
+        let mut sum = Distribution::default();
+        recorders.iter().for_each(|recorder| recorder.add_to(&mut sum));
+        assert_eq!((sum.count(), sum.sum()), (4, Duration::from_nanos(100_000_003_000)));
+        assert_eq!(sum.buckets().collect::<Vec<_>>(), [(1_000, 3), (1 << LAST, 1)]);
+    }
+
+    #[test]
+    fn coarse_buckets_hold_exactly_what_they_say() {
+        let all: Distribution = durations().map(Duration::from_nanos).collect();
+        let mut up_to = 0;
+        for (bound, count) in all.coarse(10..=30) {
+            up_to += count;
+            let bound = bound.map_or(u64::MAX, |bound| u64::try_from(bound.as_nanos()).unwrap());
+            let wanted = durations().filter(|it| *it <= bound).count();
+            assert_eq!(up_to, u64::try_from(wanted).unwrap(), "{bound}");
+        }
+    }
+}

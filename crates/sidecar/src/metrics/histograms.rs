@@ -1,0 +1,19 @@
+//! What `/histograms` shows: the durations in fine buckets, for who wants percentiles of any tail. Two readings can be
+//! subtracted bucket by bucket.
+
+use serde_json::{Value, json};
+
+use crate::grpc::{Distribution, Totals};
+
+/// The media type of what [`histograms`] gives.
+pub(crate) const CONTENT_TYPE: &str = "application/json";
+
+pub(super) fn histograms(totals: &Totals) -> Value {
+    json!({ "handler": histogram(&totals.handler), "evaluation": histogram(&totals.evaluation) })
+}
+
+fn histogram(durations: &Distribution) -> Value {
+    let sum = u64::try_from(durations.sum().as_nanos()).unwrap_or(u64::MAX);
+    let buckets: Vec<(u64, u64)> = durations.buckets().collect();
+    json!({ "unit": "ns", "count": durations.count(), "sum": sum, "buckets": buckets })
+}
