@@ -34,10 +34,13 @@ fn programmed(number: u64) -> Act {
 /// The percentiles of the server's own record, beside those that were measured.
 fn compared(measured: &Measured, server: &Server) -> Vec<(f64, Duration, Duration)> {
     let took = server.took();
-    let rank = |percent: f64| (took.len() as f64 * percent / 100.0).ceil() as usize - 1;
     // Not at the steps themselves, where one request more or less is another step.
-    [25.0, 50.0, 75.0, 85.0, 92.0, 95.0, 98.0, 99.5]
-        .map(|percent| (percent, took[rank(percent)], at(&measured.uncorrected, percent)))
+    [250_u16, 500, 750, 850, 920, 950, 980, 995]
+        .map(|permille| {
+            let rank = (took.len() * usize::from(permille)).div_ceil(1000);
+            let percent = f64::from(permille) / 10.0;
+            (percent, *took.get(rank - 1).unwrap(), at(&measured.uncorrected, percent))
+        })
         .to_vec()
 }
 

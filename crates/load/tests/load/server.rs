@@ -134,11 +134,12 @@ impl Shared {
 fn read(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
     let mut head = String::new();
     loop {
-        let before = head.len();
-        if reader.read_line(&mut head).ok()? == 0 {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        if head[before..].trim().is_empty() {
+        head.push_str(&line);
+        if line.trim().is_empty() {
             break;
         }
     }
