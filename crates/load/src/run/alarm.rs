@@ -21,7 +21,9 @@ pub(super) struct Alarm {
     usual: Cell<u64>,
 }
 
-/// The most that is spent awake before a moment. On few cores this is taken from the server.
+/// The most that is spent awake before a moment. On few cores this is taken from the server. Measured once on two cores
+/// (2026-11-21, generator on one, application on the other): a request goes out 18 µs after its moment at 100/s, 2 µs at
+/// 1,000/s and 1 µs at 5,000/s (differences of the medians), for 0.01, 0.06 and 0.14 of a core, sending included.
 const AWAKE: u64 = 50_000;
 
 /// Below this the timer is not worth its system calls.
