@@ -20,6 +20,7 @@ mod files;
 pub mod grpc;
 mod keys;
 mod logs;
+mod memory;
 mod metrics;
 mod output;
 pub mod panics;

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::files::Seen;
+use crate::memory;
 use crate::metrics::without_secrets;
 use crate::settings::{OnStale, Settings};
 use crate::snapshot::{self, KeyAddresses, Snapshot};
@@ -154,6 +155,8 @@ impl Reloader {
                 (look, poll) = (None, self.next_poll());
                 self.reload_if_changed();
                 self.judge_age(now);
+                // This thread has the time for it, and looks in every few seconds.
+                memory::give_back();
             }
             folders.watch(self.seen.folders());
         }

@@ -131,6 +131,18 @@ async fn checks_are_counted() {
     assert!(evaluation["sum"].as_u64() < handler["sum"].as_u64(), "{page}");
 }
 
+/// One hash of argon2id takes 19 MiB, which must not stay in the process for ever.
+#[tokio::test]
+async fn what_a_hash_took_goes_back_to_the_system() {
+    let server = Server::start(&example("people"), &["--poll-interval", "500ms"]);
+    let alice = basic("alice:wonderland");
+    let before = server.resident();
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &alice)]).await, Came::Http(200));
+    let what = || format!("its memory: {before} KiB before, {} after", server.resident());
+    wait_until(|| server.resident() < before + 12_000, what);
+}
+
 #[tokio::test]
 async fn the_decision_log_says_who_and_why_and_no_secret() {
     let mut server = Server::start(&example("people"), &["--decision-log", "all", "--log-level", "debug"]);
