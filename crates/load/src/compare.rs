@@ -47,8 +47,9 @@ pub struct CompareArgs {
     #[arg(long)]
     pub quick: bool,
     /// Another ext_authz server, started by you, that lets alice GET /people (Basic); repeat it for more than one. With the
-    /// number of its process its processor time and memory are reported too.
-    #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N]")]
+    /// number of its process its processor time and memory are reported too. `headers=map` is for one that does not read
+    /// raw headers (OPA-Envoy, say).
+    #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N][,headers=map]")]
     pub peers: Vec<Server>,
     /// The time for all measurements, without start and end (13m; 70s with --quick).
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
@@ -73,7 +74,7 @@ pub struct CompareArgs {
 const EXAMPLES: &str = "\
 Examples:
   rolegate-load compare --quick
-  rolegate-load compare --peer opa=127.0.0.1:9191,pid=4711
+  rolegate-load compare --peer opa=127.0.0.1:9191,pid=4711,headers=map
   rolegate-load compare --rates 1000,max --rounds 9 --no-variants --budget 5m
 
 It needs the program `rolegate` beside it (or ROLEGATE=/path) and Envoy (`make tools`, or ENVOY=/path).";

@@ -87,9 +87,18 @@ fn door(listeners: &str, scenario: usize) -> Option<SocketAddr> {
     listeners.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok())
 }
 
-/// The configuration, before the application at `app`. `reached` says where a server is reached by a scenario.
+/// Where Envoy finds a server, and how it is told of a request.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Where it listens.
+    pub address: Address,
+    /// Whether header lines are sent one by one and byte for byte.
+    pub raw_headers: bool,
+}
+
+/// The configuration, before the application at `app`. `asked` says whom a scenario asks.
 #[must_use]
-pub fn config(scenarios: &[Scenario], app: SocketAddr, reached: &dyn Fn(Door) -> Option<Address>) -> Value {
+pub fn config(scenarios: &[Scenario], app: SocketAddr, asked: &dyn Fn(Door) -> Option<Asked>) -> Value {
     let mut listeners = Vec::new();
     let mut clusters = vec![cluster("application", &Address::Tcp(app.ip().to_string(), app.port()), false)];
     for (number, scenario) in scenarios.iter().enumerate() {
@@ -97,11 +106,11 @@ pub fn config(scenarios: &[Scenario], app: SocketAddr, reached: &dyn Fn(Door) ->
             Door::App => {}
             Door::Envoy => listeners.push(listener(number, None)),
             Door::Check { client, .. } => {
-                let Some(address) = reached(scenario.door) else { continue };
+                let Some(asked) = asked(scenario.door) else { continue };
                 let cluster_name = format!("check-{number}");
-                listeners.push(listener(number, Some(&asking(client, &cluster_name, &address))));
+                listeners.push(listener(number, Some(&asking(client, &cluster_name, &asked))));
                 if client == Client::Envoy {
-                    clusters.push(cluster(&cluster_name, &address, true));
+                    clusters.push(cluster(&cluster_name, &asked.address, true));
                 }
             }
         }
@@ -147,7 +156,8 @@ fn filter(name: &str, kind: &str, mut config: Value) -> Value {
     json!({"name": name, "typed_config": config})
 }
 
-fn asking(client: Client, cluster: &str, address: &Address) -> Value {
+fn asking(client: Client, cluster: &str, asked: &Asked) -> Value {
+    let address = &asked.address;
     let mut service = json!({"timeout": "2s"});
     let (key, client) = match client {
         Client::Envoy => ("envoy_grpc", json!({"cluster_name": cluster})),
@@ -163,7 +173,7 @@ fn asking(client: Client, cluster: &str, address: &Address) -> Value {
         "transport_api_version": "V3",
         "failure_mode_allow": false,
         "status_on_error": {"code": "ServiceUnavailable"},
-        "encode_raw_headers": true,
+        "encode_raw_headers": asked.raw_headers,
         "validate_mutations": true,
         "grpc_service": service,
     });
@@ -182,7 +192,7 @@ fn google(cluster: &str, address: &Address) -> Value {
 
 fn retries() -> Value {
     json!({
-        "retry_on": "connect-failure,refused-stream,reset-before-request,unavailable",
+        "retry_on": "connect-failure,refused-stream,reset,unavailable",
         "num_retries": 2,
         "retry_back_off": {"base_interval": "0.005s", "max_interval": "2s"},
     })

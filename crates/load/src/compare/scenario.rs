@@ -75,6 +75,8 @@ pub enum Role {
         address: Address,
         /// Its process, if it is known: its processor time and memory are then reported.
         process: Option<u32>,
+        /// Whether it is sent headers as a map, as it does not know of raw ones.
+        header_map: bool,
     },
 }
 
@@ -98,6 +100,12 @@ impl Server {
         matches!(self.role, Role::Nop | Role::Basic | Role::Jwt)
     }
 
+    /// Whether Envoy sends it header lines one by one and byte for byte.
+    #[must_use]
+    pub fn takes_raw_headers(&self) -> bool {
+        !matches!(self.role, Role::Peer { header_map: true, .. })
+    }
+
     /// How it can be reached: one started elsewhere only where it listens.
     fn transports(&self) -> Vec<Transport> {
         match &self.role {
@@ -111,15 +119,21 @@ impl Server {
 impl std::str::FromStr for Server {
     type Err = String;
 
-    /// A peer: `NAME=ADDR`, or `NAME=ADDR,pid=NUMBER`.
+    /// A peer: `NAME=ADDR`, then `,pid=NUMBER` and `,headers=map` if they apply.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a peer: write NAME=ADDR, such as `opa=127.0.0.1:9191`");
         let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
-        let (address, process) = match rest.split_once(",pid=") {
-            Some((address, number)) => (address, Some(number.parse().map_err(|_| wrong())?)),
-            None => (rest, None),
-        };
-        Ok(Self { name: name.to_owned(), role: Role::Peer { address: address.parse()?, process } })
+        let mut parts = rest.split(',');
+        let address = parts.next().unwrap_or_default().parse()?;
+        let (mut process, mut header_map) = (None, false);
+        for part in parts {
+            match part.split_once('=') {
+                Some(("pid", number)) => process = Some(number.parse().map_err(|_| wrong())?),
+                Some(("headers", "map")) => header_map = true,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(Self { name: name.to_owned(), role: Role::Peer { address, process, header_map } })
     }
 }
 

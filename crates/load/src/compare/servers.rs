@@ -14,7 +14,7 @@ use testbed::{Failed, Process};
 use super::ask;
 use super::pin::{Pins, on};
 use super::procfs::Usage;
-use super::proxy::{self, Proxy};
+use super::proxy::{self, Asked, Proxy};
 use super::scenario::{Door, Role, Scenario, Server, Transport};
 use crate::{Address, Request};
 
@@ -95,7 +95,7 @@ impl Running {
                 .map(|it| Started::new(it, places, &signer, &mut commands))
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        let config = proxy::config(scenarios, app_address, &|door| reached(&servers, door));
+        let config = proxy::config(scenarios, app_address, &|door| asked(&servers, door));
         let proxy = on(pins.pod.as_deref(), || Proxy::start(&places.folder, &config, scenarios.len()))?;
         commands.push(words(&proxy.program, &proxy.arguments));
         let commands =
@@ -212,7 +212,7 @@ impl Started {
                 Self::rolegate(server, places, &policy(places, "jwt", JWT)?, commands)
             }
             Role::AlwaysAllow => Self::baseline(server, places, commands),
-            Role::Peer { address, process } => Ok(Self {
+            Role::Peer { address, process, .. } => Ok(Self {
                 server: server.clone(),
                 unix: Some(address.clone()).filter(|it| matches!(it, Address::Unix(_))),
                 tcp: Some(address.clone()).filter(|it| matches!(it, Address::Tcp(..))),
@@ -333,13 +333,14 @@ pub fn announced(
     Err(process.failed("it does not listen after 20 s"))
 }
 
-fn reached(servers: &[Started], door: Door) -> Option<Address> {
+fn asked(servers: &[Started], door: Door) -> Option<Asked> {
     let Door::Check { server, transport, .. } = door else { return None };
     let server = servers.get(server)?;
-    match transport {
+    let address = match transport {
         Transport::Unix => server.unix.clone(),
         Transport::Tcp => server.tcp.clone(),
-    }
+    };
+    Some(Asked { address: address?, raw_headers: server.server.takes_raw_headers() })
 }
 
 fn policy(places: &Places, name: &str, text: &str) -> Result<PathBuf, Failed> {

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use super::ask::Inside;
 use super::document::{self, Part, table};
 use super::pin::{Pin, Pins};
-use super::proxy;
+use super::proxy::{self, Asked};
 use super::record::{Latency, Record, Round, Spread};
 use super::reload::Reload;
 use super::scenario::{Client, Door, Role, Scenario, Server, Transport};
@@ -58,8 +58,22 @@ fn every_server_is_reached_in_every_way() {
 #[test]
 fn a_peer_is_a_name_and_an_address() {
     let address = Address::Tcp("127.0.0.1".to_owned(), 9191);
-    assert_eq!(peer("opa=127.0.0.1:9191,pid=7").role, Role::Peer { address, process: Some(7) });
-    for wrong in ["", "opa", "=127.0.0.1:1", "opa=", "opa=nowhere", "opa=127.0.0.1:1,pid=x"] {
+    assert_eq!(
+        peer("opa=127.0.0.1:9191,pid=7").role,
+        Role::Peer { address: address.clone(), process: Some(7), header_map: false }
+    );
+    let of_maps = peer("opa=127.0.0.1:9191,headers=map");
+    assert_eq!(of_maps.role, Role::Peer { address, process: None, header_map: true });
+    assert!(!of_maps.takes_raw_headers());
+    for wrong in [
+        "",
+        "opa",
+        "=127.0.0.1:1",
+        "opa=",
+        "opa=nowhere",
+        "opa=127.0.0.1:1,pid=x",
+        "opa=127.0.0.1:1,headers=all",
+    ] {
         assert!(wrong.parse::<Server>().is_err(), "{wrong}");
     }
 }
@@ -124,8 +138,10 @@ fn envoy_is_told_what_ships() {
     let scenarios = Scenario::all(&servers, true);
     let app: SocketAddr = "127.0.0.1:8080".parse().unwrap();
     let config = proxy::config(&scenarios, app, &|door| match door {
-        Door::Check { transport: Transport::Tcp, .. } => Some(Address::Tcp("127.0.0.1".into(), 9191)),
-        Door::Check { .. } => Some(Address::Unix("/run/r.sock".into())),
+        Door::Check { transport: Transport::Tcp, .. } => {
+            Some(Asked { address: Address::Tcp("127.0.0.1".into(), 9191), raw_headers: true })
+        }
+        Door::Check { .. } => Some(Asked { address: Address::Unix("/run/r.sock".into()), raw_headers: true }),
         _ => None,
     });
     let text = config.to_string();
@@ -169,13 +185,14 @@ fn what_came_meanwhile_is_the_difference_of_two_readings() {
 fn record(scenarios: &[Scenario], rates: &[Rate]) -> Record {
     let mut record = Record::default();
     for (scenario, it) in scenarios.iter().enumerate() {
-        for rate in 0..rates.len() {
+        for (rate, asked) in rates.iter().enumerate() {
             for number in 0..3 {
                 let slow = f64::from(1 << number);
                 let time = 100_000.0 * slow * if it.name.contains("tonic") { 3.0 } else { 2.0 };
                 let time = if it.door == Door::Envoy { 100_000.0 * slow } else { time };
                 let latency = Latency { mean: time, p50: time, p90: time, p99: 2.0 * time };
-                let mut round = Round { number, achieved: 1e9 / time, latency, ..Round::default() };
+                let achieved = if let Rate::Constant(it) = asked { *it } else { 1e9 / time };
+                let mut round = Round { number, achieved, latency, ..Round::default() };
                 round.parts[2].resident = 20 << 20;
                 round.parts[2].cores = 0.3;
                 record.entry(scenario, rate).rounds.push(round);
