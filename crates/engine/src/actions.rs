@@ -7,23 +7,32 @@ use crate::names::Names;
 use crate::rows::UNKNOWN_ACTION;
 use crate::word::Word;
 
+/// Up to so many actions are compared one by one, which costs less than a hash.
+const FEW: usize = 8;
+
 /// The actions that the policy names.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     names: Names,
-    short: HashTable<(Word, u32)>,
+    /// The first ones, by their numbers.
+    few: Vec<Word>,
     seed: RandomState,
+    /// All others that are short.
+    short: HashTable<(Word, u32)>,
 }
 
 impl Actions {
     /// The number of this action, which is added if it is new.
     pub(crate) fn add(&mut self, action: &[u8]) -> u32 {
+        let known = self.names.len();
         let number = self.names.add(action);
         let word = Word::new(action);
-        if word.is_whole() && self.find(action) == UNKNOWN_ACTION {
+        if number == known && self.few.len() == number as usize && self.few.len() < FEW {
+            self.few.push(word);
+        } else if number == known && word.is_whole() {
             let Self { short, seed, .. } = self;
-            let hash = word.hash(action, 0, seed);
-            short.insert_unique(hash, (word, number), |(other, _)| other.hash(&[], 0, seed));
+            let hash = word.hash(action, seed);
+            short.insert_unique(hash, (word, number), |(other, _)| other.hash(&[], seed));
         }
         number
     }
@@ -31,14 +40,16 @@ impl Actions {
     /// The number of this action, or [`UNKNOWN_ACTION`].
     pub(crate) fn find(&self, action: &[u8]) -> u32 {
         let word = Word::new(action);
-        let found = if word.is_whole() {
-            self.short
-                .find(word.hash(action, 0, &self.seed), |(other, _)| *other == word)
-                .map(|(_, number)| *number)
-        } else {
-            self.names.find(action)
-        };
-        found.unwrap_or(UNKNOWN_ACTION)
+        if !word.is_whole() {
+            return self.names.find(action).unwrap_or(UNKNOWN_ACTION);
+        }
+        let few = (0..).zip(&self.few).find(|(_, other)| **other == word).map(|(number, _)| number);
+        few.or_else(|| self.find_hashed(word)).unwrap_or(UNKNOWN_ACTION)
+    }
+
+    fn find_hashed(&self, word: Word) -> Option<u32> {
+        let found = self.short.find(word.hash(&[], &self.seed), |(other, _)| *other == word);
+        found.map(|(_, number)| *number)
     }
 }
 
@@ -50,11 +61,13 @@ mod tests {
     fn actions_of_any_length_are_found() {
         let mut actions = Actions::default();
         let names = ["GET", "", "indices:data/read/search", "indices:data/read/scroll", "sixteen-letters!"];
-        for (number, name) in (0..).zip(names) {
+        let many = (0..100).map(|number| format!("action-{number}"));
+        let names: Vec<String> = names.map(str::to_owned).into_iter().chain(many).collect();
+        for (number, name) in (0..).zip(&names) {
             assert_eq!(actions.add(name.as_bytes()), number);
             assert_eq!(actions.add(name.as_bytes()), number);
         }
-        for (number, name) in (0..).zip(names) {
+        for (number, name) in (0..).zip(&names) {
             assert_eq!(actions.find(name.as_bytes()), number);
         }
         for other in

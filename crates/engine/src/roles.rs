@@ -154,8 +154,11 @@ fn contains(words: &[u64], role: u32) -> Option<bool> {
     }
     let (blocks, first) = part_of(words, part)?;
     let block = 1 << (role / 64 % 64);
+    if blocks & block == 0 {
+        return Some(false);
+    }
     let word = words.get(first + rank(blocks & (block - 1)))?;
-    Some(blocks & block != 0 && word >> (role % 64) & 1 == 1)
+    Some(word >> (role % 64) & 1 == 1)
 }
 
 /// The places of the bits that are set, from the lowest.

@@ -7,24 +7,23 @@
 
 mod build;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
 use crate::globs::Globs;
+use crate::literals::Literals;
 use crate::rows::{NO_ROW, RowId};
 use crate::scopes::Roots;
+use crate::segments::segment_at;
 use crate::table::{NONE, Table};
-use crate::word::{Word, segment_length};
 
 /// The number of a node, or that of the row of a leaf: where patterns end here and none goes on, the row is all that the
 /// node would have, and a look into memory is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeId(u32);
+pub(crate) struct NodeId(pub(crate) u32);
 
 /// Where an edge would lead that does not exist.
-const NO_NODE: NodeId = NodeId(NONE);
+pub(crate) const NO_NODE: NodeId = NodeId(NONE);
 /// Marks a [`NodeId`] that is a leaf's row.
 const LEAF: u32 = 1 << 31;
 
@@ -48,7 +47,7 @@ pub(crate) struct Walk<'q> {
 #[derive(Clone, Copy)]
 struct Way {
     node: NodeId,
-    place: u32,
+    place: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -69,57 +68,31 @@ struct Node {
     rest: RowId,
 }
 
-/// The edges with literals, of all nodes.
-#[derive(Default)]
-struct Literals {
-    edges: HashTable<Literal>,
-    /// The text of those that are longer than a [`Word`] can say.
-    long: Vec<u8>,
-    seed: RandomState,
-}
-
-/// Two of these fit into a cache line, which is why it has the parts of a [`Word`] and not the word.
-#[derive(Clone, Copy)]
-struct Literal {
-    first: u64,
-    last: u64,
-    length: u32,
-    from: NodeId,
-    to: NodeId,
-    /// Where its text starts in `long`.
-    start: u32,
-}
-
 impl<'q> Walk<'q> {
     /// A resource of 4 GiB or more is none: nothing matches it, and so nothing allows it.
     pub(crate) fn new(resource: &'q [u8], owner: Option<&'q [u8]>) -> Option<Self> {
         let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
         fits.then(|| Self { resource, owner, open: SmallVec::new() })
     }
-
-    /// Lets the walk go through the tries of one more scope.
-    pub(crate) fn start(&mut self, roots: Roots) {
-        let absolute = self.resource.first() == Some(&b'/');
-        let node = if absolute { roots.absolute } else { roots.relative };
-        self.open.push(Way { node, place: u32::from(absolute) });
-    }
 }
 
 impl Trie {
-    /// Visits the row of each pattern that matches.
-    pub(crate) fn walk(&self, walk: &mut Walk<'_>, mut visit: impl FnMut(RowId)) {
+    /// Visits the row of each pattern of one scope that matches.
+    pub(crate) fn walk(&self, roots: Roots, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
+        let absolute = walk.resource.first() == Some(&b'/');
+        let node = if absolute { roots.absolute } else { roots.relative };
+        self.follow(Way { node, place: usize::from(absolute) }, walk, visit);
         while let Some(way) = walk.open.pop() {
-            self.follow(way, walk, &mut visit);
+            self.follow(way, walk, visit);
         }
     }
 
     /// Goes on along literals, as far as that goes, and leaves every other way open.
-    #[inline]
     fn follow(&self, way: Way, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let Way { mut node, mut place } = way;
         while node != NO_NODE {
             if node.is_leaf() {
-                if place as usize > walk.resource.len() {
+                if place > walk.resource.len() {
                     visit(node.row());
                 }
                 return;
@@ -128,24 +101,30 @@ impl Trie {
             if at.rest != NO_ROW {
                 visit(at.rest);
             }
-            let Some(left) = walk.resource.get(place as usize..) else {
+            let Some(word) = segment_at(walk.resource, place) else {
                 if at.here != NO_ROW {
                     visit(at.here);
                 }
                 return;
             };
-            let length = segment_length(left);
-            let segment = left.get(..length as usize).unwrap_or_default();
-            place += length + 1;
+            let start = place;
+            place += word.length() as usize + 1;
             if at.others {
-                self.fork(at, segment, place, walk);
+                self.fork(at, start, place, walk);
             }
-            node = if at.literals { self.literals.find(node, segment) } else { NO_NODE };
+            if !at.literals {
+                return;
+            }
+            node = self.literals.find(node, word, walk.resource, start);
         }
     }
 
     /// Leaves open the ways that are not literals and match a segment; `place` is where the next one starts.
-    fn fork(&self, at: &Node, segment: &[u8], place: u32, walk: &mut Walk<'_>) {
+    ///
+    /// Apart from `follow`, which has no registers to spare.
+    #[inline(never)]
+    fn fork(&self, at: &Node, start: usize, place: usize, walk: &mut Walk<'_>) {
+        let segment = walk.resource.get(start..place - 1).unwrap_or_default();
         if segment.is_empty() {
             return;
         }
@@ -188,29 +167,6 @@ impl Node {
         let row = self.here.few().filter(|_| !has_edges && self.rest == NO_ROW);
         row.map_or(number, |row| NodeId(row | LEAF))
     }
-}
-
-impl Literals {
-    #[inline]
-    fn find(&self, from: NodeId, segment: &[u8]) -> NodeId {
-        let word = Word::new(segment);
-        let found = self.edges.find(word.hash(segment, from.0, &self.seed), |edge| {
-            edge.word() == word && edge.from == from && (word.is_whole() || text(&self.long, edge) == segment)
-        });
-        found.map_or(NO_NODE, |edge| edge.to)
-    }
-}
-
-impl Literal {
-    const fn word(&self) -> Word {
-        Word::from_parts(self.first, self.last, self.length)
-    }
-}
-
-/// The text of a segment that is longer than a [`Word`] can say.
-fn text<'l>(long: &'l [u8], edge: &Literal) -> &'l [u8] {
-    let start = edge.start as usize;
-    long.get(start..start + edge.length as usize).unwrap_or_default()
 }
 
 impl std::fmt::Debug for Trie {

@@ -3,11 +3,12 @@
 use hashbrown::HashMap;
 use policy::pattern::{Glob, Pattern, Segment};
 
-use super::{LEAF, Literal, Literals, NO_NODE, Node, NodeId, Trie, text};
+use super::{LEAF, NO_NODE, Node, NodeId, Trie};
 use crate::globs::{Edge, Globs};
+use crate::literals::Literals;
 use crate::rows::RowId;
 use crate::scopes::Roots;
-use crate::table::{NONE, Table, number};
+use crate::table::{NONE, Table};
 use crate::word::Word;
 
 /// Where a pattern ends.
@@ -58,14 +59,14 @@ impl TrieBuilder {
             let (one, owner) = (or_leaf(nodes, one), or_leaf(nodes, owner));
             *nodes.at_mut(number) = Node { one, owner, ..*nodes.at(number) };
         }
-        self.literals.edges.iter_mut().for_each(|edge| edge.to = or_leaf(nodes, edge.to));
+        self.literals.redirect(|to| or_leaf(nodes, to));
         let globs = self.globs.into_iter().map(|mut globs| {
             globs.iter_mut().for_each(|(_, to)| *to = or_leaf(nodes, *to));
             Globs::new(globs)
         });
         let globs = globs.collect();
         self.nodes.shrink();
-        self.literals.long.shrink_to_fit();
+        self.literals.shrink();
         Trie { nodes: self.nodes, literals: self.literals, globs }
     }
 
@@ -98,7 +99,7 @@ impl TrieBuilder {
     }
 
     fn literal(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
-        let found = self.literals.find(from, segment);
+        let found = self.literals.find(from, Word::new(segment), segment, 0);
         if found != NO_NODE {
             return found;
         }
@@ -122,21 +123,6 @@ impl TrieBuilder {
         }
         self.globs.at_mut(node.globs).push((glob.clone(), to));
         to
-    }
-}
-
-impl Literals {
-    fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
-        let word = Word::new(segment);
-        let (first, last, length) = word.parts();
-        let edge = Literal { first, last, length, from, to, start: number(self.long.len()) };
-        if !word.is_whole() {
-            self.long.extend_from_slice(segment);
-        }
-        let Self { edges, long, seed } = self;
-        edges.insert_unique(word.hash(segment, from.0, seed), edge, |other| {
-            other.word().hash(text(long, other), other.from.0, seed)
-        });
     }
 }
 

@@ -1,0 +1,181 @@
+//! The edges of the trie that are literals, of all nodes: from a node and a segment to the next node.
+
+use foldhash::fast::RandomState;
+
+use crate::table::number;
+use crate::trie::{NO_NODE, NodeId};
+use crate::word::Word;
+
+/// A table with open addressing: whatever is asked for is found, or known not to be there, in one or two cache lines that
+/// lie side by side. A table with groups of tags (`hashbrown`) has its tags apart from what they are of, which is one
+/// look into memory more: with it a decision among 100,000 resources took a quarter longer (2026-11-21).
+pub(crate) struct Literals {
+    /// As many places as a power of two, of which at most half are taken. An edge stands at the place that its hash
+    /// says, or behind it with no free place between.
+    edges: Box<[Literal]>,
+    taken: usize,
+    /// The text of those that are longer than a [`Word`] can say.
+    long: Vec<u8>,
+    seed: RandomState,
+}
+
+/// Two of these fit into a cache line.
+#[derive(Clone, Copy)]
+struct Literal {
+    bytes: [u64; 2],
+    length: u32,
+    from: NodeId,
+    /// [`NO_NODE`] in a free place.
+    to: NodeId,
+    /// Where its text starts in `long`.
+    start: u32,
+}
+
+const FREE: Literal = Literal { bytes: [0; 2], length: 0, from: NO_NODE, to: NO_NODE, start: 0 };
+
+impl Literals {
+    /// Where the edge leads that is the segment with this word, which starts at this place of the resource.
+    #[inline]
+    pub(crate) fn find(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
+        if word.is_whole() {
+            self.edge(from, word, &[], |_| true).1.to
+        } else {
+            self.find_long(from, word, resource, start)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_long(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
+        let segment = resource.get(start..start + word.length() as usize).unwrap_or_default();
+        self.edge(from, word, segment, |edge| self.text(edge) == segment).1.to
+    }
+
+    /// An edge with its place, or the free one where it would be.
+    #[inline]
+    fn edge(
+        &self,
+        from: NodeId,
+        word: Word,
+        segment: &[u8],
+        same: impl Fn(&Literal) -> bool,
+    ) -> (usize, &Literal) {
+        let mask = self.edges.len() - 1;
+        let mut place = hash(from, word, segment, &self.seed) & mask;
+        loop {
+            #[expect(
+                clippy::indexing_slicing,
+                reason = "the mask keeps it within: there are as many as a power of two"
+            )]
+            let edge = &self.edges[place];
+            if edge.is(from, word) && same(edge) || edge.to == NO_NODE {
+                return (place, edge);
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Adds an edge that is not there yet.
+    pub(crate) fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
+        let word = Word::new(segment);
+        let (bytes, length) = word.parts();
+        let edge = Literal { bytes, length, from, to, start: number(self.long.len()) };
+        if !word.is_whole() {
+            self.long.extend_from_slice(segment);
+        }
+        if (self.taken + 1) * 2 > self.edges.len() {
+            self.grow();
+        }
+        self.put(edge);
+        self.taken += 1;
+    }
+
+    /// Lets each edge lead somewhere else.
+    pub(crate) fn redirect(&mut self, to: impl Fn(NodeId) -> NodeId) {
+        let taken = self.edges.iter_mut().filter(|edge| edge.to != NO_NODE);
+        taken.for_each(|edge| edge.to = to(edge.to));
+    }
+
+    /// Gives back the memory that growing took in advance.
+    pub(crate) fn shrink(&mut self) {
+        self.long.shrink_to_fit();
+    }
+
+    fn grow(&mut self) {
+        let places = self.edges.len() * 2;
+        let old = std::mem::replace(&mut self.edges, vec![FREE; places].into());
+        old.into_iter().filter(|edge| edge.to != NO_NODE).for_each(|edge| self.put(edge));
+    }
+
+    fn put(&mut self, edge: Literal) {
+        let (place, _) = self.edge(edge.from, edge.word(), self.text(&edge), |_| false);
+        self.edges.get_mut(place).into_iter().for_each(|free| *free = edge);
+    }
+
+    /// The text of a segment that is longer than a [`Word`] can say.
+    fn text(&self, edge: &Literal) -> &[u8] {
+        if edge.word().is_whole() {
+            return &[];
+        }
+        let start = edge.start as usize;
+        self.long.get(start..start + edge.length as usize).unwrap_or_default()
+    }
+}
+
+impl Default for Literals {
+    fn default() -> Self {
+        Self { edges: vec![FREE; 2].into(), taken: 0, long: Vec::new(), seed: RandomState::default() }
+    }
+}
+
+impl Literal {
+    const fn word(&self) -> Word {
+        Word::from_parts(self.bytes, self.length)
+    }
+
+    fn is(&self, from: NodeId, word: Word) -> bool {
+        self.from == from && self.word() == word
+    }
+}
+
+/// What is hashed of a segment does not wait for the node, and can be worked out before it is known. The number of a node
+/// is spread over all bits; nodes that are made one after the other differ in the lowest.
+#[inline]
+fn hash(from: NodeId, word: Word, segment: &[u8], seed: &RandomState) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    #[expect(clippy::cast_possible_truncation, reason = "a table has fewer places than a usize can say")]
+    let hash = (word.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_found_by_node_and_segment_and_no_others_are() {
+        let mut edges = Literals::default();
+        let find = |edges: &Literals, from: u32, segment: &str| {
+            let segment = segment.as_bytes();
+            edges.find(NodeId(from), Word::new(segment), segment, 0)
+        };
+        let long = |number: u32| format!("a-segment-of-more-than-sixteen-bytes-{number}");
+        let all: Vec<(u32, String)> = (0..3_000)
+            .flat_map(|number| {
+                [(number, "same".to_owned()), (0, format!("item-{number}")), (number % 7, long(number))]
+            })
+            .collect();
+        for (to, (from, segment)) in (1..).zip(&all) {
+            assert_eq!(find(&edges, *from, segment), NO_NODE);
+            edges.insert(NodeId(*from), segment.as_bytes(), NodeId(to));
+        }
+        for (to, (from, segment)) in (1..).zip(&all) {
+            assert_eq!(find(&edges, *from, segment), NodeId(to));
+            assert_eq!(find(&edges, from + 7_000, segment), NO_NODE);
+            assert_eq!(find(&edges, *from, &format!("{segment}\0")), NO_NODE);
+        }
+        edges.redirect(|to| NodeId(to.0 + 1));
+        assert_eq!(find(&edges, 0, "same"), NodeId(2));
+        assert_eq!(find(&edges, 0, &long(3_007)), NO_NODE);
+    }
+}

@@ -1,0 +1,85 @@
+//! Reading a resource segment by segment.
+
+use crate::word::{Word, first_sixteen, halves, sixteen};
+
+/// The bytes of eight slashes.
+const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
+
+/// The segment that starts here, or nothing beyond the end. It ends before the next slash, or with the resource.
+///
+/// Sixteen bytes are read at once, and what follows the segment is taken off: so a segment costs about the same whatever
+/// its length, up to sixteen.
+#[inline]
+pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Word> {
+    let left = resource.get(start..)?;
+    let [first, second] = left.first_chunk().map_or_else(|| last_bytes(resource, left), |it| halves(*it));
+    let found = slashes(first);
+    if found != 0 {
+        let bits = found.trailing_zeros() & !7;
+        return Some(Word::from_parts([first & below(bits), 0], bits / 8));
+    }
+    let found = slashes(second);
+    if found != 0 {
+        let bits = found.trailing_zeros() & !7;
+        return Some(Word::from_parts([first, second & below(bits)], 8 + bits / 8));
+    }
+    Some(long([first, second], left))
+}
+
+/// The bytes of `left`, fewer than sixteen with which `resource` ends, with slashes behind them: what is at the end ends as
+/// it would before a slash.
+fn last_bytes(resource: &[u8], left: &[u8]) -> [u64; 2] {
+    if left.is_empty() {
+        return [SLASHES; 2];
+    }
+    let bytes = resource.last_chunk().map_or_else(
+        || sixteen(first_sixteen(left)),
+        |last| u128::from_le_bytes(*last) >> (8 * (16 - left.len())),
+    );
+    halves((bytes | sixteen([SLASHES; 2]) << (8 * left.len())).to_le_bytes())
+}
+
+/// The word of a segment of sixteen bytes or more.
+#[cold]
+fn long(first: [u64; 2], left: &[u8]) -> Word {
+    let length = left.iter().position(|byte| *byte == b'/').unwrap_or(left.len());
+    Word::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
+}
+
+/// A one in the highest bit of a byte where the first `/` is, if there is any, and perhaps in bytes behind it.
+///
+/// A byte of the difference to `/` is zero where a `/` is; the lowest byte that borrows from the one above it when 1 is
+/// taken from each is that one.
+const fn slashes(bytes: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let other = bytes ^ SLASHES;
+    other.wrapping_sub(ONES) & !other & (ONES << 7)
+}
+
+/// Ones in so many of the lowest bits, fewer than 64.
+const fn below(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::generate::Rng;
+
+    use super::*;
+
+    #[test]
+    fn a_segment_ends_before_the_next_slash_or_at_the_end() {
+        let from = [b'/', 0, b'.', b'0', 0x80, 0xff, b'/' + 1, b'/' | 0x80];
+        let mut rng = Rng::new(1);
+        for number in 0..100_000 {
+            let mut resource: Vec<u8> = (0..rng.below(60)).map(|_| *rng.pick(&from).unwrap()).collect();
+            if number % 2 == 0 {
+                resource.retain(|byte| *byte != b'/' || rng.percent(30));
+            }
+            let start = rng.below(resource.len() + 1);
+            let wanted = resource[start..].split(|byte| *byte == b'/').next().unwrap();
+            assert_eq!(segment_at(&resource, start), Some(Word::new(wanted)), "{start} in {resource:?}");
+            assert_eq!(segment_at(&resource, resource.len() + 1), None);
+        }
+    }
+}
