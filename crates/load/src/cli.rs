@@ -115,15 +115,9 @@ pub struct HttpArgs {
     /// Speak HTTP/2, without TLS and known beforehand.
     #[arg(long)]
     pub http2: bool,
-    /// How much.
+    /// How much of what, and what to print of it.
     #[command(flatten)]
-    pub load: LoadArgs,
-    /// What.
-    #[command(flatten)]
-    pub request: RequestArgs,
-    /// What to print and to write.
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub run: RunArgs,
 }
 
 /// The arguments of `check`.
@@ -135,6 +129,14 @@ pub struct CheckArgs {
     /// The path, with its query, of the request that the calls are about.
     #[arg(long, default_value = "/people")]
     pub path: String,
+    /// How much of what, and what to print of it.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+/// What `http` and `check` have in common.
+#[derive(Args, Debug)]
+pub struct RunArgs {
     /// How much.
     #[command(flatten)]
     pub load: LoadArgs,

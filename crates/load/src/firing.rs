@@ -20,16 +20,16 @@ pub(crate) fn http(args: &HttpArgs) -> Exit {
     let plan = Plan::http(&args.url).and_then(|plan| {
         let path = plan.target.path.clone();
         let protocol = if args.http2 { Protocol::Http2 } else { Protocol::Http1 };
-        planned(Plan { protocol, ..plan }, &path, &args.load, &args.request)
+        planned(Plan { protocol, ..plan }, &path, &args.run.load, &args.run.request)
     });
-    fire(plan, &args.load, &args.output)
+    fire(plan, &args.run.load, &args.run.output)
 }
 
 /// Puts load on a server of Check calls.
 pub(crate) fn check(args: &CheckArgs) -> Exit {
-    let plan =
-        Plan::check(&args.address).and_then(|plan| planned(plan, &args.path, &args.load, &args.request));
-    fire(plan, &args.load, &args.output)
+    let plan = Plan::check(&args.address)
+        .and_then(|plan| planned(plan, &args.path, &args.run.load, &args.run.request));
+    fire(plan, &args.run.load, &args.run.output)
 }
 
 fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Result<Plan, Failed> {

@@ -233,6 +233,31 @@ fn ratios_are_taken_within_a_round() {
 }
 
 #[test]
+fn a_round_in_which_the_other_adds_nothing_counts_against_us() {
+    let servers = Server::all(&[]);
+    let scenarios = Scenario::all(&servers, true);
+    let rates = [Rate::Constant(1_000.0)];
+    let mut record = record(&scenarios, &rates);
+    for (number, scenario) in scenarios.iter().enumerate().filter(|(_, it)| it.name.contains("tonic")) {
+        for round in record.entry(number, 0).rounds.iter_mut().take(2) {
+            round.latency = Latency { mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0 };
+        }
+        assert!(scenario.door != Door::Envoy);
+    }
+    let evidence = Evidence {
+        scenarios: &scenarios,
+        servers: &servers,
+        rates: &rates,
+        record: &record,
+        ready: &[],
+        reload: None,
+    };
+    let p3: Vec<_> = evidence.verdicts().into_iter().filter(|it| it.goal == "P3").collect();
+    assert!(p3.len() == 2 && p3.iter().all(|it| !it.holds), "{p3:?}");
+    assert_eq!(p3[0].measured, "inf × (0.500–inf)");
+}
+
+#[test]
 fn a_goal_that_is_missed_is_said_to_be() {
     let p7 = verdicts(|it| it.goal == "P7");
     assert_eq!(p7.iter().map(|it| it.holds).collect::<Vec<_>>(), [true, false, true], "{p7:?}");

@@ -93,9 +93,8 @@ impl Evidence<'_> {
     ) -> Option<Verdict> {
         let envoy = self.scenarios.iter().position(|it| it.door == Door::Envoy)?;
         let ratios = self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |it| {
-            let (envoy, ours, theirs) = (of(it.first()?), of(it.get(1)?), of(it.get(2)?));
-            // Where the other adds nothing that can be measured, there is no ratio.
-            (theirs > envoy).then(|| (ours - envoy) / (theirs - envoy))
+            let envoy = of(it.first()?);
+            Some(to_other(of(it.get(1)?) - envoy, of(it.get(2)?) - envoy))
         });
         let what = format!("{name} added to app + Envoy at 1,000/s: RBAC (Basic) to {other_name}");
         ratio("P3", what, Spread::of(ratios)?, Must::BeAtMost(factor))
@@ -153,7 +152,19 @@ impl Evidence<'_> {
         let together = |number: usize| -> Option<Vec<&Round>> {
             entries.iter().map(|it| it.rounds.iter().find(|it| it.number == number)).collect()
         };
-        first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| it.is_finite()).collect()
+        first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| !it.is_nan()).collect()
+    }
+}
+
+/// What we add to what another adds. A round in which the other adds nothing that can be measured counts too, or the
+/// rounds that are bad for us would be left out: it is endlessly many times as much if we add anything, else as much.
+fn to_other(ours: f64, theirs: f64) -> f64 {
+    if theirs > 0.0 {
+        ours / theirs
+    } else if ours > 0.0 {
+        f64::INFINITY
+    } else {
+        1.0
     }
 }
 
