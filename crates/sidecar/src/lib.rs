@@ -24,6 +24,7 @@ mod memory;
 mod metrics;
 mod output;
 pub mod panics;
+mod priority;
 mod reload;
 pub mod serve;
 mod settings;

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::files::Seen;
 use crate::memory;
 use crate::metrics::without_secrets;
+use crate::priority::stand_behind;
 use crate::settings::{OnStale, Settings};
 use crate::snapshot::{self, KeyAddresses, Snapshot};
 use crate::status::Status;
@@ -132,7 +133,11 @@ impl Reloader {
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
-        thread::Builder::new().name("policy".to_owned()).spawn(move || self.run(&told, folders))?;
+        thread::Builder::new().name("policy".to_owned()).spawn(move || {
+            // A large policy is a second or two of work.
+            stand_behind();
+            self.run(&told, folders);
+        })?;
         Ok(Policies { events })
     }
 

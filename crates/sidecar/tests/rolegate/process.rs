@@ -72,6 +72,11 @@ impl Server {
         Self { child, folder }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         self.printed("err")

@@ -24,6 +24,28 @@ async fn a_changed_file_comes_into_force() {
     assert!(server.log().contains("policy reloaded"));
 }
 
+/// A large policy takes seconds: who loads it has the nice value 10, who answers has 0 (proc_pid_stat(5), field 19).
+#[cfg(target_os = "linux")]
+#[test]
+fn loading_stands_behind_answering() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &[]);
+    let nice = |name: &str| nice_of_threads(server.id()).find(|(of, _)| of == name).unwrap().1;
+    let behind = (nice("worker-0") + 10).min(19);
+    wait_until(|| nice("policy") == behind, || format!("nice {behind}, not {}", nice("policy")));
+}
+
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "what the system says of the process is read")]
+fn nice_of_threads(process: u32) -> impl Iterator<Item = (String, i32)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    tasks.filter_map(|task| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).ok()?;
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        Some((name.to_owned(), rest.split_whitespace().nth(16)?.parse().unwrap()))
+    })
+}
+
 /// A link further up is not watched, as little as some network file systems can be: polling finds the change.
 #[tokio::test]
 async fn polling_finds_a_change_that_no_watch_tells() {
