@@ -14,6 +14,7 @@ mod hashing;
 mod listener;
 mod message;
 mod others;
+mod quiet;
 mod registry;
 mod respond;
 mod server;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
@@ -19,6 +19,7 @@ use super::counters;
 use super::hashing::Hashing;
 use super::message::Limits;
 use super::others::Others;
+use super::quiet::Quiet;
 use super::registry::Registry;
 use super::server::Options;
 
@@ -136,7 +137,7 @@ impl Worker {
                 }
             }
             Accepted::Unix(stream) => {
-                if let Ok(stream) = UnixStream::from_std(stream) {
+                if let Ok(stream) = Quiet::new(stream) {
                     spawn_local(connection::serve(worker, connected, stream));
                 }
             }

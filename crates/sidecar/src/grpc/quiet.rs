@@ -1,0 +1,197 @@
+//! A connection on a Unix socket whose thread is not woken for nothing.
+//!
+//! On Linux a Unix socket is writable anew each time the other end has read from it, and epoll says so to whoever is
+//! registered for that, which tokio's `UnixStream` always is. So each answer that Envoy reads woke this thread once more
+//! (seen with strace: two `epoll_wait` a check, the second for nothing), and took the processor from Envoy, which often
+//! shares it. Here a socket is registered for reading only, and for writing while it is full.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// What is read at once: as much as `h2` asks for.
+const CHUNK: usize = 8 << 10;
+
+/// A Unix socket.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    /// Registered for reading.
+    socket: AsyncFd<UnixStream>,
+    /// The same socket, registered for writing: only while what is to be written does not fit.
+    full: Option<AsyncFd<UnixStream>>,
+}
+
+impl Quiet {
+    /// From a socket that does not block, in a runtime.
+    pub(super) fn new(socket: UnixStream) -> io::Result<Self> {
+        Ok(Self { socket: register(socket, Interest::READABLE)?, full: None })
+    }
+
+    fn poll_write_by(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(full) = &self.full {
+                let mut ready = ready!(full.poll_write_ready(cx))?;
+                if let Ok(written) = ready.try_io(|it| write(it.get_ref())) {
+                    drop(ready);
+                    self.full = None;
+                    return Poll::Ready(written);
+                }
+                continue;
+            }
+            match write(self.socket.get_ref()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // Should it have become writable by now, this registration says so at once.
+                    let same = self.socket.get_ref().try_clone()?;
+                    self.full = Some(register(same, Interest::WRITABLE)?);
+                }
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "what has taken its place is unsafe, for descriptors that change or are closed; a socket of the standard \
+              library keeps its own until it is dropped"
+)]
+fn register(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    AsyncFd::with_interest(socket, interest)
+}
+
+impl AsyncRead for Quiet {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut bytes = [0; CHUNK];
+        let room = to.remaining().min(CHUNK);
+        let bytes = bytes.get_mut(..room).unwrap_or_default();
+        loop {
+            let mut ready = ready!(self.socket.poll_read_ready(cx))?;
+            match ready.try_io(|it| it.get_ref().read(bytes)) {
+                Ok(Ok(read)) => {
+                    if 0 < read && read < room {
+                        // That was all. What comes now is told anew, and need not be asked for.
+                        ready.clear_ready();
+                    }
+                    to.put_slice(bytes.get(..read).unwrap_or_default());
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Quiet {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_by(cx, |mut socket| socket.write(from))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_by(cx, |mut socket| socket.write_vectored(from))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self.socket.get_ref().shutdown(Shutdown::Write) {
+            // The other end is gone already.
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            ended => ended,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    fn pair() -> (Quiet, Quiet) {
+        let (one, other) = UnixStream::pair().unwrap();
+        let quiet = |socket: UnixStream| {
+            socket.set_nonblocking(true).unwrap();
+            Quiet::new(socket).unwrap()
+        };
+        (quiet(one), quiet(other))
+    }
+
+    /// Far more than the system keeps for a socket, so that the writer must wait, again and again.
+    #[tokio::test]
+    async fn what_is_written_arrives_also_when_the_socket_is_full() {
+        let (mut writer, mut reader) = pair();
+        let sent: Vec<u8> =
+            (0..5_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
+        let wanted = sent.clone();
+        let write = tokio::spawn(async move {
+            let (first, second) = sent.split_at(2_000_000);
+            writer.write_all(first).await.unwrap();
+            let mut left = second;
+            while !left.is_empty() {
+                let (one, other) = left.split_at(left.len() / 2);
+                let written = writer.write_vectored(&[IoSlice::new(one), IoSlice::new(other)]).await.unwrap();
+                left = &left[written..];
+            }
+            writer.shutdown().await.unwrap();
+            assert!(writer.full.is_none());
+            let mut answer = Vec::new();
+            writer.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer, b"all there", "the other way is still open");
+        });
+        let mut came = Vec::new();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        reader.read_to_end(&mut came).await.unwrap();
+        assert!(came == wanted);
+        reader.write_all(b"all there").await.unwrap();
+        drop(reader);
+        write.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_end_that_is_gone_is_an_end_or_an_error() {
+        let (mut one, other) = pair();
+        drop(other);
+        assert_eq!(one.read(&mut [0; 8]).await.unwrap(), 0);
+        assert!(one.write_all(b"x").await.is_err());
+        one.shutdown().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_read_byte_by_byte_is_read_to_the_last() {
+        let (mut one, mut other) = pair();
+        let read = tokio::spawn(async move {
+            let mut all = [0; 6];
+            for place in &mut all {
+                *place = other.read_u8().await.unwrap();
+            }
+            all
+        });
+        for part in [b"ab".as_slice(), b"c", b"def"] {
+            one.write_all(part).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(read.await.unwrap(), *b"abcdef");
+    }
+}
