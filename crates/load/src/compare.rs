@@ -54,7 +54,7 @@ pub struct CompareArgs {
     /// The time for all measurements, without start and end (13m; 70s with --quick).
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
     pub budget: Option<Duration>,
-    /// Rounds (5; 3 with --quick).
+    /// Rounds (10; 6 with --quick).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub rounds: Option<u8>,
     /// The rates (100, 1000, 2000, … 5000, max; 1000, 5000, max with --quick).
@@ -146,6 +146,7 @@ impl Comparison {
         let places =
             Places { rolegate: testbed::program()?, load: own()?, folder: folder.path().to_path_buf() };
         this.environment = procfs::environment(&testbed::envoy::program()?);
+        let before = procfs::Ticks::now();
         this.ready = ready(&places, &this.pins)?;
         this.every_round(&places, say, stop)?;
         keep(&places.folder, &args.out)?;
@@ -153,6 +154,9 @@ impl Comparison {
             say("reloads under load");
             this.reload = Some(Reload::measure(&places, &this.pins, size(args.quick))?);
         }
+        let stolen = procfs::Ticks::now().stolen_since(before);
+        this.environment
+            .push(("taken by the host meanwhile".to_owned(), format!("{stolen:.1} % of the processor time")));
         this.interrupted = stop.is_asked();
         Ok(this)
     }
@@ -248,17 +252,13 @@ impl Comparison {
 
     /// The load of each scenario as a command, once for all rates and rounds.
     fn loads(&self, running: &Running) -> Vec<String> {
-        let seconds = |main: bool| {
-            let of = |it: &&Cell| self.scenarios.get(it.scenario).is_some_and(|it| it.main == main);
-            self.schedule.cells.iter().find(of).map(|it| it.duration.as_millis()).unwrap_or_default()
-        };
+        let duration = self.schedule.cells.first().map(|it| it.duration.as_millis()).unwrap_or_default();
         let warmup = self.schedule.warmup.as_millis();
         let command = |(number, scenario): (usize, &Scenario)| {
             let (url, proof) = (running.url(number, scenario)?, running.proof(scenario));
             Some(format!(
-                "rolegate-load http {url} --rate RATE --connections {CONNECTIONS} --warmup {warmup}ms --duration {}ms {proof} \
+                "rolegate-load http {url} --rate RATE --connections {CONNECTIONS} --warmup {warmup}ms --duration {duration}ms {proof} \
                  --expect 200  # {}",
-                seconds(scenario.main),
                 scenario.name
             ))
         };
@@ -305,7 +305,7 @@ impl Comparison {
 fn depth(args: &CompareArgs) -> Depth {
     let rates: &[f64] = if args.quick { &[1e3, 5e3] } else { &[1e2, 1e3, 2e3, 3e3, 4e3, 5e3] };
     let rates = rates.iter().map(|it| Rate::Constant(*it)).chain([Rate::Max]).collect();
-    let (rounds, budget) = if args.quick { (3, 70) } else { (5, 750) };
+    let (rounds, budget) = if args.quick { (6, 70) } else { (10, 750) };
     let rounds = args.rounds.map_or(rounds, usize::from);
     Depth {
         rates: if args.rates.is_empty() { rates } else { args.rates.clone() },

@@ -58,6 +58,38 @@ pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// How the time of all cores was spent since the machine started, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ticks {
+    /// While this machine was ready to run, and the one that it is a guest of ran something else.
+    stolen: u64,
+    all: u64,
+}
+
+impl Ticks {
+    /// Until now; zeros where the kernel does not say.
+    #[must_use]
+    pub fn now() -> Self {
+        Self::read(&read("/proc/stat"))
+    }
+
+    /// The first line: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). What guests of this machine
+    /// have used is in the first two again.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let line = text.lines().next().unwrap_or_default().strip_prefix("cpu ").unwrap_or_default();
+        let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|it| it.parse().ok()).collect();
+        Self { stolen: ticks.get(7).copied().unwrap_or_default(), all: ticks.iter().sum() }
+    }
+
+    /// Of the time since then, what was stolen, in percent.
+    #[must_use]
+    pub fn stolen_since(self, earlier: Self) -> f64 {
+        let all = self.all.saturating_sub(earlier.all).max(1);
+        100.0 * units::float(self.stolen.saturating_sub(earlier.stolen)) / units::float(all)
+    }
+}
+
 /// Without where it lies on this machine.
 fn envoy_version(printed: &str) -> String {
     printed.split_once("version: ").map_or(printed, |(_, it)| it).to_owned()

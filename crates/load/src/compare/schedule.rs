@@ -52,28 +52,25 @@ const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Schedule {
-    /// The longest measurements that fit, those of the main scenarios twice as long as those of the variants.
+    /// The longest measurements that fit, all of the same length: many short rounds tell more than few long ones where the
+    /// speed of the machine changes.
     ///
     /// # Errors
     /// When even the shortest do not fit, with the time that they would take.
     pub fn new(scenarios: &[Scenario], depth: &Depth) -> Result<Self, String> {
         let order = order(scenarios, depth);
-        let weights: u32 = order.iter().map(|it| weight(scenarios, it.scenario)).sum();
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
         let fixed = (depth.warmup + OVERHEAD) * count;
-        let unit = depth.budget.saturating_sub(fixed) / weights.max(1);
-        if unit < SHORTEST {
-            let needed = (fixed + SHORTEST * weights).as_secs_f64();
+        let duration = depth.budget.saturating_sub(fixed) / count.max(1);
+        if duration < SHORTEST {
+            let needed = (fixed + SHORTEST * count).as_secs_f64();
             return Err(format!(
                 "{count} measurements do not fit into {:.0} s; they need {needed:.0} s: give more time, fewer rates or rounds",
                 depth.budget.as_secs_f64(),
             ));
         }
-        let unit = unit.min(LONGEST);
-        let cells = order.into_iter().map(|cell| {
-            let duration = unit * weight(scenarios, cell.scenario);
-            Cell { duration: duration.min(LONGEST), ..cell }
-        });
+        let duration = duration.min(LONGEST);
+        let cells = order.into_iter().map(|cell| Cell { duration, ..cell });
         Ok(Self { rates: depth.rates.clone(), cells: cells.collect(), warmup: depth.warmup })
     }
 
@@ -82,10 +79,6 @@ impl Schedule {
     pub fn total(&self) -> Duration {
         self.cells.iter().map(|it| it.duration + self.warmup + OVERHEAD).sum()
     }
-}
-
-fn weight(scenarios: &[Scenario], number: usize) -> u32 {
-    if scenarios.get(number).is_some_and(|it| it.main) { 2 } else { 1 }
 }
 
 /// In each round every rate, at each rate every scenario. Each round begins with another scenario, so that none always

@@ -90,8 +90,16 @@ fn rounds_are_interleaved_and_fit_into_their_time() {
     assert!(order.is_sorted(), "a round begins before the one before it has ended");
     let begins = |round| schedule.cells.iter().find(|it| it.round == round).unwrap().scenario;
     assert_ne!(begins(0), begins(1), "each round begins with another scenario");
-    let long = |main| schedule.cells.iter().find(|it| scenarios[it.scenario].main == main).unwrap().duration;
-    assert_eq!(long(true), long(false) * 2);
+    assert!(schedule.cells.iter().all(|it| it.duration == schedule.cells[0].duration));
+}
+
+#[test]
+fn stolen_time_is_a_part_of_all_time() {
+    let at = |text: &str| super::procfs::Ticks::read(text);
+    let before = at("cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 1 1 1 1 1 1 1\n");
+    let after = at("cpu  150 0 70 900 10 0 5 65 9 0\ncpu0 1 1 1 1 1 1 1 1\n");
+    assert!((after.stolen_since(before) - 15.0).abs() < 1e-9);
+    assert_eq!(at("").stolen_since(at("")).to_bits(), 0.0_f64.to_bits());
 }
 
 #[test]
