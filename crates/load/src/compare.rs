@@ -40,7 +40,7 @@ use verdict::Evidence;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareArgs {
-    /// The folder for `report.html`, `report.json`, `report.txt` and Envoy's configuration.
+    /// The folder for `report.html`, `report.json`, `report.txt`, `report.svg` and Envoy's configuration.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub out: PathBuf,
     /// A first impression in less than two minutes: fewer rates, rounds and variants.
@@ -276,7 +276,7 @@ impl Comparison {
         }
     }
 
-    /// Writes the report in three forms; the text is also returned.
+    /// Writes the report in three forms, and one picture of it; the text is also returned.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -287,8 +287,9 @@ impl Comparison {
             ("report.html", document::html(title, &parts)),
             ("report.json", format!("{:#}\n", self.json())),
             ("report.txt", text.clone()),
+            ("report.svg", self.picture()),
         ];
-        for (name, content) in files {
+        for (name, content) in files.into_iter().filter(|(_, content)| !content.is_empty()) {
             let file = folder.join(name);
             std::fs::write(&file, content).map_err(|error| Failed::io(file.display().to_string(), &error))?;
         }

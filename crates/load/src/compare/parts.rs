@@ -13,6 +13,8 @@ use crate::report::{percentile, units};
 /// The columns of OPA-Envoy's benchmark page.
 const COLUMNS: [f64; 6] = [75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
+const BESIDE: &str = "End to end at 1000/s, beside the other servers";
+
 impl Comparison {
     /// The whole report.
     #[must_use]
@@ -135,11 +137,20 @@ impl Comparison {
             let four = self.curve_set(number, |role| matches!(role, None | Some(Role::Nop | Role::Basic)));
             all.push(Part::Picture(svg::curves(&format!("End to end at {rate}"), &four)));
         }
-        if let Some(number) = self.schedule.rates.iter().position(|it| *it == Rate::Constant(1_000.0)) {
-            let every = self.curve_set(number, |_| true);
-            all.push(Part::Picture(svg::curves("End to end at 1000/s, beside the other servers", &every)));
+        if let Some(every) = self.beside() {
+            all.push(Part::Picture(svg::curves(BESIDE, &every)));
         }
         all
+    }
+
+    fn beside(&self) -> Option<Vec<Curve<'_>>> {
+        let number = self.schedule.rates.iter().position(|it| *it == Rate::Constant(1_000.0))?;
+        Some(self.curve_set(number, |_| true))
+    }
+
+    /// The curves beside those of the others, as a picture that stands alone; empty where they were not measured.
+    pub(super) fn picture(&self) -> String {
+        self.beside().map(|every| svg::file(BESIDE, &every)).unwrap_or_default()
     }
 
     fn curve_set(&self, rate: usize, which: impl Fn(Option<&Role>) -> bool) -> Vec<Curve<'_>> {

@@ -132,4 +132,4 @@ fn errors(of: &Measured) -> String {
 }
 
 /// Both schemes of colours are chosen so that neighbours differ also without red or green.
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");

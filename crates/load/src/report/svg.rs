@@ -30,6 +30,59 @@ const POINTS: u32 = 160;
 /// The percentiles that are written below, where they are reached.
 const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
+/// The legend of a picture that stands alone: the height of its rows, and how wide an entry is.
+const ROW: f64 = 20.0;
+const ENTRY: f64 = 270.0;
+
+/// The same picture as a file of its own, with its title and its legend in it; nothing without curves.
+#[must_use]
+pub(crate) fn file(title: &str, curves: &[Curve<'_>]) -> String {
+    let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
+    let Some(scale) = Scale::of(&curves) else { return String::new() };
+    let (title, style) = (page::escape(title), page::STYLE);
+    let mut text = String::new();
+    let mut legend = Legend::below(HEIGHT + 8.0);
+    for (number, curve) in curves.iter().enumerate() {
+        let colour = number % COLOURS;
+        let _ = writeln!(text, "<path class=\"curve c{colour}\" d=\"{}\"/>", scale.path(curve.of));
+        let (x, y) = legend.place();
+        let _ = writeln!(text, "<path class=\"curve c{colour}\" d=\"M{x} {}h24\"/>", y - 4.0);
+        let _ = writeln!(text, "<text x=\"{}\" y=\"{y}\">{}</text>", x + 32.0, page::escape(curve.name));
+    }
+    let (grid, height) = (scale.grid(), legend.end());
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -28 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n\
+         <style>\n{style}</style>\n<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>\n\
+         <text x=\"{LEFT}\" y=\"-8\">{title}</text>\n{grid}{text}</svg>\n",
+        height + 28.0
+    )
+}
+
+/// Where the entries of a legend stand: in columns.
+struct Legend {
+    x: f64,
+    y: f64,
+}
+
+impl Legend {
+    const fn below(y: f64) -> Self {
+        Self { x: LEFT, y }
+    }
+
+    fn place(&mut self) -> (f64, f64) {
+        if self.x + ENTRY > WIDTH {
+            (self.x, self.y) = (LEFT, self.y + ROW);
+        }
+        let place = (self.x, self.y);
+        self.x += ENTRY;
+        place
+    }
+
+    fn end(&self) -> f64 {
+        self.y + ROW
+    }
+}
+
 /// A picture with these curves, and below it a legend; empty curves are left out.
 #[must_use]
 pub(crate) fn curves(title: &str, curves: &[Curve<'_>]) -> String {

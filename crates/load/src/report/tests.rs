@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use super::fortio::rfc3339;
+use super::svg::{self, Curve};
 use super::{PERCENTILES, csv, fortio, hgrm, html, percentile, text, units};
 use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
 
@@ -209,4 +210,21 @@ fn dates_are_those_of_the_calendar() {
     assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
     assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.000Z");
     assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
+    let run = run();
+    let curves = ["one", "a < b", "three", "four"].map(|name| Curve { name, of: &run.corrected });
+    let picture = svg::file("Latency & more", &curves);
+    assert!(
+        picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.ends_with("</svg>\n")
+    );
+    assert!(
+        picture.contains(">Latency &amp; more</text>") && picture.contains(">a &lt; b</text>"),
+        "{picture}"
+    );
+    assert_eq!(picture.matches("<path class=\"curve c3\"").count(), 2, "a curve and its key");
+    assert!(!picture.contains("href") && !picture.contains("url("));
+    assert_eq!(svg::file("Nothing", &[Curve { name: "empty", of: &histogram() }]), "");
 }
