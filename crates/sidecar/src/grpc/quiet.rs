@@ -38,16 +38,17 @@ impl Quiet {
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            if let Some(full) = &self.full {
-                let mut ready = ready!(full.poll_write_ready(cx))?;
-                if let Ok(written) = ready.try_io(|it| write(it.get_ref())) {
+            let written = match &self.full {
+                None => write(self.socket.get_ref()),
+                Some(full) => {
+                    let mut ready = ready!(full.poll_write_ready(cx))?;
+                    let Ok(written) = ready.try_io(|it| write(it.get_ref())) else { continue };
                     drop(ready);
                     self.full = None;
-                    return Poll::Ready(written);
+                    written
                 }
-                continue;
-            }
-            match write(self.socket.get_ref()) {
+            };
+            match written {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // Should it have become writable by now, this registration says so at once.
