@@ -8,7 +8,8 @@ use crate::word::Word;
 
 /// A table with open addressing: whatever is asked for is found, or known not to be there, in one or two cache lines that
 /// lie side by side. A table with groups of tags (`hashbrown`) has its tags apart from what they are of, which is one
-/// look into memory more: with it a decision among 100,000 resources took a quarter longer (2026-11-21).
+/// look into memory more. With this, and segments read sixteen bytes at a time, a decision among 100,000 resources takes
+/// 99 ns in place of 123, side by side (2026-11-21).
 pub(crate) struct Literals {
     /// As many places as a power of two, of which at most half are taken. An edge stands at the place that its hash
     /// says, or behind it with no free place between.
