@@ -27,12 +27,18 @@ use crate::settings::{OnStale, Settings};
 use crate::snapshot::{self, KeyAddresses, Snapshot};
 use crate::status::Status;
 
+mod aside;
 mod folders;
+mod in_force;
 
+use aside::{Aside, PATIENCE};
 use folders::Folders;
+use in_force::InForce;
 
 /// A change of several files is one change: how long the first is waited after.
 const SETTLE: Duration = Duration::from_millis(50);
+/// A look at large files in a folder where much else is written takes at most one part in so many of the time.
+const SHARE: u32 = 20;
 /// How long the thread sleeps at most when nothing is to come.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -60,13 +66,13 @@ pub(crate) struct Policies {
 pub(crate) struct Reloader {
     file: PathBuf,
     rules: Rules,
-    current: Arc<ArcSwapOption<Authorizer>>,
+    in_force: InForce,
     status: Arc<Status>,
     addresses: watch::Sender<KeyAddresses>,
     /// The last good snapshot: in force, unless it became stale.
     good: Snapshot,
     /// What the last attempt, good or not, has read.
-    seen: Seen,
+    seen: Arc<Seen>,
     fetched: FetchedKeys,
     fetched_at: std::collections::HashMap<Arc<str>, Instant>,
 }
@@ -105,18 +111,18 @@ impl Reloader {
     ) -> Result<Self, Vec<Problem>> {
         let file = snapshot::policy_file(&settings.policy);
         let attempt = snapshot::load(&file, &FetchedKeys::new(), None);
-        let reloader = Self {
+        let mut reloader = Self {
             file,
             rules: Rules::of(settings),
-            current,
+            in_force: InForce::new(current),
             status,
             addresses: watch::Sender::default(),
             good: attempt.result?,
-            seen: attempt.seen,
+            seen: Arc::new(attempt.seen),
             fetched: FetchedKeys::new(),
             fetched_at: std::collections::HashMap::new(),
         };
-        reloader.publish("policy loaded");
+        reloader.publish(false);
         Ok(reloader)
     }
 
@@ -133,24 +139,26 @@ impl Reloader {
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
+        let aside = Aside::start()?;
         thread::Builder::new().name("policy".to_owned()).spawn(move || {
-            // A large policy is a second or two of work.
             stand_behind();
-            self.run(&told, folders);
+            self.run(&told, folders, &aside);
         })?;
         Ok(Policies { events })
     }
 
-    fn run(mut self, told: &Receiver<Event>, mut folders: Folders) {
+    fn run(mut self, told: &Receiver<Event>, mut folders: Folders, aside: &Aside) {
         folders.watch(self.seen.folders());
         // Something may have changed between the first load and the watch.
         let mut look = Some(Instant::now());
+        let mut rest = Instant::now();
         let mut poll = self.next_poll();
         loop {
             let wake = look.unwrap_or(poll).min(poll);
+            let mut reloaded = false;
             match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
-                Ok(Event::Changed) => _ = look.get_or_insert_with(|| Instant::now() + SETTLE),
-                Ok(Event::Asked) => self.reload_as_asked(),
+                Ok(Event::Changed) => _ = look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE)),
+                Ok(Event::Asked) => reloaded = self.reload_as_asked(aside),
                 Ok(Event::Keys(address, keys)) => self.take_keys(&address, keys),
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -158,12 +166,22 @@ impl Reloader {
             let now = Instant::now();
             if now >= look.unwrap_or(poll).min(poll) {
                 (look, poll) = (None, self.next_poll());
-                self.reload_if_changed();
+                // A folder that was not there may be there now.
+                folders.watch(self.seen.folders());
+                if self.reload_if_changed(aside) {
+                    reloaded = true;
+                } else {
+                    rest = Instant::now() + now.elapsed() * SHARE;
+                }
                 self.judge_age(now);
                 // This thread has the time for it, and looks in every few seconds.
                 memory::give_back();
             }
-            folders.watch(self.seen.folders());
+            if reloaded && folders.watch(self.seen.folders()) {
+                // As after the first load.
+                look = Some(Instant::now() + SETTLE);
+            }
+            self.in_force.let_go(aside);
         }
     }
 
@@ -174,47 +192,55 @@ impl Reloader {
         Instant::now() + often.min().unwrap_or(LONG)
     }
 
-    fn reload_as_asked(&mut self) {
-        if self.seen.still() {
+    /// Whether there was anything to load.
+    fn reload_as_asked(&mut self, aside: &Aside) -> bool {
+        let reloaded = self.reload_if_changed(aside);
+        if !reloaded {
             self.status.note(|facts| facts.policy.unchanged += 1);
             tracing::info!(file = %self.file.display(), "reload asked for: the files are unchanged");
-        } else {
-            self.reload();
         }
+        reloaded
     }
 
-    fn reload_if_changed(&mut self) {
-        if !self.seen.still() {
-            self.reload();
+    /// Whether there was anything to load.
+    fn reload_if_changed(&mut self, aside: &Aside) -> bool {
+        let seen = self.seen.clone();
+        let changed = !aside.run(PATIENCE, move || seen.still());
+        if changed {
+            self.reload(aside);
         }
+        changed
     }
 
-    fn reload(&mut self) {
-        let attempt = snapshot::load(&self.file, &self.fetched, Some(&self.good.authorizer));
-        self.seen = attempt.seen;
+    fn reload(&mut self, aside: &Aside) {
+        let (file, fetched) = (self.file.clone(), self.fetched.clone());
+        let before = self.good.authorizer.clone();
+        let attempt = aside.run(PATIENCE, move || snapshot::load(&file, &fetched, Some(&before)));
+        self.seen = Arc::new(attempt.seen);
         match attempt.result {
             Ok(snapshot) => {
                 self.good = snapshot;
-                self.status.note(|facts| facts.policy.reloads += 1);
-                self.publish("policy reloaded");
+                self.publish(true);
                 self.forget_unused_keys();
             }
             Err(problems) => self.keep(&problems),
         }
     }
 
-    /// Puts the last good snapshot into force.
-    fn publish(&self, message: &'static str) {
+    /// Puts the last good snapshot into force, for the first time or once more.
+    fn publish(&mut self, again: bool) {
         let Snapshot { authorizer, warnings, .. } = &self.good;
-        self.current.store(Some(authorizer.clone()));
+        self.in_force.put(Some(authorizer.clone()));
         self.status.note(|facts| {
+            facts.policy.reloads += u64::from(again);
             facts.policy.revision = Some(authorizer.revision().to_owned());
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
             facts.policy.stale = false;
             facts.policy.warnings = warnings.len();
         });
-        tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "{message}");
+        let loaded = if again { "reloaded" } else { "loaded" };
+        tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "policy {loaded}");
         log_problems(warnings);
         self.publish_addresses();
     }
@@ -294,7 +320,7 @@ impl Reloader {
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
             let revision = self.good.authorizer.revision();
-            self.current.store(Some(self.good.authorizer.clone()));
+            self.in_force.put(Some(self.good.authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.to_owned()));
             tracing::info!(revision, "{message}");
         }
@@ -315,10 +341,10 @@ impl Reloader {
         }
     }
 
-    fn let_policy_go_stale(&self) {
+    fn let_policy_go_stale(&mut self) {
         let deny = self.rules.on_stale == OnStale::Deny;
         if deny {
-            self.current.store(None);
+            self.in_force.put(None);
         }
         self.status.note(|facts| {
             facts.policy.stale = true;
@@ -341,7 +367,7 @@ impl Reloader {
                 // It compiled with these keys; should it not without them, no answer is better than a stale one.
                 Err(problems) => {
                     log_problems(&problems);
-                    self.current.store(None);
+                    self.in_force.put(None);
                     self.status.note(|facts| facts.policy.revision = None);
                 }
             }

@@ -3,9 +3,10 @@
 //! Check calls straight to rolegate, without Envoy, so that what is seen is rolegate's.
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testbed::Failed;
 use testbed::envoy::Target;
@@ -100,20 +101,18 @@ impl Reload {
     ) -> Result<(), Failed> {
         let next = policy.with_extension("next");
         write(&next, size, number)?;
-        let before = reloads(rolegate);
-        let admin = rolegate.admin;
+        let before = counted(rolegate.admin).reloads;
         let change = {
             let policy = policy.to_path_buf();
-            thread::spawn(move || change(&next, &policy, admin, before))
+            thread::spawn(move || change(&next, &policy))
         };
         let p99 = self.window(plan, pins)?;
         self.reloading.push(p99);
-        let took = change
+        let changed = change
             .join()
-            .map_err(|_| Failed::new("reload", "the thread that changes the policy has failed"))?;
-        self.took.push(
-            took.ok_or_else(|| Failed::new("reload", "the changed policy is not in force after 20 s"))?,
-        );
+            .map_err(|_| Failed::new("reload", "the thread that changes the policy has failed"))?
+            .map_err(|error| Failed::io("large policy", &error))?;
+        self.took.push((in_force(rolegate, before)? - changed) * 1e9);
         Ok(())
     }
 
@@ -151,28 +150,46 @@ impl Reload {
     }
 }
 
-/// Puts the new policy in place, and waits until it is in force: how long that took.
-fn change(next: &Path, policy: &Path, admin: std::net::SocketAddr, before: u64) -> Option<f64> {
+/// Puts the new policy in place: when, in seconds since the Unix epoch.
+fn change(next: &Path, policy: &Path) -> io::Result<f64> {
     thread::sleep(AFTER);
+    #[expect(clippy::disallowed_methods, reason = "a time to compare with one that rolegate gives")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    std::fs::rename(next, policy)?;
+    Ok(now.as_secs_f64())
+}
+
+/// When the policy after so many reloads came into force, in seconds since the Unix epoch. It is asked for after the
+/// window: asking is work for rolegate.
+fn in_force(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
     let start = Instant::now();
-    std::fs::rename(next, policy).ok()?;
     while start.elapsed() < PATIENCE {
-        if counted(admin) > before {
-            return Some(start.elapsed().as_secs_f64() * 1e9);
+        let Counted { reloads, loaded } = counted(rolegate.admin);
+        if reloads > before {
+            return Ok(loaded);
         }
         thread::sleep(Duration::from_millis(20));
     }
-    None
+    Err(Failed::new("reload", "the changed policy is not in force after 20 s"))
 }
 
-fn reloads(rolegate: &Rolegate) -> u64 {
-    counted(rolegate.admin)
+/// What the metrics say.
+struct Counted {
+    reloads: u64,
+    loaded: f64,
 }
 
-fn counted(admin: std::net::SocketAddr) -> u64 {
+fn counted(admin: std::net::SocketAddr) -> Counted {
     let page = ask::get(admin, "/metrics", &[]).map(|it| it.1).unwrap_or_default();
-    let line = page.lines().find_map(|it| it.strip_prefix("rolegate_policy_reloads_total{result=\"ok\"} "));
-    line.and_then(|it| it.trim().parse().ok()).unwrap_or_default()
+    let value = |name: &str| page.lines().find_map(|it| it.strip_prefix(name)).map(str::trim);
+    Counted {
+        reloads: value("rolegate_policy_reloads_total{result=\"ok\"} ")
+            .and_then(|it| it.parse().ok())
+            .unwrap_or_default(),
+        loaded: value("rolegate_policy_loaded_timestamp_seconds ")
+            .and_then(|it| it.parse().ok())
+            .unwrap_or_default(),
+    }
 }
 
 fn plan(socket: &Path, size: Size) -> Result<Plan, Failed> {

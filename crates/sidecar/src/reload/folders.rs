@@ -34,9 +34,10 @@ impl Folders {
         Self { watcher, watched: BTreeSet::new() }
     }
 
-    /// Watches these folders and no others. One that cannot be watched now is tried again the next time.
-    pub(super) fn watch(&mut self, folders: Vec<PathBuf>) {
-        let Some(watcher) = &mut self.watcher else { return };
+    /// Watches these folders and no others, and says whether one of them was not watched before. One that cannot be
+    /// watched now is tried again the next time.
+    pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
         let wanted: BTreeSet<PathBuf> = folders.into_iter().collect();
         self.watched.retain(|folder| {
             let keep = wanted.contains(folder) && folder.exists();
@@ -45,12 +46,14 @@ impl Folders {
             }
             keep
         });
+        let mut more = false;
         for folder in wanted {
             if !self.watched.contains(&folder) && watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()
             {
-                self.watched.insert(folder);
+                more |= self.watched.insert(folder);
             }
         }
+        more
     }
 }
 
