@@ -42,7 +42,8 @@ pub(crate) enum Spread {
 pub(crate) struct Records(BTreeMap<String, Record>);
 
 impl Records {
-    /// Reads all that criterion left in a folder, and the notes beside it, as far as there are any.
+    /// Reads all that criterion left in a folder, and the notes beside it, as far as there are any. What is there more
+    /// than once was measured in rounds.
     ///
     /// # Errors
     /// When something there cannot be read.
@@ -50,9 +51,12 @@ impl Records {
         let mut records = Self::default();
         let mut found = Vec::new();
         find(criterion, &mut found)?;
+        let mut measured: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         for folder in found {
-            records.insert(measured(&folder)?);
+            let record = once(&folder)?;
+            measured.entry(record.name.clone()).or_default().push(record);
         }
+        measured.into_values().filter_map(of_looks).for_each(|record| records.insert(record));
         if notes.exists() {
             noted(&text(notes)?).into_iter().for_each(|record| records.insert(record));
         }
@@ -135,7 +139,16 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-fn measured(folder: &Path) -> io::Result<Record> {
+/// One record of all that were measured of a benchmark.
+fn of_looks(mut looks: Vec<Record>) -> Option<Record> {
+    if looks.len() == 1 {
+        return looks.pop();
+    }
+    let Record { name, unit, .. } = looks.first()?.clone();
+    of_rounds(&name, &unit, looks.into_iter().map(|it| it.median).collect())
+}
+
+fn once(folder: &Path) -> io::Result<Record> {
     let read = |file| json(&folder.join(file));
     let (about, estimates, sample) = (read("benchmark.json")?, read("estimates.json")?, read("sample.json")?);
     let estimate = |path: &str| estimates.pointer(path).and_then(Value::as_f64).ok_or_else(|| missing(path));
@@ -207,6 +220,34 @@ mod tests {
         assert_eq!((a.name.as_str(), a.median, a.low, a.high, a.samples), ("wire/a", 30.0, 10.0, 50.0, 3));
         assert_eq!(records[1].median, 1.0);
         assert_eq!(noted("a,ns,1\na,ns,4\n")[0].median, 2.5);
+    }
+
+    #[test]
+    fn what_criterion_measured_again_is_a_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let look = |name: &str, at: &str, median: f64| {
+            let folder = folder.path().join(at).join("new");
+            std::fs::create_dir_all(&folder).unwrap();
+            let about = format!("{{\"full_id\":\"{name}\"}}");
+            let median = format!(
+                "{{\"point_estimate\":{median},\"confidence_interval\":{{\"lower_bound\":1,\"upper_bound\":9}}}}"
+            );
+            let estimates = format!("{{\"median\":{median},\"mean\":{median}}}");
+            let files =
+                [("benchmark", about), ("estimates", estimates), ("sample", "{\"times\":[1,2]}".to_owned())];
+            for (file, text) in files {
+                std::fs::write(folder.join(file).with_extension("json"), text).unwrap();
+            }
+        };
+        for (round, median) in [("1", 4.0), ("2", 2.0), ("3", 3.0)] {
+            look("a", &format!("{round}/a"), median);
+        }
+        look("b", "b", 5.0);
+        let records = Records::read(folder.path(), &folder.path().join("no notes")).unwrap();
+        let a = records.named("a").unwrap();
+        assert_eq!((a.median, a.low, a.high, a.samples, a.spread), (3.0, 2.0, 4.0, 3, Spread::Range));
+        let b = records.named("b").unwrap();
+        assert_eq!((b.median, b.low, b.high, b.samples, b.spread), (5.0, 1.0, 9.0, 2, Spread::Confidence));
     }
 
     #[test]

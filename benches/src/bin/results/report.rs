@@ -118,8 +118,8 @@ pub(crate) fn page(
     let _ = write!(
         page,
         "* machine: {machine}\n* commit: {commit}\n* date: {date}\n* compiler: {compiler}\n* every record: \
-         [records.csv](records.csv)\n\nIn brackets is the spread: of criterion's figures the 95 % confidence interval \
-         of the median, of others the range of the rounds.\n\n"
+         [records.csv](records.csv)\n\nIn brackets is the spread: the lowest and the highest of the rounds; of \
+         `compile` and `peers`, which have one, the 95 % confidence interval of the median.\n\n"
     );
     push_verdicts(&mut page, verdicts);
     for question in &QUESTIONS {
