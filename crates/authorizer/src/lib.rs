@@ -104,6 +104,11 @@ impl Authorizer {
         Ok((authorizer, warnings))
     }
 
+    /// Lets whoever was signed in at `previous` stay so; see [`Authenticator::take_over`].
+    pub fn take_over(&mut self, previous: &Self) {
+        self.authenticator.take_over(&previous.authenticator);
+    }
+
     /// Judges a request.
     pub fn check<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch, now: Time) -> Outcome<'a> {
         let Scratch { host, answer, known } = scratch;

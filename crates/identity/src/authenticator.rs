@@ -104,12 +104,10 @@ impl<T> Authenticator<T> {
         limits: Limits,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
-        let basic =
-            settings.basic.as_ref().map(|basic| Basic::compile(basic, previous, limits, &mut problems));
+        let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
         let compile = |issuer| Issuer::compile(issuer, fetched, &mut problems);
         let issuers = settings.jwt.iter().map(compile).collect();
-        let seal = previous.map(|previous| previous.seal.clone()).or_else(Seal::random);
-        let Some(seal) = seal else {
+        let Some(seal) = Seal::random() else {
             problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
             return Err(problems);
         };
@@ -117,7 +115,25 @@ impl<T> Authenticator<T> {
             return Err(problems);
         }
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
-        Ok((Self { basic, issuers, tokens, seal, limits }, problems))
+        let mut this = Self { basic, issuers, tokens, seal, limits };
+        if let Some(previous) = previous {
+            this.take_over(previous);
+        }
+        Ok((this, problems))
+    }
+
+    /// Lets whoever was signed in at `previous` stay so, as [`Authenticator::compile`] does it. To be called before this
+    /// answers anybody.
+    ///
+    /// It takes locks that requests take too, so it is not for a thread that may wait long for a processor.
+    pub fn take_over(&mut self, previous: &Self) {
+        self.seal = previous.seal.clone();
+        if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic)
+            && basic.verify
+            && before.verify
+        {
+            basic.carried = before.carry(&basic.accounts, self.limits.credentials);
+        }
     }
 
     /// Who is calling, by the value of the one `Authorization` header; `None` is no such header.
@@ -249,20 +265,10 @@ impl<T> Authenticator<T> {
 }
 
 impl<T> Basic<T> {
-    fn compile(
-        settings: &model::Basic,
-        previous: Option<&Authenticator<T>>,
-        limits: Limits,
-        problems: &mut Vec<Problem>,
-    ) -> Self {
+    fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
         let accounts = Accounts::compile(settings, problems);
-        let previous = previous.and_then(|previous| previous.basic.as_ref());
-        let carried = match previous.filter(|previous| previous.verify && settings.verify) {
-            Some(previous) => previous.carry(&accounts, limits.credentials),
-            None => Carried::default(),
-        };
         let credentials = Cache::new(limits.credentials, usize::MAX);
-        Self { accounts, verify: settings.verify, credentials, carried }
+        Self { accounts, verify: settings.verify, credentials, carried: Carried::default() }
     }
 
     /// Who has signed in here and has the same hash there.

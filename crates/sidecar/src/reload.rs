@@ -39,6 +39,8 @@ use in_force::InForce;
 const SETTLE: Duration = Duration::from_millis(50);
 /// A look at large files in a folder where much else is written takes at most one part in so many of the time.
 const SHARE: u32 = 20;
+/// But no change is left waiting for longer because of that.
+const REST: Duration = Duration::from_secs(1);
 /// How long the thread sleeps at most when nothing is to come.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -47,6 +49,8 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(crate) enum Event {
     /// Something has changed in a folder of the policy.
     Changed,
+    /// These are no longer there, or no longer what was there: a folder of the policy may be among them.
+    Moved(Vec<PathBuf>),
     /// Somebody asks for a reload.
     Asked,
     /// Keys have been fetched from an address, changed or not.
@@ -110,7 +114,7 @@ impl Reloader {
         status: Arc<Status>,
     ) -> Result<Self, Vec<Problem>> {
         let file = snapshot::policy_file(&settings.policy);
-        let attempt = snapshot::load(&file, &FetchedKeys::new(), None);
+        let attempt = snapshot::load(&file, &FetchedKeys::new());
         let mut reloader = Self {
             file,
             rules: Rules::of(settings),
@@ -154,10 +158,21 @@ impl Reloader {
         let mut rest = Instant::now();
         let mut poll = self.next_poll();
         loop {
-            let wake = look.unwrap_or(poll).min(poll);
+            if folders.misses_one() {
+                look.get_or_insert_with(|| Instant::now() + REST);
+            }
+            let mut wake = look.unwrap_or(poll).min(poll);
+            if self.in_force.holds_more() {
+                wake = wake.min(Instant::now() + REST);
+            }
             let mut reloaded = false;
             match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
                 Ok(Event::Changed) => _ = look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE)),
+                Ok(Event::Moved(paths)) => {
+                    folders.lose(&paths);
+                    folders.watch(self.seen.folders());
+                    look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE));
+                }
                 Ok(Event::Asked) => reloaded = self.reload_as_asked(aside),
                 Ok(Event::Keys(address, keys)) => self.take_keys(&address, keys),
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -166,14 +181,15 @@ impl Reloader {
             let now = Instant::now();
             if now >= look.unwrap_or(poll).min(poll) {
                 (look, poll) = (None, self.next_poll());
+                self.judge_age(now);
                 // A folder that was not there may be there now.
                 folders.watch(self.seen.folders());
                 if self.reload_if_changed(aside) {
                     reloaded = true;
                 } else {
-                    rest = Instant::now() + now.elapsed() * SHARE;
+                    rest = Instant::now() + (now.elapsed() * SHARE).min(REST);
                 }
-                self.judge_age(now);
+                self.judge_age(Instant::now());
                 // This thread has the time for it, and looks in every few seconds.
                 memory::give_back();
             }
@@ -214,11 +230,12 @@ impl Reloader {
 
     fn reload(&mut self, aside: &Aside) {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
-        let before = self.good.authorizer.clone();
-        let attempt = aside.run(PATIENCE, move || snapshot::load(&file, &fetched, Some(&before)));
+        let attempt = aside.run(PATIENCE, move || snapshot::load(&file, &fetched));
         self.seen = Arc::new(attempt.seen);
         match attempt.result {
-            Ok(snapshot) => {
+            Ok(mut snapshot) => {
+                // Not aside: a request that waits for a lock must not wait for a thread that waits for requests.
+                snapshot.take_over(&self.good.authorizer);
                 self.good = snapshot;
                 self.publish(true);
                 self.forget_unused_keys();

@@ -45,18 +45,18 @@ pub(crate) fn policy_file(path: &Path) -> PathBuf {
 /// How often a policy is read that changes while it is read.
 const READS: usize = 5;
 
-/// Loads and compiles the policy in `file`. What `previous` has verified already need not be verified again.
+/// Loads and compiles the policy in `file`.
 ///
 /// Kubernetes swaps a folder of files in one step, which may come between two of them: what is of two versions is not
 /// what anybody wrote, and is read again. What never stays still does not come into force.
 #[must_use]
-pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
-    let mut attempt = load_once(file, fetched, previous);
+pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
+    let mut attempt = load_once(file, fetched);
     for _ in 1..READS {
         if attempt.seen.still() {
             return attempt;
         }
-        attempt = load_once(file, fetched, previous);
+        attempt = load_once(file, fetched);
     }
     if attempt.result.is_ok() && !attempt.seen.still() {
         let moving = "its files change while they are read: it is tried again when they change no more";
@@ -65,11 +65,11 @@ pub(crate) fn load(file: &Path, fetched: &FetchedKeys, previous: Option<&Authori
     attempt
 }
 
-fn load_once(file: &Path, fetched: &FetchedKeys, previous: Option<&Authorizer>) -> Attempt {
+fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let files = RecordedFiles::default();
     let result = survive(file, || {
         let loaded = policy::load_with(&files, file, |identity| faults(identity, fetched))?;
-        Snapshot::compile(Arc::new(loaded), fetched, previous)
+        Snapshot::compile(Arc::new(loaded), fetched, None)
     });
     Attempt { seen: files.into_seen(), result }
 }
@@ -90,6 +90,17 @@ impl Snapshot {
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),
+        }
+    }
+
+    /// Lets whoever was signed in at `previous` stay so. Only before it is in force.
+    pub(crate) fn take_over(&mut self, previous: &Authorizer) {
+        match Arc::get_mut(&mut self.authorizer) {
+            Some(authorizer) => authorizer.take_over(previous),
+            // All sign in once more then, which is slow and not wrong.
+            None => {
+                tracing::error!("a new snapshot is shared before it is in force: this is a bug in rolegate")
+            }
         }
     }
 
@@ -181,7 +192,7 @@ mod tests {
 
     /// The version of the policy, and that of the users that were loaded with it; nothing if it never stood still.
     fn versions(file: &Path) -> Option<(String, String)> {
-        let snapshot = load(file, &FetchedKeys::new(), None).result.ok()?;
+        let snapshot = load(file, &FetchedKeys::new()).result.ok()?;
         let basic = snapshot.loaded.policy.identity.basic.as_ref().unwrap();
         Some((basic.realm.replace('r', ""), basic.users[0].name.replace('u', "")))
     }

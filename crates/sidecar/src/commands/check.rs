@@ -14,7 +14,7 @@ use crate::snapshot::{self, Snapshot};
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
     let file = snapshot::policy_file(&args.policy);
-    let attempt = snapshot::load(&file, &FetchedKeys::new(), None);
+    let attempt = snapshot::load(&file, &FetchedKeys::new());
     let (problems, sound) = match &attempt.result {
         Ok(snapshot) => (&snapshot.warnings, Some(snapshot)),
         Err(problems) => (problems, None),

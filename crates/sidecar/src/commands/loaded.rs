@@ -14,7 +14,7 @@ use crate::snapshot::{self, Snapshot};
 /// Loads the policy, or says why it does not compile.
 pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
     let file = snapshot::policy_file(policy);
-    snapshot::load(&file, &FetchedKeys::new(), None).result.map_err(|problems| {
+    snapshot::load(&file, &FetchedKeys::new()).result.map_err(|problems| {
         report(&problems, format, output);
         Exit::Policy
     })

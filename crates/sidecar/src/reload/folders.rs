@@ -2,11 +2,12 @@
 //!
 //! Folders are watched, not files: editors replace files, and Kubernetes swaps a link named `..data` beside them.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 
-use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::Event;
@@ -16,45 +17,87 @@ use super::Event;
 pub(super) struct Folders {
     /// `None`: the system gives no watch, and polling must do.
     watcher: Option<RecommendedWatcher>,
-    watched: BTreeSet<PathBuf>,
+    /// With what stood at that path when the watch began.
+    watched: BTreeMap<PathBuf, Identity>,
+    /// Whether one of the folders is not watched, as it is not there.
+    missing: bool,
 }
+
+/// Device and inode.
+type Identity = (u64, u64);
 
 impl Folders {
     /// Tells `events` of changes.
     pub(super) fn new(events: Sender<Event>) -> Self {
         let tell = move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| is_change(event.kind)) {
-                // Nobody listens any more only when the process ends.
-                let _ = events.send(Event::Changed);
-            }
+            let Ok(event) = event else { return };
+            let told = match event.kind {
+                EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => Event::Moved(event.paths),
+                kind if is_change(kind) => Event::Changed,
+                _ => return,
+            };
+            // Nobody listens any more only when the process ends.
+            let _ = events.send(told);
         };
         let watcher = notify::recommended_watcher(tell)
             .inspect_err(|error| tracing::warn!(%error, "files cannot be watched: they are polled"))
             .ok();
-        Self { watcher, watched: BTreeSet::new() }
+        Self { watcher, watched: BTreeMap::new(), missing: false }
     }
 
     /// Watches these folders and no others, and says whether one of them was not watched before. One that cannot be
     /// watched now is tried again the next time.
     pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        let wanted: BTreeSet<PathBuf> = folders.into_iter().collect();
-        self.watched.retain(|folder| {
-            let keep = wanted.contains(folder) && folder.exists();
+        // As events name them.
+        let absolute = |folder| std::path::absolute(&folder).unwrap_or(folder);
+        let wanted: BTreeSet<PathBuf> = folders.into_iter().map(absolute).collect();
+        self.watched.retain(|folder, known| {
+            // A watch is on what stood there when it began, not on the path.
+            let keep = wanted.contains(folder) && identity(folder) == Some(*known);
             if !keep {
                 let _ = watcher.unwatch(folder);
             }
             keep
         });
         let mut more = false;
+        self.missing = false;
         for folder in wanted {
-            if !self.watched.contains(&folder) && watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()
+            if self.watched.contains_key(&folder) {
+                continue;
+            }
+            if let Some(identity) = identity(&folder)
+                && watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()
             {
-                more |= self.watched.insert(folder);
+                self.watched.insert(folder, identity);
+                more = true;
+            } else {
+                self.missing = true;
             }
         }
         more
     }
+
+    /// Whether a folder is not watched though it should be, so that nobody will tell of it.
+    pub(super) fn misses_one(&self) -> bool {
+        self.missing
+    }
+
+    /// Ends the watches on those of these that are watched folders: one that was removed or moved away is told of once,
+    /// and what stands at its path afterwards, even with the same inode, is another.
+    pub(super) fn lose(&mut self, paths: &[PathBuf]) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for path in paths {
+            if self.watched.remove(path).is_some() {
+                let _ = watcher.unwatch(path);
+            }
+        }
+    }
+}
+
+fn identity(folder: &Path) -> Option<Identity> {
+    let about = folder.metadata().ok()?;
+    Some((about.dev(), about.ino()))
 }
 
 /// Reading a file is none: this process does that itself.

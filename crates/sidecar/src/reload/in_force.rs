@@ -29,6 +29,11 @@ impl InForce {
         self.before.extend(self.now.swap(next));
     }
 
+    /// Whether there is something left to free.
+    pub(super) fn holds_more(&self) -> bool {
+        !self.before.is_empty()
+    }
+
     /// Frees what nobody else has any more.
     pub(super) fn let_go(&mut self, aside: &Aside) {
         for free in self.before.extract_if(.., |it| Arc::strong_count(it) == 1) {
@@ -61,10 +66,11 @@ mod tests {
         in_force.put(Some(snapshot()));
         let aside = Aside::start().unwrap();
         in_force.let_go(&aside);
+        assert!(in_force.holds_more());
         drop((guard, owned));
         assert!(weak.upgrade().is_some(), "freed by who answered with it");
         in_force.let_go(&aside);
-        let freed = (0..1000).any(|_| {
+        let freed = (0..30_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             weak.upgrade().is_none()
         });

@@ -24,26 +24,77 @@ async fn a_changed_file_comes_into_force() {
     assert!(server.log().contains("policy reloaded"));
 }
 
-/// A large policy takes seconds: who loads it has the nice value 10, who answers has 0 (proc_pid_stat(5), field 19).
+/// A large policy takes seconds: who looks after it has the nice value 10, who answers has 0 (proc_pid_stat(5), field 19),
+/// and who loads it has the scheduling policy `SCHED_IDLE` (5, field 41).
 #[cfg(target_os = "linux")]
 #[test]
 fn loading_stands_behind_answering() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
-    let nice = |name: &str| nice_of_threads(server.id()).find(|(of, _)| of == name).unwrap().1;
-    let behind = (nice("worker-0") + 10).min(19);
-    wait_until(|| nice("policy") == behind, || format!("nice {behind}, not {}", nice("policy")));
+    let of = |name: &str| threads(server.id()).find(|(of, _)| of == name).map(|it| it.1).unwrap_or_default();
+    let behind = (of("worker-0").0 + 10).min(19);
+    wait_until(|| of("policy").0 == behind, || format!("nice {behind}, not {:?}", of("policy")));
+    wait_until(|| of("aside").1 == 5, || format!("SCHED_IDLE, not {:?}", of("aside")));
+    assert_eq!((of("worker-0").1, of("policy").1), (0, 0));
 }
 
+/// Name, nice value and scheduling policy of each thread.
 #[cfg(target_os = "linux")]
 #[expect(clippy::disallowed_methods, reason = "what the system says of the process is read")]
-fn nice_of_threads(process: u32) -> impl Iterator<Item = (String, i32)> {
+fn threads(process: u32) -> impl Iterator<Item = (String, (i32, i32))> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     tasks.filter_map(|task| {
         let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).ok()?;
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-        Some((name.to_owned(), rest.split_whitespace().nth(16)?.parse().unwrap()))
+        let field = |number: usize| rest.split_whitespace().nth(number - 3)?.parse().ok();
+        Some((name.to_owned(), (field(19)?, field(41)?)))
     })
+}
+
+/// A watch is on the folder that stood there when it began: what comes in its place must be watched anew, and nobody
+/// polls here.
+#[tokio::test]
+async fn a_folder_in_place_of_another_is_watched() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("policy");
+    let new = |at: &std::path::Path, path: &str| {
+        std::fs::create_dir(at).unwrap();
+        std::fs::write(at.join("policy.yaml"), open_to_all(path)).unwrap();
+    };
+    new(&folder, "/start");
+    let server = Server::start(&folder.display().to_string(), &["--poll-interval", "0"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    type Change<'a> = &'a dyn Fn(&str);
+    let replacements: [(&str, Change<'_>); 3] = [
+        ("removed", &|path| {
+            std::fs::remove_dir_all(&folder).unwrap();
+            new(&folder, path);
+        }),
+        ("moved", &|path| {
+            new(&outer.path().join("next"), path);
+            std::fs::rename(&folder, outer.path().join(path.trim_start_matches('/'))).unwrap();
+            std::fs::rename(outer.path().join("next"), &folder).unwrap();
+        }),
+        ("away", &|path| {
+            std::fs::remove_dir_all(&folder).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            new(&folder, path);
+        }),
+    ];
+    for (how, replace) in replacements {
+        for (path, change) in [
+            ("first", replace),
+            ("then", &|path: &str| {
+                std::fs::write(folder.join("policy.yaml"), open_to_all(path)).unwrap();
+            }),
+        ] {
+            let path = format!("/{how}-{path}");
+            let before = server.metric(OK).unwrap();
+            change(&path);
+            wait_until(|| server.metric(OK) > Some(before), || format!("{path}: {}", server.log()));
+            assert_eq!(envoy.ask("GET", &path, &[]).await, Came::Http(200), "{path}");
+        }
+    }
 }
 
 /// A link further up is not watched, as little as some network file systems can be: polling finds the change.
