@@ -232,10 +232,15 @@ impl Reloader {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
         let attempt = aside.run(PATIENCE, move || snapshot::load(&file, &fetched));
         self.seen = Arc::new(attempt.seen);
-        match attempt.result {
-            Ok(mut snapshot) => {
-                // Not aside: a request that waits for a lock must not wait for a thread that waits for requests.
+        // Not aside: a request that waits for a lock must not wait for a thread that waits for requests.
+        let result = attempt.result.and_then(|mut snapshot| {
+            snapshot::survive(&self.file, || {
                 snapshot.take_over(&self.good.authorizer);
+                Ok(snapshot)
+            })
+        });
+        match result {
+            Ok(snapshot) => {
                 self.good = snapshot;
                 self.publish(true);
                 self.forget_unused_keys();

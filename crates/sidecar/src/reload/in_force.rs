@@ -70,6 +70,7 @@ mod tests {
         drop((guard, owned));
         assert!(weak.upgrade().is_some(), "freed by who answered with it");
         in_force.let_go(&aside);
+        // By a thread that has no haste.
         let freed = (0..30_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             weak.upgrade().is_none()

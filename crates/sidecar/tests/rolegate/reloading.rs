@@ -77,6 +77,7 @@ async fn a_folder_in_place_of_another_is_watched() {
         }),
         ("away", &|path| {
             std::fs::remove_dir_all(&folder).unwrap();
+            // Longer than a change is waited after, so that it is looked for while nothing is there.
             std::thread::sleep(std::time::Duration::from_millis(300));
             new(&folder, path);
         }),
