@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use policy::canonical::path;
+use policy::canonical::{Buffers, path};
 
 /// What it is called, the path, its canonical form (`None` where it is refused), and how many readings must all be
 /// allowed.
@@ -41,14 +41,15 @@ fn paths(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("paths");
     for case in cases() {
         let raw = case.raw.as_bytes();
-        let read = path(b"GET", raw).ok();
+        let mut buffers = Buffers::default();
+        let read = path(b"GET", raw, &mut buffers).ok();
         assert_eq!(read.as_ref().map(|it| String::from_utf8_lossy(it.first()).into_owned()), case.canonical);
         let readings = read.map_or(0, |it| it.all().count());
         assert!(if case.readings == 0 { readings != 1 } else { readings == case.readings }, "{readings}");
         let canonical = case.canonical.as_deref().map(str::as_bytes);
         group.bench_function(BenchmarkId::from_parameter(case.name), |bencher| {
             bencher.iter(|| {
-                let read = path(black_box(b"GET"), black_box(raw));
+                let read = path(black_box(b"GET"), black_box(raw), &mut buffers);
                 assert_eq!(read.as_ref().ok().map(|it| it.first()), canonical);
             });
         });

@@ -61,8 +61,8 @@ impl Authorizer {
             Ok(subject) => self.taken(Some(subject)),
             Err(refusal) => Identified::Refused(refusal),
         };
-        let Scratch { host, answer, known } = scratch;
-        match request::read(request, host) {
+        let Scratch { read, answer, known } = scratch;
+        match request::read(request, read) {
             Ok(read) => self.conclude(request, read, who, known, answer),
             Err(reason) => self.refuse_unread(request, reason, answer),
         }

@@ -10,7 +10,7 @@ use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, Role, RoleId, Rule};
 use serde::Serialize;
 
-use crate::request::{self, Read, Request};
+use crate::request::{self, Read, ReadScratch, Request};
 use crate::verdict::{Reason, Verdict};
 use crate::{Authorizer, Scratch, who_can};
 
@@ -104,8 +104,8 @@ impl Authorizer {
     /// Explains the answer to a request. Hashes passwords, and looks at every rule: for people, not for requests.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, asker: Asker, now: Time) -> Explanation {
-        let mut host = Vec::new();
-        let read = match request::read(request, &mut host) {
+        let mut scratch = ReadScratch::default();
+        let read = match request::read(request, &mut scratch) {
             Ok(read) => read,
             Err(reason) => return self.unreadable(request, reason),
         };

@@ -13,7 +13,6 @@ mod revision;
 mod verdict;
 mod who_can;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
@@ -24,7 +23,7 @@ use policy::problem::Problem;
 
 use crate::answer::{Facts, Filled, Refusals};
 use crate::hygiene::{Changes, Hygiene};
-use crate::request::Read;
+use crate::request::{Read, ReadScratch};
 
 pub use crate::case::CaseOutcome;
 pub use crate::explain::{Asker, ExplainedRole, ExplainedRule, Explanation, RoleSource};
@@ -50,7 +49,7 @@ pub struct Authorizer {
 /// Buffers that one thread uses again for each request, so that a known caller's request allocates nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    host: Vec<u8>,
+    read: ReadScratch,
     answer: AnswerScratch,
     known: Option<Arc<Known<Attached>>>,
 }
@@ -111,8 +110,8 @@ impl Authorizer {
 
     /// Judges a request.
     pub fn check<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch, now: Time) -> Outcome<'a> {
-        let Scratch { host, answer, known } = scratch;
-        let read = match request::read(request, host) {
+        let Scratch { read, answer, known } = scratch;
+        let read = match request::read(request, read) {
             Ok(read) => read,
             Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
         };
@@ -131,8 +130,8 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Verdict<'a> {
-        let Scratch { host, answer, known } = scratch;
-        match request::read(request, host) {
+        let Scratch { read, answer, known } = scratch;
+        match request::read(request, read) {
             Ok(read) => self.conclude(request, read, self.finish(checked, now), known, answer),
             Err(reason) => self.refuse_unread(request, reason, answer),
         }
@@ -145,8 +144,8 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Verdict<'a> {
-        let Scratch { host, answer, known } = scratch;
-        let read = match request::read(request, host) {
+        let Scratch { read, answer, known } = scratch;
+        let read = match request::read(request, read) {
             Ok(read) => read,
             Err(reason) => return self.refuse_unread(request, reason, answer),
         };
@@ -162,8 +161,8 @@ impl Authorizer {
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        let Scratch { host, answer, known } = scratch;
-        match request::read(request, host) {
+        let Scratch { read, answer, known } = scratch;
+        match request::read(request, read) {
             Ok(read) => self.conclude(request, read, self.taken(subject), known, answer),
             Err(reason) => self.refuse_unread(request, reason, answer),
         }
@@ -308,7 +307,7 @@ impl Authorizer {
         answer::fill_in_rule(values, rule, by_rule);
         let changes = Changes { hygiene: &self.hygiene, values, by_rule, headers: request.headers };
         let user = caller.map(|known| &*known.subject.user);
-        Verdict::Allowed(Allowed { rule, user, path: paths.into_first(), changes })
+        Verdict::Allowed(Allowed { rule, user, path: paths.first(), changes })
     }
 
     fn refuse<'a>(
@@ -333,7 +332,7 @@ impl Authorizer {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.refusals.write_body(reason, rule, request.id, body);
         let headers = self.refusals.headers(reason, is_bearer(read.authorization));
-        Verdict::Refused(Refused { reason, headers, body, rule, user, path: read.paths.into_first() })
+        Verdict::Refused(Refused { reason, headers, body, rule, user, path: read.paths.first() })
     }
 
     /// Refuses a request that could not be read.
@@ -346,7 +345,7 @@ impl Authorizer {
         let body = &mut scratch.body;
         self.refusals.write_body(reason, None, request.id, body);
         let headers = self.refusals.headers(reason, false);
-        Verdict::Refused(Refused { reason, headers, body, rule: None, user: None, path: Cow::default() })
+        Verdict::Refused(Refused { reason, headers, body, rule: None, user: None, path: b"" })
     }
 
     fn rule_label(&self, rule: RuleId) -> &str {

@@ -1,6 +1,6 @@
 //! What is asked, and reading it: whatever cannot be judged is refused here, before anybody is identified.
 
-use policy::canonical::{self, Readings};
+use policy::canonical::{self, Buffers, Readings};
 
 use crate::verdict::Reason;
 
@@ -38,14 +38,22 @@ pub(crate) struct Read<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
 }
 
-/// Reads a request. A host in another case is written to `host` in lower case.
-pub(crate) fn read<'a>(request: &Request<'a>, host: &'a mut Vec<u8>) -> Result<Read<'a>, Reason> {
+/// Where a request is read into, as far as it is not in canonical form already.
+#[derive(Debug, Default)]
+pub(crate) struct ReadScratch {
+    host: Vec<u8>,
+    paths: Buffers,
+}
+
+/// Reads a request.
+pub(crate) fn read<'a>(request: &Request<'a>, scratch: &'a mut ReadScratch) -> Result<Read<'a>, Reason> {
+    let ReadScratch { host, paths } = scratch;
     if !is_token(request.method) {
         return Err(Reason::InvalidMethod);
     }
     Ok(Read {
         method: request.method,
-        paths: canonical::path(request.method, request.path).map_err(Reason::InvalidPath)?,
+        paths: canonical::path(request.method, request.path, paths).map_err(Reason::InvalidPath)?,
         host: canonical::host(request.host, host).map_err(Reason::InvalidHost)?,
         authorization: authorization(request.headers)?,
     })

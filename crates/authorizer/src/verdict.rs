@@ -1,6 +1,5 @@
 //! The answer to a request, and why.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use identity::{PasswordCheck, Refusal};
@@ -35,7 +34,7 @@ pub struct Allowed<'a> {
     /// Who asked; `None` is an anonymous caller.
     pub user: Option<&'a str>,
     /// The canonical path.
-    pub path: Cow<'a, [u8]>,
+    pub path: &'a [u8],
     pub(crate) changes: Changes<'a>,
 }
 
@@ -53,7 +52,7 @@ pub struct Refused<'a> {
     /// Who asked, where that is known.
     pub user: Option<&'a str>,
     /// The canonical path; empty where the request could not be read.
-    pub path: Cow<'a, [u8]>,
+    pub path: &'a [u8],
 }
 
 /// A header of an answer.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::Authorizer;
 use crate::explain::{ExplainedRule, explained_rule};
-use crate::request::{self, Request};
+use crate::request::{self, ReadScratch, Request};
 use crate::verdict::Reason;
 
 /// Who may do something.
@@ -49,9 +49,9 @@ impl Authorizer {
     /// # Errors
     /// When the request could not be judged, whoever asked.
     pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> Result<WhoCan, Reason> {
-        let mut lowered = Vec::new();
+        let mut scratch = ReadScratch::default();
         let asked = Request { method, host, path, headers: &[], id: b"" };
-        let read = request::read(&asked, &mut lowered)?;
+        let read = request::read(&asked, &mut scratch)?;
         let policy = &self.loaded.policy;
         let mut permissions = Vec::new();
         for path in read.paths.all() {

@@ -90,6 +90,11 @@ fn a_known_caller_costs_no_allocation() {
         (403, BOB, "DELETE", "localhost", "/people/1"),
         (403, BOB, "GET", "localhost", "/users/alice/x"),
         (400, BOB, "GET", "localhost", "/a%2Fb"),
+        (200, ALICE, "GET", "localhost", "/static/./../people"),
+        (200, ALICE, "GET", "localhost", "/%70eople"),
+        (200, ALICE, "GET", "localhost", "/users/alice/a%40b;v=1/%2541//c%3Bd"),
+        (403, ALICE, "GET", "localhost", "/users/bob;v=1/a%2Cb"),
+        (400, ALICE, "GET", "localhost", "/people/;/../x"),
     ] {
         let headers: Vec<_> = others.into_iter().chain([proof]).collect();
         let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use engine::{Decision, Engine, Question};
 use identity::{Authenticator, Identified, Subject};
 use policy::Policy;
-use policy::canonical::{self, Readings};
+use policy::canonical::{self, Buffers, Readings};
 use policy::cases::{Case, Proof};
 use policy::reference::{self, Answer, Caller};
 
@@ -95,7 +95,8 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
 /// Whether the reference evaluator and the engine allow a case on every reading; nothing if it cannot be judged.
 fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subject>) -> Option<(bool, bool)> {
     let action = case.request.method.as_bytes();
-    let readings = canonical::path(action, case.request.path.as_bytes()).ok()?;
+    let mut buffers = Buffers::default();
+    let readings = canonical::path(action, case.request.path.as_bytes(), &mut buffers).ok()?;
     let mut lowered = Vec::new();
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);

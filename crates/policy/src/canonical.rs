@@ -4,6 +4,7 @@
 //! every other way in which it may plausibly be read beside it ([`Readings`]); what would be read too differently is
 //! refused. The order of the steps is fixed: cut at `?` and `#`, raw bytes, percent triplets, dot segments, slashes.
 
+mod buffers;
 mod encoding;
 mod host;
 mod shape;
@@ -11,10 +12,11 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
+pub use buffers::Buffers;
 pub use encoding::{decoded, names};
 pub use host::{HostError, host};
+
+use buffers::{NONE, Space, Texts};
 
 /// Why a path cannot be judged. Each is answered with 400 and the reason `invalid_path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -63,79 +65,52 @@ pub enum PathError {
 /// All the ways a path may be read by what stands behind the proxy.
 ///
 /// A request is allowed only if every reading in `all` is allowed and no `deny` rule matches one in `deny_only`.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Readings<'a> {
-    first: Cow<'a, [u8]>,
-    more: Vec<Vec<u8>>,
-    deny_only: Vec<Vec<u8>>,
+    first: &'a [u8],
+    /// With the first, if there are any.
+    all: &'a Texts,
+    deny_only: &'a Texts,
 }
 
 impl<'a> Readings<'a> {
     /// The canonical path: the reading that is shown in logs.
     #[must_use]
-    pub fn first(&self) -> &[u8] {
-        &self.first
-    }
-
-    /// The canonical path, taken out.
-    #[must_use]
-    pub fn into_first(self) -> Cow<'a, [u8]> {
+    pub fn first(&self) -> &'a [u8] {
         self.first
     }
 
     /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, with its
     /// reserved characters decoded, decoded twice, and all of these together, as far as they differ.
-    pub fn all(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(self.first()).chain(self.more.iter().map(Vec::as_slice))
+    pub fn all(&self) -> impl Iterator<Item = &'a [u8]> {
+        std::iter::once(self.first).chain(self.all.iter().skip(1))
     }
 
     /// The readings that no `deny` rule may match; they need not be allowed: the path with its dot segments or its
     /// adjacent slashes still in it.
-    pub fn deny_only(&self) -> impl Iterator<Item = &[u8]> {
-        self.deny_only.iter().map(Vec::as_slice)
+    pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.deny_only.iter()
     }
 
-    fn one(first: Cow<'a, [u8]>) -> Self {
-        Self { first, more: Vec::new(), deny_only: Vec::new() }
-    }
-
-    /// Adds a reading, as it is and with its reserved characters decoded, where they are new.
-    fn add(&mut self, text: Vec<u8>) {
-        for text in [encoding::reserved_decoded(&text), text] {
-            if !self.all().any(|known| known == text) {
-                self.more.push(text);
-            }
-        }
-    }
-
-    /// The same for a reading on which only denials count.
-    fn add_deny_only(&mut self, text: Vec<u8>) {
-        for text in [encoding::reserved_decoded(&text), text] {
-            if !self.all().chain(self.deny_only()).any(|known| known == text) {
-                self.deny_only.push(text);
-            }
-        }
+    fn one(first: &'a [u8]) -> Self {
+        Self { first, all: &NONE, deny_only: &NONE }
     }
 }
 
 /// Reads the `:path` of a request: raw, with its query.
 ///
-/// A path that is canonical already is borrowed, and nothing is allocated for it.
+/// A path that is canonical already is borrowed; the readings of any other are written to `buffers`.
 ///
 /// # Errors
 /// When it is ambiguous or not a path.
-pub fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<Readings<'a>, PathError> {
+pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
     if raw == b"*" {
-        return if method == b"OPTIONS" {
-            Ok(Readings::one(raw.into()))
-        } else {
-            Err(PathError::NotAbsolute)
-        };
+        return if method == b"OPTIONS" { Ok(Readings::one(raw)) } else { Err(PathError::NotAbsolute) };
     }
     let (text, seen) = scan(raw);
     match text.first() {
-        Some(b'/') if seen == 0 => Ok(Readings::one(text.into())),
-        Some(b'/') => unusual(text, seen),
+        Some(b'/') if seen == 0 => Ok(Readings::one(text)),
+        Some(b'/') => unusual(text, seen, buffers),
         Some(_) => Err(PathError::NotAbsolute),
         None => Err(PathError::Empty),
     }
@@ -196,32 +171,55 @@ fn scan(raw: &[u8]) -> (&[u8], u8) {
 }
 
 /// Reads a path that has something unusual in it.
-fn unusual(text: &[u8], seen: u8) -> Result<Readings<'_>, PathError> {
+fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
     if seen & BAD != 0 {
         return Err(forbidden(text));
     }
-    let written = encoding::normalise(text)?;
-    let as_written = matches!(written, Cow::Borrowed(_)) && seen & PARAMETER == 0;
-    if as_written && encoding::is_opaque(text) && shape::is_resolved(text) {
-        return Ok(Readings::one(text.into()));
+    let as_written = encoding::is_normal(text)?;
+    if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text) {
+        return Ok(Readings::one(text));
     }
     if text.len() > LONGEST_UNUSUAL {
         return Err(PathError::TooLong);
     }
-    let inner = encoding::once_more(&written)?;
-    let mut readings = Readings { first: shape::resolve(&written)?.into(), ..Readings::default() };
-    let mut unresolved = Vec::new();
-    for layer in std::iter::once(&*written).chain(inner.as_deref()) {
-        shape::parameters_apart_from_dots(layer)?;
-        for stripped in shape::without_parameters(layer) {
-            readings.add(shape::resolve(&stripped)?);
-            unresolved.extend(shape::unresolved(&stripped));
-        }
+    let space = buffers.space();
+    read_all(text, space)?;
+    let first = space.all.iter().next().ok_or(PathError::Empty)?;
+    Ok(Readings { first, all: &space.all, deny_only: &space.deny_only })
+}
+
+/// Writes all the readings of a path to `all` and `deny_only` of `space`, the canonical one first.
+fn read_all(path: &[u8], space: &mut Space) -> Result<(), PathError> {
+    let Space { written, inner, ways, text, other, all, deny_only } = space;
+    encoding::normalise(path, written);
+    let decodes_again = encoding::once_more(written, inner, text)?;
+    for texts in [&mut *ways, &mut *all, &mut *deny_only] {
+        texts.clear();
     }
-    for text in unresolved {
-        readings.add_deny_only(text);
+    shape::resolve(written, text, other)?;
+    all.push(text);
+    for layer in std::iter::once(&*written).chain(decodes_again.then_some(&*inner)) {
+        shape::parameters_apart_from_dots(layer, text)?;
+        shape::with_and_without_parameters(layer, text, ways);
     }
-    Ok(readings)
+    for way in ways.iter() {
+        shape::resolve(way, text, other)?;
+        // As it is, and with its reserved characters decoded.
+        encoding::reserved_decoded(text, other);
+        all.add(other);
+        all.add(text);
+    }
+    for way in ways.iter() {
+        shape::unresolved(way, text, |text| {
+            encoding::reserved_decoded(text, other);
+            for text in [other.as_slice(), text] {
+                if !all.has(text) {
+                    deny_only.add(text);
+                }
+            }
+        });
+    }
+    Ok(())
 }
 
 /// What is wrong with a path that has a byte of the class [`BAD`] in it.

@@ -91,7 +91,8 @@ pub struct Settings {
     )]
     pub drain_timeout: Duration,
 
-    /// How often the policy's files are compared with what is in force, beside being watched; 0 is never.
+    /// How often the policy's files are compared with what is in force, beside being watched; 0 is never, but for a
+    /// folder that cannot be watched: it is looked at every second.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",

@@ -1,7 +1,5 @@
 //! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, which are refused.
 
-use std::borrow::Cow;
-
 use super::PathError;
 
 /// Whether a segment of a canonical path names this user, however it is encoded.
@@ -24,28 +22,38 @@ pub fn names(segment: &[u8], user: &[u8]) -> bool {
 /// The bytes that a segment of a canonical path names: all of its triplets decoded.
 #[must_use]
 pub fn decoded(segment: &[u8]) -> Vec<u8> {
-    decoded_where(segment, |_| true)
+    let mut decoded = Vec::new();
+    decode_where(segment, |_| true, &mut decoded);
+    decoded
 }
 
-/// Unreserved characters decoded, every other triplet with upper-case digits; borrowed where it is so already.
-pub(super) fn normalise(text: &[u8]) -> Result<Cow<'_, [u8]>, PathError> {
-    let mut changes = false;
+/// Whether a text has its unreserved characters decoded, and upper-case digits in every triplet.
+///
+/// # Errors
+/// When it has triplets that are refused.
+pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
+    let mut normal = true;
     let mut utf8 = Utf8::default();
     for unit in Units(text) {
         let unit = unit?;
         utf8.take(unit)?;
         if let Unit::Encoded { byte, upper } = unit {
             refuse(byte)?;
-            changes |= !upper || is_unreserved(byte);
+            normal &= upper && !is_unreserved(byte);
         }
     }
     utf8.end()?;
-    Ok(if changes { Cow::Owned(decoded_where(text, is_unreserved)) } else { Cow::Borrowed(text) })
+    Ok(normal)
 }
 
-/// The text with the reserved characters that can be seen (`%40`, `%3A`, …) decoded too; `%25` stays.
-pub(super) fn reserved_decoded(text: &[u8]) -> Vec<u8> {
-    decoded_where(text, is_visible)
+/// Writes the text as [`is_normal`] has it.
+pub(super) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
+    decode_where(text, is_unreserved, normal);
+}
+
+/// Writes the text with the reserved characters that can be seen (`%40`, `%3A`, …) decoded too; `%25` stays.
+pub(super) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
+    decode_where(text, is_visible, decoded);
 }
 
 /// Whether a normalised text has no triplet that anybody reads in another way: only spaces, characters that are not
@@ -58,27 +66,29 @@ pub(super) fn is_opaque(text: &[u8]) -> bool {
         })
 }
 
-/// What a normalised text is when it is decoded once more, if that makes a difference: `%2541` becomes `A`.
+/// Writes what a normalised text is when it is decoded once more, and says whether that makes a difference: `%2541`
+/// becomes `A`. `raw` is overwritten.
 ///
 /// # Errors
 /// When the result is ambiguous in itself, has dot segments that the text has not, or could be decoded yet again.
-pub(super) fn once_more(text: &[u8]) -> Result<Option<Vec<u8>>, PathError> {
+pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<bool, PathError> {
     if !has_inner(text) {
-        return Ok(None);
+        return Ok(false);
     }
-    let mut inner = Vec::with_capacity(text.len());
+    raw.clear();
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {
-        inner.push(*byte);
+        raw.push(*byte);
         rest = if starts_inner(rest) { after.strip_prefix(b"25").unwrap_or(after) } else { after };
     }
-    if has_inner(&inner) {
+    if has_inner(raw) {
         return Err(PathError::NestedEncoding);
     }
-    let inner = normalise(&inner)?.into_owned();
+    is_normal(raw)?;
+    normalise(raw, inner);
     let hidden =
         |(outer, inner): (&[u8], &[u8])| super::shape::is_dotted(inner) && !super::shape::is_dotted(outer);
-    if split(text).zip(split(&inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(Some(inner)) }
+    if split(text).zip(split(inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(true) }
 }
 
 fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -136,17 +146,17 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The text with those encoded bytes decoded that are to be, and every other triplet with upper-case digits.
-fn decoded_where(text: &[u8], decode: impl Fn(u8) -> bool) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
+/// Writes the text with those encoded bytes decoded that are to be, and every other triplet with upper-case digits.
+fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
+    decoded.clear();
+    decoded.reserve(text.len());
     for unit in Units(text).flatten() {
         match unit {
             Unit::Raw(byte) => decoded.push(byte),
             Unit::Encoded { byte, .. } if decode(byte) => decoded.push(byte),
-            Unit::Encoded { byte, .. } => push_triplet(&mut decoded, byte),
+            Unit::Encoded { byte, .. } => push_triplet(decoded, byte),
         }
     }
-    decoded
 }
 
 fn push_triplet(text: &mut Vec<u8>, byte: u8) {
