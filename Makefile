@@ -115,7 +115,9 @@ $(CHARTS)/.installed: | needs-python
 	@touch $@
 
 $(DENY): | needs-rust needs-cc
-	cargo install --quiet --root .tools/cargo-deny-$(DENY_VERSION) --version $(DENY_VERSION) --locked --no-default-features cargo-deny
+	@echo "building cargo-deny $(DENY_VERSION) into .tools/cargo-deny-$(DENY_VERSION): minutes"
+	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --quiet --locked --no-default-features \
+		--root .tools/cargo-deny-$(DENY_VERSION) --version $(DENY_VERSION) cargo-deny
 
 needs-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }
