@@ -93,7 +93,8 @@ impl Comparison {
         vec![
             Part::Heading("Goals".to_owned()),
             Part::Text(
-                "Ratios are taken within each round; shown are their median and, in brackets, the lowest and the highest."
+                "Ratios are taken within each round; shown are their median, in square brackets where it would lie \
+                 with more rounds (95 % confidence, sign test), and in round ones the lowest and the highest."
                     .to_owned(),
             ),
             table(&["goal", "measured", "asked for", "verdict"], rows),

@@ -169,3 +169,26 @@ impl Spread {
         Self { median: with(self.median), min: with(self.min), max: with(self.max) }
     }
 }
+
+/// Between which two of these figures the median of ever more of them would lie, with a confidence of at least 95 %; of
+/// fewer than six nobody knows. Whatever their distribution is: each lies above or below the median like a coin (the sign
+/// test).
+#[must_use]
+pub fn median_within(figures: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let all = units::float(sorted.len() as u64);
+    // The chance that at most so many lie on one side.
+    let (mut chance, mut at_most) = (0.5_f64.powf(all), 0.0);
+    let mut within = None;
+    for (left_out, (low, high)) in sorted.iter().zip(sorted.iter().rev()).enumerate() {
+        at_most += chance;
+        if at_most > 0.025 {
+            break;
+        }
+        within = Some((*low, *high));
+        let left_out = units::float(left_out as u64);
+        chance *= (all - left_out) / (left_out + 1.0);
+    }
+    within
+}

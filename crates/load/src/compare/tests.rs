@@ -9,7 +9,7 @@ use super::ask::Inside;
 use super::document::{self, Part, table};
 use super::pin::{Pin, Pins};
 use super::proxy::{self, Asked};
-use super::record::{Latency, Record, Round, Spread};
+use super::record::{Latency, Record, Round, Spread, median_within};
 use super::reload::Reload;
 use super::scenario::{Client, Door, Role, Scenario, Server, Transport};
 use super::schedule::{Depth, Schedule};
@@ -171,6 +171,22 @@ fn a_spread_is_the_middle_and_both_ends() {
     assert_eq!(Spread::of(vec![]), None);
     assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
     assert_eq!(Spread::of(vec![4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+}
+
+#[test]
+fn a_median_is_as_sure_as_its_rounds_make_it() {
+    let figures = |many: u32| (1..=many).map(f64::from).collect::<Vec<_>>();
+    // Of tables of the binomial distribution: the chance that at most so many of n coins are heads is at most 2.5 %.
+    for (many, within) in
+        [(0, None), (5, None), (6, Some((1.0, 6.0))), (9, Some((2.0, 8.0))), (10, Some((2.0, 9.0)))]
+    {
+        assert_eq!(median_within(&figures(many)), within, "{many}");
+    }
+    assert_eq!(median_within(&figures(24)), Some((7.0, 18.0)));
+    assert_eq!(median_within(&figures(100)), Some((40.0, 61.0)));
+    let mut upside_down = figures(10);
+    upside_down.reverse();
+    assert_eq!(median_within(&upside_down), Some((2.0, 9.0)));
 }
 
 #[test]

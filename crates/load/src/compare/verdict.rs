@@ -1,6 +1,6 @@
 //! The goals that a comparison can judge, each from ratios within one round, so that a slow minute changes neither side.
 
-use super::record::{Record, Round, Spread};
+use super::record::{Record, Round, Spread, median_within};
 use super::reload::Reload;
 use super::scenario::{Client, Door, Role, Scenario, Server};
 use crate::Rate;
@@ -65,7 +65,7 @@ impl Evidence<'_> {
                 Some(it.first()?.achieved / it.get(1)?.achieved)
             });
             let what = format!("requests/s through Envoy, closed loop: RBAC (Basic) to {name}");
-            ratio("P2", what, Spread::of(ratios)?, Must::BeAtLeast(factor))
+            ratio("P2", what, ratios, Must::BeAtLeast(factor))
         };
         others.into_iter().filter_map(of).collect()
     }
@@ -97,7 +97,7 @@ impl Evidence<'_> {
             Some(to_other(of(it.get(1)?) - envoy, of(it.get(2)?) - envoy))
         });
         let what = format!("{name} added to app + Envoy at 1,000/s: RBAC (Basic) to {other_name}");
-        ratio("P3", what, Spread::of(ratios)?, Must::BeAtMost(factor))
+        ratio("P3", what, ratios, Must::BeAtMost(factor))
     }
 
     /// P7.
@@ -168,13 +168,14 @@ fn to_other(ours: f64, theirs: f64) -> f64 {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it ends chains of `?`")]
-fn ratio(goal: &'static str, what: String, spread: Spread, must: Must) -> Option<Verdict> {
+fn ratio(goal: &'static str, what: String, ratios: Vec<f64>, must: Must) -> Option<Verdict> {
+    let sure = median_within(&ratios).map(|(low, high)| format!(" [{low:.3}–{high:.3}]")).unwrap_or_default();
+    let spread = Spread::of(ratios)?;
     let (limit, holds) = match must {
         Must::BeAtLeast(it) => (format!("≥ {it} ×"), spread.median >= it),
         Must::BeAtMost(it) => (format!("≤ {it} ×"), spread.median <= it),
     };
-    let measured = format!("{:.3} × ({:.3}–{:.3})", spread.median, spread.min, spread.max);
+    let measured = format!("{:.3} ×{sure} ({:.3}–{:.3})", spread.median, spread.min, spread.max);
     Some(Verdict { goal, what, measured, limit, holds })
 }
 
