@@ -19,7 +19,7 @@ pub(super) struct Folders {
     watcher: Option<RecommendedWatcher>,
     /// With what stood at that path when the watch began.
     watched: BTreeMap<PathBuf, Identity>,
-    /// Whether one of the folders is not watched, as it is not there.
+    /// Whether one of the folders is not watched: it is not there, or the system gives no watch.
     missing: bool,
 }
 
@@ -29,20 +29,20 @@ type Identity = (u64, u64);
 impl Folders {
     /// Tells `events` of changes.
     pub(super) fn new(events: Sender<Event>) -> Self {
-        let tell = move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
-            let told = match event.kind {
-                EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => Event::Moved(event.paths),
-                kind if is_change(kind) => Event::Changed,
-                _ => return,
-            };
+        let tell = move |event| {
+            let Some(told) = told(event) else { return };
             // Nobody listens any more only when the process ends.
             let _ = events.send(told);
         };
         let watcher = notify::recommended_watcher(tell)
             .inspect_err(|error| tracing::warn!(%error, "files cannot be watched: they are polled"))
             .ok();
-        Self { watcher, watched: BTreeMap::new(), missing: false }
+        Self::with(watcher)
+    }
+
+    /// Without a watcher no folder is ever watched.
+    fn with(watcher: Option<RecommendedWatcher>) -> Self {
+        Self { missing: watcher.is_none(), watcher, watched: BTreeMap::new() }
     }
 
     /// Watches these folders and no others, and says whether one of them was not watched before. One that cannot be
@@ -100,6 +100,16 @@ fn identity(folder: &Path) -> Option<Identity> {
     Some((about.dev(), about.ino()))
 }
 
+/// What the policy's thread is told of an event.
+fn told(event: notify::Result<notify::Event>) -> Option<Event> {
+    // What went by unseen may have been a change.
+    let Ok(event) = event else { return Some(Event::Changed) };
+    match event.kind {
+        EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => Some(Event::Moved(event.paths)),
+        kind => is_change(kind).then_some(Event::Changed),
+    }
+}
+
 /// Reading a file is none: this process does that itself.
 fn is_change(kind: EventKind) -> bool {
     match kind {
@@ -110,5 +120,23 @@ fn is_change(kind: EventKind) -> bool {
         | EventKind::Modify(_)
         | EventKind::Remove(_)
         | EventKind::Other => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Folders, told};
+
+    #[test]
+    fn a_folder_that_the_system_does_not_watch_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut folders = Folders::with(None);
+        assert!(!folders.watch(vec![folder.path().to_owned()]));
+        assert!(folders.misses_one(), "nobody would look at it where polling is off");
+    }
+
+    #[test]
+    fn an_error_of_the_watch_is_a_reason_to_look() {
+        assert!(matches!(told(Err(notify::Error::generic("lost"))), Some(Event::Changed)));
     }
 }
