@@ -1,7 +1,7 @@
 //! Where the readings of a path are written, so that a thread that reads many allocates nothing for them.
 
 /// Buffers that one thread uses again for each path. One that has read only canonical paths holds nothing; no path makes
-/// it hold more than about half a MiB.
+/// it hold a MiB.
 #[derive(Debug, Default)]
 pub struct Buffers(Option<Box<Space>>);
 
@@ -64,5 +64,36 @@ impl Texts {
         if !self.has(text) {
             self.push(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Buffers, Space};
+
+    fn held(space: &Space) -> usize {
+        let Space { written, inner, ways, text, other, all, deny_only } = space;
+        let texts =
+            [ways, all, deny_only].map(|it| it.bytes.capacity() + it.ends.capacity() * size_of::<usize>());
+        let bytes = [written, inner, text, other].map(Vec::capacity);
+        texts.iter().chain(&bytes).sum()
+    }
+
+    #[test]
+    fn no_path_makes_them_large() {
+        let mut buffers = Buffers::default();
+        let mut most = 0;
+        for piece in
+            ["/a;b", "//a%40", "/a/..", "/%2541;b%253Bc%3Bd%40//e", "/%2540a%3Bb;c%40//", "/a%252Cb;c%3B"]
+        {
+            let path = piece.repeat(8192 / piece.len());
+            super::super::path(b"GET", path.as_bytes(), &mut buffers).unwrap();
+            most = most.max(held(buffers.space()));
+        }
+        assert!((100 << 10..1 << 20).contains(&most), "{most}");
+        for _ in 0..10 {
+            let _ = super::super::path(b"GET", &b"/;%40".repeat(100_000), &mut buffers);
+        }
+        assert_eq!(held(buffers.space()), most, "what is refused for its length is not copied");
     }
 }

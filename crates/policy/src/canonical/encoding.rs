@@ -84,6 +84,7 @@ pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> 
     if has_inner(raw) {
         return Err(PathError::NestedEncoding);
     }
+    // What is refused outside is refused inside.
     is_normal(raw)?;
     normalise(raw, inner);
     let hidden =
