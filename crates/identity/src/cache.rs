@@ -83,7 +83,7 @@ impl<V> Cache<V> {
 
     /// Shows all entries; what comes or goes meanwhile may be among them or not.
     ///
-    /// Whoever adds one waits for the keys to be copied (0.1 ms for 65,536), and from then on for one entry at a time.
+    /// Whoever adds one waits while the keys are copied, and from then on for one entry at a time.
     pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
         let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).keys.clone();
         for key in keys {
