@@ -111,6 +111,6 @@ pub fn check_request(data: &[u8]) {
     assert!(lines <= envoy::request::MAX_HEADERS, "the number of lines is bounded");
     if let Ok(request) = decoded {
         path(request.path);
-        host(request.host.as_bytes());
+        host(request.host);
     }
 }

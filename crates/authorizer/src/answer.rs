@@ -141,7 +141,7 @@ impl Refusals {
             | Reason::InvalidHost(_)
             | Reason::ControlBytes
             | Reason::DuplicateAuthorization
-            | Reason::TooManyHeaders
+            | Reason::Limit(_)
             | Reason::NotAllowed
             | Reason::Denied => &self.plain,
         }
@@ -187,6 +187,8 @@ fn error_name(reason: Reason) -> &'static str {
     match reason.status() {
         401 => "unauthorized",
         403 => "forbidden",
+        413 => "content_too_large",
+        503 => "unavailable",
         _ => "bad_request",
     }
 }

@@ -28,7 +28,7 @@ use crate::request::{Read, ReadScratch};
 pub use crate::case::CaseOutcome;
 pub use crate::explain::{Asker, ExplainedRole, ExplainedRule, Explanation, RoleSource};
 pub use crate::request::{Header, Request};
-pub use crate::verdict::{Allowed, AnswerHeader, Outcome, Reason, Refused, Verdict};
+pub use crate::verdict::{Allowed, AnswerHeader, Limit, Outcome, Reason, Refused, Verdict};
 pub use crate::who_can::{Permission, WhoCan};
 
 /// A compiled policy with its keys and caches: a snapshot. It never changes, and all threads share it.
@@ -121,20 +121,36 @@ impl Authorizer {
         }
     }
 
-    /// Judges a request whose password has been hashed. It must be the request that [`Authorizer::check`] was asked
-    /// about.
+    /// Authorizes a request whose password has been hashed. It must be the request of the [`Authorizer::check`] that
+    /// asked for the hash; that may have been another policy's, which this one has replaced.
+    ///
+    /// The answer is that of this policy: where it has another hash for that user, or no such user, the request starts
+    /// anew, and may need another hash.
     pub fn resume<'a>(
         &'a self,
         request: &Request<'a>,
         checked: PasswordChecked,
         scratch: &'a mut Scratch,
         now: Time,
-    ) -> Verdict<'a> {
+    ) -> Outcome<'a> {
         let Scratch { read, answer, known } = scratch;
-        match request::read(request, read) {
-            Ok(read) => self.conclude(request, read, self.finish(checked, now), known, answer),
-            Err(reason) => self.refuse_unread(request, reason, answer),
+        let read = match request::read(request, read) {
+            Ok(read) => read,
+            Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
+        };
+        let attach = |subject: &Subject| self.attach(subject);
+        let who = self.authenticator.finish(&checked, now, attach);
+        match who.unwrap_or_else(|| self.authenticator.identify(read.authorization, now, attach)) {
+            Identified::Pending(check) => Outcome::Pending(check),
+            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
         }
+    }
+
+    /// Remembers a password that was right, for whoever sends it next: the caller that it was hashed for may have left
+    /// by now. A wrong one is not remembered. Returns whether it was right, by this policy.
+    pub fn remember(&self, checked: &PasswordChecked, now: Time) -> bool {
+        let identified = self.authenticator.finish(checked, now, |subject| self.attach(subject));
+        matches!(identified, Some(Identified::Known(_)))
     }
 
     /// Judges a request, and hashes its password right here if that is needed: milliseconds, so for tools and tests.
@@ -168,13 +184,14 @@ impl Authorizer {
         }
     }
 
-    /// Refuses a request that has more header lines than whoever carries it looks at: what is not seen could decide.
-    pub fn refuse_too_many_headers<'a>(
+    /// Denies a request that exceeds a limit of the server, without evaluating it. What of it is not known may be empty.
+    pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
+        limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.refuse_unread(request, Reason::TooManyHeaders, &mut scratch.answer)
+        self.refuse_unread(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
     /// The name of what is in force: 12 hexadecimal digits, the same for the same files and keys on every machine.
@@ -206,18 +223,12 @@ impl Authorizer {
     /// Who asks, with the password hashed right here if that is needed.
     fn identify_inline(&self, authorization: Option<&[u8]>, now: Time) -> Identified<Attached> {
         match self.authenticator.identify(authorization, now, |subject| self.attach(subject)) {
-            Identified::Pending(check) => self.finish(check.run(), now),
+            // The check was made by this very policy, so its account is the same.
+            Identified::Pending(check) => self
+                .authenticator
+                .finish(&check.run(), now, |subject| self.attach(subject))
+                .unwrap_or(Identified::Refused(Refusal::BadPassword)),
             who => who,
-        }
-    }
-
-    /// Who asks, once a password has been hashed. That is never an anonymous caller.
-    fn finish(&self, checked: PasswordChecked, now: Time) -> Identified<Attached> {
-        match self.authenticator.finish(&checked, now, |subject| self.attach(subject)) {
-            None | Some(Identified::Anonymous | Identified::Pending(_)) => {
-                Identified::Refused(Refusal::BadPassword)
-            }
-            Some(who) => who,
         }
     }
 

@@ -66,7 +66,7 @@ pub struct AnswerHeader {
 
 /// Why a request is refused. A closed list: the name and the status of each are for logs, metrics and answers.
 ///
-/// That the program itself failed, or is overloaded, is not among them: it is no verdict, but an error of the server.
+/// That the program itself failed is not among them: it is no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The method is not a token (RFC 9110, 9.1): 400.
@@ -79,8 +79,8 @@ pub enum Reason {
     ControlBytes,
     /// More than one `Authorization`: 400.
     DuplicateAuthorization,
-    /// More header lines than are looked at: 400.
-    TooManyHeaders,
+    /// The request exceeds a limit and is not evaluated: 400, 413 or 503.
+    Limit(Limit),
     /// No proof, where `anyone` does not suffice: 401.
     NoProof,
     /// A proof that does not verify: 401.
@@ -89,6 +89,22 @@ pub enum Reason {
     NotAllowed,
     /// A `deny` rule says no: 403.
     Denied,
+}
+
+/// A limit that a request can exceed before it is evaluated.
+///
+/// A client can bring each of these about. So the answer is a denial and not an error of the server: an Envoy with
+/// `failure_mode_allow: true` lets a request pass on an error, and a client could choose to cause one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// More header lines than are read: 400.
+    HeaderLines,
+    /// A message larger than the server accepts: 413 (RFC 9110, 15.5.14).
+    MessageSize,
+    /// No capacity is left to receive the message or to hash its password: 503 (RFC 9110, 15.6.4).
+    Capacity,
+    /// The message or the hash of its password was not complete in time: 503.
+    Deadline,
 }
 
 impl<'a> Allowed<'a> {
@@ -124,8 +140,8 @@ impl Reason {
             | Self::InvalidPath(_)
             | Self::InvalidHost(_)
             | Self::ControlBytes
-            | Self::DuplicateAuthorization
-            | Self::TooManyHeaders => 400,
+            | Self::DuplicateAuthorization => 400,
+            Self::Limit(limit) => limit.status(),
             Self::NoProof | Self::BadProof(_) => 401,
             Self::NotAllowed | Self::Denied => 403,
         }
@@ -140,12 +156,45 @@ impl Reason {
             Self::InvalidHost(_) => "invalid_host",
             Self::ControlBytes => "control_bytes",
             Self::DuplicateAuthorization => "duplicate_authorization",
-            Self::TooManyHeaders => "too_many_headers",
+            Self::Limit(limit) => limit.name(),
             Self::NoProof => "no_proof",
             Self::BadProof(refusal) => refusal.name(),
             Self::NotAllowed => "not_allowed",
             Self::Denied => "denied",
         }
+    }
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::HeaderLines, Self::MessageSize, Self::Capacity, Self::Deadline];
+
+    fn status(self) -> u16 {
+        match self {
+            Self::HeaderLines => 400,
+            Self::MessageSize => 413,
+            Self::Capacity | Self::Deadline => 503,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::HeaderLines => "too_many_headers",
+            Self::MessageSize => "message_too_large",
+            Self::Capacity => "overloaded",
+            Self::Deadline => "deadline_exceeded",
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HeaderLines => "too many header lines",
+            Self::MessageSize => "the message is larger than `max-message-size`",
+            Self::Capacity => "no capacity is left for it",
+            Self::Deadline => "it was not complete in time",
+        })
     }
 }
 
@@ -157,7 +206,7 @@ impl fmt::Display for Reason {
             Self::InvalidHost(why) => why.fmt(f),
             Self::ControlBytes => f.write_str("a control byte in the authorization"),
             Self::DuplicateAuthorization => f.write_str("more than one authorization"),
-            Self::TooManyHeaders => f.write_str("too many header lines"),
+            Self::Limit(limit) => limit.fmt(f),
             Self::NoProof => f.write_str("no proof of who asks"),
             Self::BadProof(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("nothing allows it"),

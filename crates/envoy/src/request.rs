@@ -1,5 +1,9 @@
 //! Reading a `CheckRequest`: one pass, borrowing from the message.
 //!
+//! No text is checked to be UTF-8, though protobuf says so of a `string`: clients can get any bytes into most of them
+//! (Envoy does not check either), and what cannot be decoded is an error, which `failure_mode_allow` lets pass. Whoever
+//! reads a text decides what it may consist of, and denies the rest.
+//!
 //! Only what is used is looked at; other fields are skipped. A field that occurs twice is merged as protobuf says: the
 //! last scalar wins, messages are merged, lines add up. A `headers` map with one name twice counts as two lines, which is
 //! stricter than "the last wins": a second `authorization` then is seen, and refused.
@@ -13,29 +17,29 @@ pub const MAX_HEADERS: usize = 10_000;
 /// What Envoy says of an HTTP request. Its header lines are handed out while it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckRequest<'a> {
-    /// `attributes.request.http.method`. Not checked to be UTF-8: see [`CheckRequest::path`].
+    /// `attributes.request.http.method`.
     pub method: &'a [u8],
-    /// `attributes.request.http.path`, with the query. Clients can get any bytes into it; so it is not checked to be
-    /// UTF-8 here but judged with the rest of the path: a refusal rather than an error, which `failure_mode_allow`
-    /// would let pass.
+    /// `attributes.request.http.path`, with the query.
     pub path: &'a [u8],
     /// `attributes.request.http.host`.
-    pub host: &'a str,
+    pub host: &'a [u8],
     /// `attributes.request.http.id`.
-    pub id: &'a str,
+    pub id: &'a [u8],
     /// `attributes.request.http.scheme`.
-    pub scheme: &'a str,
+    pub scheme: &'a [u8],
     /// `attributes.request.http.protocol`.
-    pub protocol: &'a str,
+    pub protocol: &'a [u8],
     /// Whether there are more than [`MAX_HEADERS`] header lines. That is the client's doing, so it is not an error, which
     /// `failure_mode_allow` would let pass; but who has not seen all lines cannot judge the request.
     pub too_many_headers: bool,
     /// Whether a body is forwarded (`body` or `raw_body`).
     pub has_body: bool,
     /// `attributes.source.principal`: what the client's certificate proves.
-    pub source_principal: &'a str,
+    pub source_principal: &'a [u8],
     /// `attributes.destination.principal`: what the proxy's own certificate says.
-    pub destination_principal: &'a str,
+    pub destination_principal: &'a [u8],
+    /// `attributes.source.address`, encoded: most requests do not need it.
+    source_address: &'a [u8],
 }
 
 /// A header line, pseudo-headers among them.
@@ -56,9 +60,6 @@ pub enum DecodeError {
     /// A field has another type than it should.
     #[error("field {0} of `{1}` has the wrong type")]
     Type(u32, &'static str),
-    /// A string is not UTF-8 (protobuf.dev, "Language Guide (proto 3)": `string`).
-    #[error("field {0} of `{1}` is not UTF-8")]
-    Utf8(u32, &'static str),
     /// There is no `attributes.request.http`.
     #[error("there is no HTTP request in it")]
     NoHttpRequest,
@@ -76,6 +77,14 @@ impl<'a> CheckRequest<'a> {
         let mut reader = Reader { request: Self::default(), lines: 0, found: false, line };
         reader.check_request(message)?;
         if reader.found { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
+    }
+
+    /// The client's address, as text (`attributes.source.address.socket_address.address`); empty where it has none, such
+    /// as on a Unix socket, or where that part of the message is malformed.
+    #[must_use]
+    pub fn source_ip(&self) -> &'a [u8] {
+        let socket_address = field(self.source_address, 1);
+        socket_address.and_then(|socket_address| field(socket_address, 2)).unwrap_or_default()
     }
 }
 
@@ -102,8 +111,11 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                1 => principal(bytes(value, number, IN)?, &mut self.request.source_principal)?,
-                2 => principal(bytes(value, number, IN)?, &mut self.request.destination_principal)?,
+                1 => {
+                    let CheckRequest { source_address, source_principal, .. } = &mut self.request;
+                    peer(bytes(value, number, IN)?, source_address, source_principal)?;
+                }
+                2 => peer(bytes(value, number, IN)?, &mut &[][..], &mut self.request.destination_principal)?,
                 4 => self.request(bytes(value, number, IN)?)?,
                 _ => {}
             }
@@ -128,13 +140,13 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         while let Some((number, value)) = fields.next()? {
             let request = &mut self.request;
             match number {
-                1 => request.id = string(value, number, IN)?,
+                1 => request.id = bytes(value, number, IN)?,
                 2 => request.method = bytes(value, number, IN)?,
                 3 => self.line(bytes(value, number, IN)?, "HeadersEntry")?,
                 4 => request.path = bytes(value, number, IN)?,
-                5 => request.host = string(value, number, IN)?,
-                6 => request.scheme = string(value, number, IN)?,
-                10 => request.protocol = string(value, number, IN)?,
+                5 => request.host = bytes(value, number, IN)?,
+                6 => request.scheme = bytes(value, number, IN)?,
+                10 => request.protocol = bytes(value, number, IN)?,
                 11 | 12 => request.has_body |= !bytes(value, number, IN)?.is_empty(),
                 13 => self.header_map(bytes(value, number, IN)?)?,
                 _ => {}
@@ -155,12 +167,12 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
 
     /// A `HeaderValue`, or an entry of `headers`, which has the same numbers for its key and value.
     fn line(&mut self, message: &'a [u8], of: &'static str) -> Decoded<()> {
-        let (mut name, mut text, mut raw) = ("", "", &[][..]);
+        let (mut name, mut text, mut raw) = (&[][..], &[][..], &[][..]);
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                1 => name = string(value, number, of)?,
-                2 => text = string(value, number, of)?,
+                1 => name = bytes(value, number, of)?,
+                2 => text = bytes(value, number, of)?,
                 3 => raw = bytes(value, number, of)?,
                 _ => {}
             }
@@ -170,20 +182,34 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
             self.request.too_many_headers = true;
             return Ok(());
         }
-        let value = if raw.is_empty() { text.as_bytes() } else { raw };
-        (self.line)(Header { name: name.as_bytes(), value });
+        let value = if raw.is_empty() { text } else { raw };
+        (self.line)(Header { name, value });
         Ok(())
     }
 }
 
-fn principal<'a>(peer: &'a [u8], principal: &mut &'a str) -> Decoded<()> {
-    let mut fields = Fields::new(peer);
+fn peer<'a>(message: &'a [u8], address: &mut &'a [u8], principal: &mut &'a [u8]) -> Decoded<()> {
+    let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
-        if number == 4 {
-            *principal = string(value, number, "Peer")?;
+        match number {
+            1 => *address = bytes(value, number, "Peer")?,
+            4 => *principal = bytes(value, number, "Peer")?,
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// The last field of this number in a message; `None` where there is none, or the message is malformed.
+fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
+    let mut fields = Fields::new(message);
+    let mut found = None;
+    while let Some((number, value)) = fields.next().ok()? {
+        if number == wanted {
+            found = bytes(value, number, "Address").ok();
+        }
+    }
+    found
 }
 
 #[inline]
@@ -192,9 +218,4 @@ fn bytes<'a>(value: Value<'a>, number: u32, of: &'static str) -> Decoded<&'a [u8
         Value::Bytes(bytes) => Ok(bytes),
         Value::Varint(_) | Value::Fixed => Err(DecodeError::Type(number, of)),
     }
-}
-
-#[inline]
-fn string<'a>(value: Value<'a>, number: u32, of: &'static str) -> Decoded<&'a str> {
-    str::from_utf8(bytes(value, number, of)?).map_err(|_| DecodeError::Utf8(number, of))
 }

@@ -116,14 +116,15 @@ proptest! {
         prop_assert_eq!(lines, lines_of(http));
         prop_assert_eq!(read.method, http.method.as_bytes());
         prop_assert_eq!(read.path, http.path.as_bytes());
-        prop_assert_eq!(read.host, &http.host);
-        prop_assert_eq!(read.id, &http.id);
-        prop_assert_eq!(read.scheme, &http.scheme);
-        prop_assert_eq!(read.protocol, &http.protocol);
+        prop_assert_eq!(read.host, http.host.as_bytes());
+        prop_assert_eq!(read.id, http.id.as_bytes());
+        prop_assert_eq!(read.scheme, http.scheme.as_bytes());
+        prop_assert_eq!(read.protocol, http.protocol.as_bytes());
         prop_assert_eq!(read.has_body, !(http.body.is_empty() && http.raw_body.is_empty()));
         let attributes = request.attributes.as_ref().unwrap();
-        prop_assert_eq!(read.source_principal, principal(attributes.source.as_ref()));
-        prop_assert_eq!(read.destination_principal, principal(attributes.destination.as_ref()));
+        prop_assert_eq!(read.source_principal, principal(attributes.source.as_ref()).as_bytes());
+        prop_assert_eq!(read.destination_principal, principal(attributes.destination.as_ref()).as_bytes());
+        prop_assert_eq!(read.source_ip(), if attributes.source.is_some() { &b"127.0.0.1"[..] } else { b"" });
     }
 
     /// Two messages one after the other are one message, merged (protobuf.dev, "Encoding", "Last One Wins").
@@ -135,7 +136,7 @@ proptest! {
         let http = http_of(&merged);
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.method, http.method.as_bytes());
-        prop_assert_eq!(read.host, &http.host);
+        prop_assert_eq!(read.host, http.host.as_bytes());
         prop_assert_eq!(lines.len(), lines_of(http_of(&first)).len() + lines_of(http_of(&second)).len());
         prop_assert!(lines_of(http).iter().all(|line| lines.contains(line)));
     }
@@ -167,7 +168,7 @@ proptest! {
         bytes[at] = byte;
         if let (Ok(theirs), Ok((read, _))) = (auth::CheckRequest::decode(&bytes[..]), decode(&bytes)) {
             prop_assert_eq!(read.path, http_of(&theirs).path.as_bytes());
-            prop_assert_eq!(read.host, &http_of(&theirs).host);
+            prop_assert_eq!(read.host, http_of(&theirs).host.as_bytes());
         }
     }
 
@@ -314,11 +315,33 @@ fn a_known_field_of_another_type_is_an_error() {
     assert_eq!(decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x10, 1]), Err(DecodeError::Type(2, "HttpRequest")));
 }
 
+/// A client can get any bytes into these, and must not be able to cause an error by them.
 #[test]
-fn strings_are_utf8_but_method_and_path_are_left_to_the_judge() {
-    let message = |key: u8| [0x0A, 7, 0x22, 5, 0x12, 3, key, 1, 0xFF];
-    assert_eq!(decode(&message(2 << 3 | 2)).unwrap().0.method, b"\xFF");
-    assert_eq!(decode(&message(4 << 3 | 2)).unwrap().0.path, b"\xFF");
-    assert_eq!(decode(&message(1 << 3 | 2)), Err(DecodeError::Utf8(1, "HttpRequest")));
-    assert_eq!(decode(&message(5 << 3 | 2)), Err(DecodeError::Utf8(5, "HttpRequest")));
+fn texts_that_are_not_utf8_are_handed_out_as_they_are() {
+    let message = |key: u8| [0x0A, 7, 0x22, 5, 0x12, 3, key << 3 | 2, 1, 0xFF];
+    let read = |key: u8| decode(&message(key)).map(|_| ());
+    for key in [1, 2, 4, 5, 6, 10] {
+        assert_eq!(read(key), Ok(()), "{key}");
+    }
+    assert_eq!(decode(&message(2)).unwrap().0.method, b"\xFF");
+    assert_eq!(decode(&message(5)).unwrap().0.host, b"\xFF");
+    let line = [0x0A, 12, 0x22, 10, 0x12, 8, 0x1A, 6, 0x0A, 1, 0xFE, 0x12, 1, 0xFF];
+    assert_eq!(decode(&line).unwrap().1, [(vec![0xFE], vec![0xFF])]);
+}
+
+/// It only sorts checks; so what cannot be read is no error.
+#[test]
+fn a_source_that_cannot_be_read_has_no_address() {
+    let message = |address: &[u8]| {
+        let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+        let peer = [&[0x0A, length(address)], address].concat();
+        let attributes = [&[0x22, 2, 0x12, 0, 0x0A, length(&peer)], &peer[..]].concat();
+        [&[0x0A, length(&attributes)], &attributes[..]].concat()
+    };
+    let socket = |address: &[u8]| decode(&message(address)).map(|(read, _)| read.source_ip().to_vec());
+    assert_eq!(socket(&[0x0A, 3, 0x12, 1, b'x']), Ok(b"x".to_vec()));
+    // A pipe, no address, an address that is a number, one cut short.
+    for address in [&[0x12, 2, 0x0A, 0][..], &[], &[0x0A, 2, 0x10, 1], &[0x0A, 9]] {
+        assert_eq!(socket(address), Ok(Vec::new()), "{address:?}");
+    }
 }

@@ -128,6 +128,12 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
     page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;
     page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
+    page.counter(
+        "rolegate_hashes_abandoned",
+        "Checks that left the queue with their callers",
+        hashing.abandoned,
+    )?;
+    page.counter("rolegate_hashes_unawaited", "Passwords hashed whose callers had left", hashing.unawaited)?;
     page.counter("rolegate_hashes_rejected", "Checks turned away as the queue was full", hashing.rejected)
 }
 

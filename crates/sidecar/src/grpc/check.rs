@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwapOption, Guard};
-use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{PasswordCheck, PasswordChecked};
@@ -15,25 +15,35 @@ use smallvec::SmallVec;
 
 use super::counters::{self, ErrorKind};
 use super::decision::{self, DecisionSink};
+use super::hashing::Source;
 
-/// What judges requests: the snapshot in force, and who is told of decisions.
+/// What authorizes requests: the active snapshot, and the sink of decisions.
 #[derive(Clone)]
 pub struct CheckService {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     decisions: Option<Arc<dyn DecisionSink>>,
 }
 
-/// The snapshot that a request is judged by, from its start to its end.
-pub(super) type Snapshot = Guard<Option<Arc<Authorizer>>>;
+/// The snapshot that is active when an answer is made.
+type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
 /// What came of judging a message.
 #[derive(Debug)]
 pub(super) enum Judged {
     /// The body of the gRPC answer: a verdict.
     Answer(Bytes),
-    /// A password must be hashed first.
-    Pending(PasswordCheck),
+    /// A password must be hashed first, which counts for this source.
+    Pending(PasswordCheck, Source),
     /// No verdict.
+    Error(ErrorKind),
+}
+
+/// Why a request is not evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It exceeds a limit, which is a denial.
+    Limit(Limit),
+    /// An error.
     Error(ErrorKind),
 }
 
@@ -70,9 +80,27 @@ impl CheckService {
         Self { decisions: Some(sink), ..self }
     }
 
+    /// Remembers a hash by the active policy. Returns whether the password was right.
+    pub(super) fn remember(&self, checked: &PasswordChecked) -> bool {
+        let now = Received::now().time;
+        self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(checked, now))
+    }
+
     /// Whether there is a policy in force.
     pub(super) fn is_ready(&self) -> bool {
         self.snapshot.load().is_some()
+    }
+}
+
+impl From<Limit> for Failure {
+    fn from(limit: Limit) -> Self {
+        Self::Limit(limit)
+    }
+}
+
+impl From<ErrorKind> for Failure {
+    fn from(kind: ErrorKind) -> Self {
+        Self::Error(kind)
     }
 }
 
@@ -90,24 +118,35 @@ impl Judge {
         Self { service, counters, scratch: Cell::default(), answers: Cell::new(0) }
     }
 
-    /// The snapshot in force now.
-    pub(super) fn snapshot(&self) -> Snapshot {
-        self.service.snapshot.load()
-    }
-
-    /// Judges a message by the snapshot. With `checked` it is one whose password has been hashed.
+    /// Authorizes a message by the snapshot that is active now. With `checked` it is one whose password has been hashed
+    /// meanwhile; a caller or a grant that a reload has removed by now is denied.
     pub(super) fn judge(
         &self,
         message: &[u8],
-        snapshot: &Snapshot,
         checked: Option<PasswordChecked>,
         received: Received,
     ) -> Judged {
+        self.guarded(|authorizer, scratch| self.check(message, authorizer, checked, scratch, received))
+    }
+
+    /// Answers a request that is not evaluated; what has been received of its message may be empty.
+    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Judged {
+        match failure {
+            Failure::Error(kind) => self.error(kind),
+            Failure::Limit(limit) => {
+                self.guarded(|authorizer, scratch| self.deny(limit, message, authorizer, scratch, received))
+            }
+        }
+    }
+
+    /// Runs what makes an answer, with the snapshot that is active now; a panic in it is an error.
+    fn guarded(&self, answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<Judged, ErrorKind>) -> Judged {
+        let snapshot: Snapshot = self.service.snapshot.load();
         let Some(authorizer) = snapshot.as_deref() else { return self.error(ErrorKind::NotReady) };
         let mut scratch = self.scratch.take();
         // After a panic the scratch is lost, and the next request finds a new one.
         let judged = catch_unwind(AssertUnwindSafe(|| {
-            let judged = self.check(message, authorizer, checked, &mut scratch, received);
+            let judged = answer(authorizer, &mut scratch);
             (judged, scratch)
         }));
         match judged {
@@ -147,23 +186,18 @@ impl Judge {
             headers.push(Header { name: line.name, value: line.value });
         })
         .map_err(|_| ErrorKind::Malformed)?;
-        let request = Request {
-            method: read.method,
-            host: read.host.as_bytes(),
-            path: read.path,
-            headers: &headers,
-            id: read.id.as_bytes(),
-        };
+        let request =
+            Request { method: read.method, host: read.host, path: read.path, headers: &headers, id: read.id };
         let begun = Instant::now();
         let outcome = match checked {
             _ if read.too_many_headers => {
-                Outcome::Decided(authorizer.refuse_too_many_headers(&request, scratch))
+                Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
             }
-            Some(checked) => Outcome::Decided(authorizer.resume(&request, checked, scratch, received.time)),
+            Some(checked) => authorizer.resume(&request, checked, scratch, received.time),
             None => authorizer.check(&request, scratch, received.time),
         };
         match outcome {
-            Outcome::Pending(check) => Ok(Judged::Pending(check)),
+            Outcome::Pending(check) => Ok(Judged::Pending(check, Source::of(read.source_ip()))),
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
@@ -172,6 +206,24 @@ impl Judge {
                 Ok(Judged::Answer(answer.into()))
             }
         }
+    }
+
+    /// Denies a request that exceeds a limit. What is known of it goes to the decision log.
+    fn deny(
+        &self,
+        limit: Limit,
+        message: &[u8],
+        authorizer: &Authorizer,
+        scratch: &mut Scratch,
+        received: Received,
+    ) -> Result<Judged, ErrorKind> {
+        let read = CheckRequest::decode(message, |_| ()).unwrap_or_default();
+        let request =
+            Request { method: read.method, host: read.host, path: read.path, headers: &[], id: read.id };
+        let verdict = authorizer.deny_over_limit(&request, limit, scratch);
+        let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+        self.note(&verdict, &request, authorizer, received, Instant::now());
+        Ok(Judged::Answer(answer.into()))
     }
 
     /// Counts a verdict, and offers it to the decision log.

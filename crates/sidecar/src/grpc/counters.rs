@@ -8,6 +8,8 @@ pub(super) use cells::Worker;
 pub use histogram::Distribution;
 
 /// Why a check got a gRPC error in place of a verdict. Never an OK.
+///
+/// A client behind the proxy can cause none of these: what it can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// There is no policy in force.
@@ -18,12 +20,6 @@ pub enum ErrorKind {
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The message, or all that are being received, are larger than allowed.
-    TooLarge,
-    /// Too many passwords wait for their hash.
-    Overloaded,
-    /// The time that the caller or the settings allow is over.
-    Deadline,
     /// The verdict cannot be put into headers.
     Unanswerable,
     /// A bug: the thread panicked over this request.
@@ -34,14 +30,11 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 7] = [
         Self::NotReady,
         Self::Malformed,
         Self::Framing,
         Self::Compressed,
-        Self::TooLarge,
-        Self::Overloaded,
-        Self::Deadline,
         Self::Unanswerable,
         Self::Panicked,
         Self::Cancelled,
@@ -55,9 +48,6 @@ impl ErrorKind {
             Self::Malformed => "malformed",
             Self::Framing => "framing",
             Self::Compressed => "compressed",
-            Self::TooLarge => "too_large",
-            Self::Overloaded => "overloaded",
-            Self::Deadline => "deadline",
             Self::Unanswerable => "unanswerable",
             Self::Panicked => "panicked",
             Self::Cancelled => "cancelled",
@@ -102,8 +92,12 @@ pub struct HashingTotals {
     pub done: u64,
     /// Checks that shared the hash of an equal one.
     pub shared: u64,
-    /// Checks turned away, as the queue was full.
+    /// Checks turned away: the queue was full of others that come first.
     pub rejected: u64,
+    /// Checks that left the queue because nobody waited for them any more.
+    pub abandoned: u64,
+    /// Hashes that nobody waited for any more when they were finished.
+    pub unawaited: u64,
 }
 
 impl Totals {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use authorizer::Limit;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
@@ -15,15 +16,17 @@ use identity::{PasswordCheck, PasswordChecked};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{Judged, Received, Snapshot};
+use super::check::{Failure, Judged, Received};
 use super::counters::ErrorKind;
+use super::hashing::{NotHashed, Source};
 use super::message::Incoming;
 use super::registry::Connected;
 use super::respond;
 use super::worker::Worker;
 
-/// What a call of another service holds beside its task, about.
-const OTHER_CALL: usize = 8 << 10;
+/// By how much an answer comes before the caller's timeout, at most. At its timeout Envoy makes an error of the check,
+/// which `failure_mode_allow` lets pass; so the denial must be there before. Of Envoy's default, 200 ms, 150 are left.
+const MARGIN: Duration = Duration::from_millis(50);
 
 /// Takes on a stream: answers it, or sees to it that it is answered.
 pub(super) fn take(
@@ -40,10 +43,7 @@ pub(super) fn take(
         return;
     }
     if request.uri().path() != envoy::CHECK_PATH {
-        match worker.limits.budget.hold(OTHER_CALL) {
-            Ok(held) => worker.others.take(request, respond, held),
-            Err(kind) => drop(respond::error(&mut respond, kind)),
-        }
+        worker.others.take(request, respond, cx);
         return;
     }
     let (head, body) = request.into_parts();
@@ -52,20 +52,20 @@ pub(super) fn take(
     let mut exchange = Exchange { worker: Rc::clone(worker), respond, received, deadline: None };
     match arrived {
         Poll::Ready(Ok(message)) => {
-            if let Some(wait) = exchange.judge(&message) {
+            if let Some(unhashed) = exchange.judge(&message) {
                 incoming.release();
                 exchange.deadline = Some(deadline(worker, &head.headers));
                 let pending = connected.pending();
                 spawn_local(async move {
-                    exchange.hash(message, wait).await;
+                    exchange.hash(message, unhashed).await;
                     drop(pending);
                 });
             }
         }
-        Poll::Ready(Err(kind)) => exchange.fail(kind),
+        Poll::Ready(Err(failure)) => exchange.fail(failure, &[]),
         Poll::Pending => {
-            if let Err(kind) = incoming.wait() {
-                exchange.fail(kind);
+            if let Err(limit) = incoming.wait() {
+                exchange.fail(limit.into(), &[]);
                 return;
             }
             exchange.deadline = Some(deadline(worker, &head.headers));
@@ -85,8 +85,8 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// A password that must be hashed before the request can be judged, by this snapshot.
-struct Unhashed(PasswordCheck, Snapshot);
+/// A password that must be hashed before the request can be evaluated.
+struct Unhashed(PasswordCheck, Source);
 
 impl Exchange {
     /// Waits for the rest of the message, then for a hash if need be.
@@ -94,53 +94,58 @@ impl Exchange {
         let rest = poll_fn(|cx| incoming.poll(cx));
         let message = tokio::select! {
             message = rest => message,
-            () = expiry(self.deadline) => Err(ErrorKind::Deadline),
+            () = expiry(self.deadline) => Err(Limit::Deadline.into()),
         };
         match message {
-            Err(kind) => self.fail(kind),
+            Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
                 self.received = Received::now();
-                match self.judge(&message) {
-                    None => self.worker.judge.handed_over(self.received),
-                    Some(wait) => {
-                        incoming.release();
-                        self.hash(message, wait).await;
-                    }
+                if let Some(unhashed) = self.judge(&message) {
+                    incoming.release();
+                    self.hash(message, unhashed).await;
+                    return;
                 }
             }
         }
+        self.worker.judge.handed_over(self.received);
     }
 
-    /// Judges and answers, unless a password must be hashed first.
+    /// Authorizes and answers, unless a password must be hashed first.
     fn judge(&mut self, message: &[u8]) -> Option<Unhashed> {
-        let snapshot = self.worker.judge.snapshot();
-        match self.worker.judge.judge(message, &snapshot, None, self.received) {
-            Judged::Pending(check) => return Some(Unhashed(check, snapshot)),
+        match self.worker.judge.judge(message, None, self.received) {
+            Judged::Pending(check, source) => return Some(Unhashed(check, source)),
             judged => self.answer(judged),
         }
         None
     }
 
-    /// Has a password hashed, then judges and answers.
-    async fn hash(mut self, message: Bytes, Unhashed(check, snapshot): Unhashed) {
-        match self.hashed(&message, check).await {
-            Err(kind) => self.fail(kind),
-            Ok(checked) => {
-                let judged = self.worker.judge.judge(&message, &snapshot, Some(checked), self.received);
-                self.answer(judged);
-                self.worker.judge.handed_over(self.received);
+    /// Has a password hashed, then authorizes and answers.
+    async fn hash(mut self, message: Bytes, mut unhashed: Unhashed) {
+        let held = self.worker.limits.budget.hold(message.len());
+        if let Err(limit) = held {
+            self.fail(limit.into(), &message);
+        } else {
+            // More than once only where a reload has replaced the stored hash meanwhile.
+            loop {
+                match self.hashed(unhashed).await {
+                    Err(failure) => break self.fail(failure, &message),
+                    Ok(checked) => match self.worker.judge.judge(&message, Some(checked), self.received) {
+                        Judged::Pending(check, source) => unhashed = Unhashed(check, source),
+                        judged => break self.answer(judged),
+                    },
+                }
             }
         }
+        self.worker.judge.handed_over(self.received);
     }
 
-    async fn hashed(&mut self, message: &Bytes, check: PasswordCheck) -> Result<PasswordChecked, ErrorKind> {
-        let _held = self.worker.limits.budget.hold(message.len()).map_err(|_| ErrorKind::Overloaded)?;
-        let wait = self.worker.hashing.submit(check).map_err(|_| ErrorKind::Overloaded)?;
+    async fn hashed(&mut self, Unhashed(check, source): Unhashed) -> Result<PasswordChecked, Failure> {
+        let mut wait = self.worker.hashing.submit(check, source);
         let deadline = self.deadline;
         tokio::select! {
-            checked = wait => checked.map_err(|_| ErrorKind::Panicked),
-            () = expiry(deadline) => Err(ErrorKind::Deadline),
-            _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled),
+            hashed = wait.hashed() => hashed.map_err(Failure::from),
+            () = expiry(deadline) => Err(Limit::Deadline.into()),
+            _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled.into()),
         }
     }
 
@@ -148,16 +153,25 @@ impl Exchange {
         let sent = match judged {
             Judged::Answer(message) => respond::message(&mut self.respond, message),
             Judged::Error(kind) => respond::error(&mut self.respond, kind),
-            // Asked for once it has been hashed, a password is no longer pending.
-            Judged::Pending(_) => respond::error(&mut self.respond, ErrorKind::Panicked),
+            // Whoever calls this has taken these out. An answer without a verdict is an error.
+            Judged::Pending(..) => respond::error(&mut self.respond, ErrorKind::Panicked),
         };
         // A failed send means that the caller has left: there is nobody to tell.
         drop(sent);
     }
 
-    fn fail(&mut self, kind: ErrorKind) {
-        let error = self.worker.judge.error(kind);
-        self.answer(error);
+    fn fail(&mut self, failure: Failure, message: &[u8]) {
+        let failed = self.worker.judge.fail(failure, message, self.received);
+        self.answer(failed);
+    }
+}
+
+impl From<NotHashed> for Failure {
+    fn from(reason: NotHashed) -> Self {
+        match reason {
+            NotHashed::Displaced => Limit::Capacity.into(),
+            NotHashed::Panicked => ErrorKind::Panicked.into(),
+        }
     }
 }
 
@@ -181,9 +195,10 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: the caller's `grpc-timeout`, and never later than the settings say.
+/// When a request must be answered: before the caller's `grpc-timeout` ends, and never later than the settings say.
 fn deadline(worker: &Worker, headers: &HeaderMap) -> Instant {
     let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
+    let asked = asked.map(|asked| asked - MARGIN.min(asked / 4));
     Instant::now() + asked.map_or(worker.options.read_timeout, |asked| asked.min(worker.options.read_timeout))
 }
 

@@ -1,53 +1,103 @@
-//! Hashing passwords off the request threads: few threads, a bounded queue, and equal checks run once.
+//! Hashing passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and equal checks
+//! run once.
 //!
-//! Who sends one wrong password a thousand times at once costs one hash. Who sends a thousand different ones fills the
-//! queue, and what does not fit is an overload error, never an OK.
+//! Whoever sends one wrong password a thousand times at once costs one hash. Nothing is hashed that nobody waits for: a
+//! check whose callers have left leaves the queue at once. A hash that has been begun is finished and remembered, also
+//! where its callers have left: where hashing takes longer than a client waits, the next try then succeeds.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+mod queue;
+mod source;
+
+use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use identity::{PasswordCheck, PasswordChecked};
 use tokio::sync::oneshot;
 
 use super::counters::HashingTotals;
+use queue::{Entry, Queue};
+pub(super) use source::Source;
 
 /// The threads and what waits for them. They end when the last handle is dropped.
 #[derive(Debug)]
 pub(super) struct Hashing {
     shared: Arc<Shared>,
-    bound: usize,
 }
 
-/// What a check that waits is told; an error means that the hash will never come.
-pub(super) type Wait = oneshot::Receiver<PasswordChecked>;
+/// Waits for a hash. Dropping it gives up.
+#[derive(Debug)]
+pub(super) struct Wait {
+    told: oneshot::Receiver<Told>,
+    /// Leaves when dropped.
+    _place: Place,
+}
 
-/// There are too many checks waiting.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Full;
+/// Why there is no hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotHashed {
+    /// The queue is full of checks that come first.
+    Displaced,
+    /// The thread panicked over it.
+    Panicked,
+}
 
-#[derive(Debug, Default)]
+/// What is done with each hash: it is remembered if the password was right. Returns whether it was.
+pub(super) type Remember = Box<dyn Fn(&PasswordChecked) -> bool + Send + Sync>;
+
+type Told = Result<PasswordChecked, NotHashed>;
+
+/// One that waits for a check.
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    key: u128,
+    number: u64,
+}
+
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    remember: Remember,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    queue: VecDeque<PasswordCheck>,
-    /// Who waits for a check that is queued or being hashed, by its key.
-    waiting: HashMap<u128, Vec<oneshot::Sender<PasswordChecked>>>,
+    queue: Queue<Job>,
+    /// Those that wait for a check that is being hashed, by its key.
+    running: HashMap<u128, Waiters>,
+    /// The number of the next that waits.
+    next: u64,
     totals: HashingTotals,
     ended: bool,
 }
 
+#[derive(Debug)]
+struct Job {
+    check: PasswordCheck,
+    waiters: Waiters,
+}
+
+/// Those that wait for one check, by their numbers.
+#[derive(Debug, Default)]
+struct Waiters(Vec<(u64, oneshot::Sender<Told>)>);
+
 impl Hashing {
-    /// Starts the threads. At most `bound` checks wait for one.
-    pub(super) fn start(threads: usize, bound: usize) -> io::Result<Self> {
-        let hashing = Self { shared: Arc::default(), bound };
+    /// Starts the threads. At most `max_queued` checks wait for one.
+    pub(super) fn start(threads: usize, max_queued: usize, remember: Remember) -> io::Result<Self> {
+        let state = State {
+            queue: Queue::new(max_queued),
+            running: HashMap::new(),
+            next: 0,
+            totals: HashingTotals::default(),
+            ended: false,
+        };
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), remember });
+        let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
             thread::Builder::new().name(format!("hash-{number}")).spawn(move || shared.work())?;
@@ -56,31 +106,46 @@ impl Hashing {
     }
 
     /// Has a password hashed, or waits for an equal one that is.
-    pub(super) fn submit(&self, check: PasswordCheck) -> Result<Wait, Full> {
-        let (tell, wait) = oneshot::channel();
+    pub(super) fn submit(&self, check: PasswordCheck, source: Source) -> Wait {
+        let (tell, told) = oneshot::channel();
+        let key = check.key();
         let mut state = self.shared.lock();
-        let State { queue, waiting, totals, .. } = &mut *state;
-        match waiting.entry(check.key()) {
-            Entry::Occupied(mut equal) => {
-                totals.shared += 1;
-                equal.get_mut().push(tell);
-            }
-            Entry::Vacant(_) if queue.len() >= self.bound => {
+        let number = state.next;
+        state.next += 1;
+        let State { queue, running, totals, .. } = &mut *state;
+        let queued = queue.find(|job| job.check.key() == key).map(|job| &mut job.waiters);
+        if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
+            totals.shared += 1;
+            waiters.0.push((number, tell));
+        } else {
+            let verified_before = check.verified_before();
+            let item = Job { check, waiters: Waiters(vec![(number, tell)]) };
+            if let Some(displaced) = queue.push(Entry { source, verified_before, item }, Instant::now()) {
                 totals.rejected += 1;
-                return Err(Full);
+                displaced.waiters.tell(&Err(NotHashed::Displaced));
             }
-            Entry::Vacant(first) => {
-                first.insert(vec![tell]);
-                queue.push_back(check);
-                self.shared.wake.notify_one();
-            }
+            self.shared.wake.notify_one();
         }
-        Ok(wait)
+        drop(state);
+        Wait { told, _place: Place { shared: Arc::clone(&self.shared), key, number } }
     }
 
     pub(super) fn totals(&self) -> HashingTotals {
         let state = self.shared.lock();
         HashingTotals { queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX), ..state.totals }
+    }
+}
+
+impl Wait {
+    /// The hash, once it is there.
+    pub(super) async fn hashed(&mut self) -> Told {
+        (&mut self.told).await.unwrap_or(Err(NotHashed::Panicked))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.lock().leave(self.key, self.number);
     }
 }
 
@@ -98,44 +163,78 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some(check) = self.next() {
+        while let Some((check, source)) = self.next() {
             let key = check.key();
-            let checked = catch_unwind(AssertUnwindSafe(|| check.run()));
-            let mut state = self.lock();
-            state.totals.done += 1;
-            let waiting = state.waiting.remove(&key).unwrap_or_default();
-            drop(state);
-            // After a panic nobody is told, and dropping the senders says so.
-            if let Ok(checked) = checked {
-                waiting.into_iter().for_each(|tell| drop(tell.send(checked.clone())));
-            }
+            let hashed = catch_unwind(AssertUnwindSafe(|| {
+                let checked = check.run();
+                let right = (self.remember)(&checked);
+                (checked, right)
+            }));
+            let (told, right) = match hashed {
+                Ok((checked, right)) => (Ok(checked), right),
+                Err(_) => (Err(NotHashed::Panicked), false),
+            };
+            self.lock().finish(key, source, right, &told);
         }
     }
 
-    /// The next check that anybody still waits for; `None` at the end.
-    fn next(&self) -> Option<PasswordCheck> {
+    /// The next check; `None` at the end.
+    fn next(&self) -> Option<(PasswordCheck, Source)> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 return None;
             }
-            match state.queue.pop_front() {
-                Some(check) if state.given_up(check.key()) => {}
-                Some(check) => return Some(check),
-                None => state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            if let Some(Entry { source, item: Job { check, waiters }, .. }) = state.queue.pop(Instant::now())
+            {
+                state.running.insert(check.key(), waiters);
+                return Some((check, source));
             }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
 impl State {
-    /// Whether all who waited for it have left; then it is forgotten.
-    fn given_up(&mut self, key: u128) -> bool {
-        let given_up =
-            self.waiting.get(&key).is_none_or(|waiting| waiting.iter().all(oneshot::Sender::is_closed));
-        if given_up {
-            self.waiting.remove(&key);
+    fn finish(&mut self, key: u128, source: Source, right: bool, told: &Told) {
+        self.totals.done += 1;
+        if !right {
+            self.queue.failed(source, Instant::now());
         }
-        given_up
+        let waiters = self.running.remove(&key).unwrap_or_default();
+        if waiters.0.is_empty() {
+            self.totals.unawaited += 1;
+        }
+        waiters.tell(told);
+    }
+
+    /// One that waited has left, or has been told.
+    fn leave(&mut self, key: u128, number: u64) {
+        if let Some(waiters) = self.running.get_mut(&key) {
+            waiters.leave(number);
+        } else if let Some(job) = self.queue.find(|job| job.check.key() == key) {
+            job.waiters.leave(number);
+            if job.waiters.0.is_empty() {
+                self.totals.abandoned += 1;
+                self.queue.remove(|job| job.check.key() == key);
+            }
+        }
+    }
+}
+
+impl Waiters {
+    fn leave(&mut self, number: u64) {
+        self.0.retain(|(each, _)| *each != number);
+    }
+
+    fn tell(self, told: &Told) {
+        // Whoever has left by now need not be told.
+        self.0.into_iter().for_each(|(_, tell)| drop(tell.send(told.clone())));
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
     }
 }

@@ -10,6 +10,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, Bytes};
 use h2::RecvStream;
 
+use authorizer::Limit;
+
+use super::check::Failure;
 use super::counters::ErrorKind;
 
 /// How long a message may be, and how much all unfinished ones together may hold.
@@ -53,7 +56,7 @@ impl Incoming {
     ///
     /// # Errors
     /// When there is none left.
-    pub(super) fn wait(&mut self) -> Result<(), ErrorKind> {
+    pub(super) fn wait(&mut self) -> Result<(), Limit> {
         if let Arrived::Nothing = self.arrived {
             self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?);
         }
@@ -79,11 +82,11 @@ impl Incoming {
     }
 
     /// The message, once the stream has ended after it.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ErrorKind>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match ready!(self.body.poll_data(cx)) {
                 Some(Ok(data)) => self.add(data)?,
-                Some(Err(_)) => return Poll::Ready(Err(ErrorKind::Cancelled)),
+                Some(Err(_)) => return Poll::Ready(Err(ErrorKind::Cancelled.into())),
                 // Trailers may follow. They mean nothing in a request.
                 None => break,
             }
@@ -91,7 +94,7 @@ impl Incoming {
         Poll::Ready(self.finish())
     }
 
-    fn add(&mut self, data: Bytes) -> Result<(), ErrorKind> {
+    fn add(&mut self, data: Bytes) -> Result<(), Failure> {
         match &mut self.arrived {
             Arrived::Nothing => {
                 if expected(&data, self.limits.message)?.is_some_and(|length| length == data.len()) {
@@ -103,27 +106,28 @@ impl Incoming {
                 self.add(data)
             }
             Arrived::Whole(_) if data.is_empty() => Ok(()),
-            Arrived::Whole(_) => Err(ErrorKind::Framing),
+            Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, held) => {
                 held.more(data.len())?;
                 parts.extend_from_slice(&data);
                 let length = expected(parts, self.limits.message)?;
                 if length.is_some_and(|length| length < parts.len()) {
-                    return Err(ErrorKind::Framing);
+                    return Err(ErrorKind::Framing.into());
                 }
-                self.body.flow_control().release_capacity(data.len()).map_err(|_| ErrorKind::Cancelled)
+                let released = self.body.flow_control().release_capacity(data.len());
+                released.map_err(|_| ErrorKind::Cancelled.into())
             }
         }
     }
 
-    fn finish(&mut self) -> Result<Bytes, ErrorKind> {
+    fn finish(&mut self) -> Result<Bytes, Failure> {
         let mut message = match std::mem::replace(&mut self.arrived, Arrived::Nothing) {
-            Arrived::Nothing => return Err(ErrorKind::Framing),
+            Arrived::Nothing => return Err(ErrorKind::Framing.into()),
             Arrived::Whole(message) => message,
             Arrived::Parts(parts, _) => Bytes::from(parts),
         };
         if expected(&message, self.limits.message)? != Some(message.len()) {
-            return Err(ErrorKind::Framing);
+            return Err(ErrorKind::Framing.into());
         }
         message.advance(PREFIX);
         Ok(message)
@@ -131,14 +135,14 @@ impl Incoming {
 }
 
 /// How long the message with its prefix will be, once that has arrived.
-fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, ErrorKind> {
+fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
     let Some((&[flag, ref length @ ..], _)) = arrived.split_first_chunk::<PREFIX>() else { return Ok(None) };
-    let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| ErrorKind::TooLarge)?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| Limit::MessageSize)?;
     match flag {
         0 if length <= limit => Ok(Some(PREFIX + length)),
-        0 => Err(ErrorKind::TooLarge),
-        1 => Err(ErrorKind::Compressed),
-        _ => Err(ErrorKind::Framing),
+        0 => Err(Limit::MessageSize.into()),
+        1 => Err(ErrorKind::Compressed.into()),
+        _ => Err(ErrorKind::Framing.into()),
     }
 }
 
@@ -151,7 +155,7 @@ impl Budget {
     ///
     /// # Errors
     /// When so many are not left.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, ErrorKind> {
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, Limit> {
         let mut held = Held { budget: Arc::clone(self), bytes: 0 };
         held.more(OVERHEAD.saturating_add(bytes))?;
         Ok(held)
@@ -159,9 +163,9 @@ impl Budget {
 }
 
 impl Held {
-    fn more(&mut self, bytes: usize) -> Result<(), ErrorKind> {
+    fn more(&mut self, bytes: usize) -> Result<(), Limit> {
         let taken = self.budget.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(bytes));
-        taken.map_err(|_| ErrorKind::TooLarge)?;
+        taken.map_err(|_| Limit::Capacity)?;
         self.bytes += bytes;
         Ok(())
     }
@@ -182,18 +186,18 @@ mod tests {
         assert_eq!(expected(&[0, 0, 0, 0], 9), Ok(None));
         assert_eq!(expected(&[0, 0, 0, 0, 0], 9), Ok(Some(5)));
         assert_eq!(expected(&[0, 0, 0, 0, 9], 9), Ok(Some(14)));
-        assert_eq!(expected(&[0, 0, 0, 0, 10], 9), Err(ErrorKind::TooLarge));
-        assert_eq!(expected(&[0, 0xFF, 0xFF, 0xFF, 0xFF], 9), Err(ErrorKind::TooLarge));
-        assert_eq!(expected(&[1, 0, 0, 0, 1], 9), Err(ErrorKind::Compressed));
-        assert_eq!(expected(&[2, 0, 0, 0, 1], 9), Err(ErrorKind::Framing));
+        assert_eq!(expected(&[0, 0, 0, 0, 10], 9), Err(Limit::MessageSize.into()));
+        assert_eq!(expected(&[0, 0xFF, 0xFF, 0xFF, 0xFF], 9), Err(Limit::MessageSize.into()));
+        assert_eq!(expected(&[1, 0, 0, 0, 1], 9), Err(ErrorKind::Compressed.into()));
+        assert_eq!(expected(&[2, 0, 0, 0, 1], 9), Err(ErrorKind::Framing.into()));
     }
 
     #[test]
     fn a_budget_is_never_overdrawn_and_comes_back() {
         let budget = Budget::new(10 + 2 * OVERHEAD);
         let mut held = budget.hold(6).unwrap();
-        assert_eq!(budget.hold(5).err(), Some(ErrorKind::TooLarge));
-        assert_eq!(held.more(5 + OVERHEAD), Err(ErrorKind::TooLarge));
+        assert_eq!(budget.hold(5).err(), Some(Limit::Capacity));
+        assert_eq!(held.more(5 + OVERHEAD), Err(Limit::Capacity));
         drop(held);
         assert!(budget.hold(10 + OVERHEAD).is_ok());
     }

@@ -1,6 +1,8 @@
 //! Writing gRPC answers to a stream ("gRPC over HTTP2", `PROTOCOL-HTTP2.md`: Responses).
 
+use authorizer::Limit;
 use bytes::Bytes;
+use h2::SendStream;
 use h2::server::SendResponse;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -15,30 +17,56 @@ const OK: HeaderValue = HeaderValue::from_static("0");
 
 /// Sends a message, its prefix included, and that all went well. An error here means that the caller has left.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
-    let mut stream = respond.send_response(grpc_response(), false)?;
+    let mut stream = begin(respond)?;
     stream.send_data(message, false)?;
+    end(&mut stream)
+}
+
+/// Begins an answer of several messages.
+pub(super) fn begin(respond: &mut SendResponse<Bytes>) -> Result<SendStream<Bytes>, h2::Error> {
+    respond.send_response(grpc_response(), false)
+}
+
+/// Ends an answer: all went well.
+pub(super) fn end(stream: &mut SendStream<Bytes>) -> Result<(), h2::Error> {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(GRPC_STATUS, OK);
     stream.send_trailers(trailers)
 }
 
+/// A message with the five bytes before it: not compressed, and its length.
+pub(super) fn framed(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0], &length.to_be_bytes()[..], message].concat().into()
+}
+
 /// Sends an error in place of a message.
 pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Result<(), h2::Error> {
-    let (code, message) = status(kind);
-    let mut response = grpc_response();
-    response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static(code));
-    response.headers_mut().insert(GRPC_MESSAGE, HeaderValue::from_static(message));
+    let mut response = failed(status(kind));
     if kind == ErrorKind::Compressed {
         response.headers_mut().insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
     respond.send_response(response, true).map(drop)
 }
 
+/// Sends to a call that is no check that it exceeds a limit.
+pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(), h2::Error> {
+    let status = match limit {
+        Limit::Deadline => ("4", "out of time"),
+        Limit::MessageSize => ("8", "the message is too large"),
+        Limit::Capacity | Limit::HeaderLines => ("8", "too many calls"),
+    };
+    respond.send_response(failed(status), true).map(drop)
+}
+
 /// Sends that there is no such call.
 pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    let mut response = grpc_response();
-    response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static("12"));
-    respond.send_response(response, true).map(drop)
+    respond.send_response(failed(("12", "no such call")), true).map(drop)
+}
+
+/// Sends that there is no such service.
+pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+    respond.send_response(failed(("5", "no such service")), true).map(drop)
 }
 
 /// Sends a bare HTTP status, to a client that does not speak gRPC.
@@ -46,6 +74,13 @@ pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Re
     let mut response = Response::new(());
     *response.status_mut() = status;
     respond.send_response(response, true).map(drop)
+}
+
+fn failed((code, message): (&'static str, &'static str)) -> Response<()> {
+    let mut response = grpc_response();
+    response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static(code));
+    response.headers_mut().insert(GRPC_MESSAGE, HeaderValue::from_static(message));
+    response
 }
 
 fn grpc_response() -> Response<()> {
@@ -61,9 +96,6 @@ const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
     match kind {
         ErrorKind::Cancelled => ("1", "cancelled"),
         ErrorKind::Malformed => ("3", "not a CheckRequest of an HTTP request"),
-        ErrorKind::Deadline => ("4", "out of time"),
-        ErrorKind::TooLarge => ("8", "the message is too large"),
-        ErrorKind::Overloaded => ("8", "overloaded: too many passwords to check"),
         ErrorKind::Compressed => ("12", "compression is not supported"),
         ErrorKind::Framing => ("13", "not exactly one message"),
         ErrorKind::Unanswerable => ("13", "the answer cannot be written"),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use identity::PasswordChecked;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -90,9 +91,12 @@ impl Server {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue)?);
+        let remembering = service.clone();
+        let remember = Box::new(move |checked: &PasswordChecked| remembering.remember(checked));
+        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, remember)?);
         let parts = Parts {
-            others: Others::new(service.clone(), phases.clone()).map_err(io::Error::other)?,
+            others: Others::new(service.clone(), phases.clone(), options.read_timeout)
+                .map_err(io::Error::other)?,
             limits: options.limits(),
             hashing: Arc::clone(&hashing),
             service,

@@ -106,7 +106,7 @@ async fn equal_passwords_at_once_are_hashed_once() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_an_error_and_no_ok() {
+async fn a_full_queue_is_a_denial() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { hash_queue: 1, ..options() });
     let client = connect(&server).await;
@@ -120,7 +120,7 @@ async fn a_full_queue_is_an_error_and_no_ok() {
     for reply in checks.collect::<Vec<_>>() {
         let reply = reply.await.unwrap();
         assert!(!reply.is_ok());
-        overloaded += usize::from(reply.grpc.as_deref() == Some("8"));
+        overloaded += usize::from(reply.denied() == 503);
     }
     assert!(overloaded >= 20, "{overloaded}");
     assert_eq!(server.totals().hashing.rejected, overloaded as u64);
@@ -128,20 +128,15 @@ async fn a_full_queue_is_an_error_and_no_ok() {
     assert!(check(&client, &by_alice()).await.is_ok());
 }
 
-fn base64_of(text: &str) -> String {
-    use base64::Engine as _;
-    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
-}
-
 #[tokio::test]
-async fn a_deadline_that_passes_while_a_password_waits_is_an_error() {
+async fn a_deadline_that_passes_while_a_password_waits_is_a_denial() {
     let server = serve();
     let mut client = connect(&server).await.ready().await.unwrap();
     let head = head().header("grpc-timeout", "1u").body(()).unwrap();
     let (response, mut stream) = client.send_request(head, false).unwrap();
     stream.send_data(framed(&by_alice()), true).unwrap();
-    assert_eq!(reply(response).await.unwrap().error(), "4");
-    assert_eq!(errors(&server, ErrorKind::Deadline), 1);
+    assert_eq!(reply(response).await.unwrap().denied(), 503);
+    assert_eq!(server.totals().refused, [("deadline_exceeded", 1)]);
 }
 
 #[tokio::test]
@@ -224,6 +219,30 @@ async fn works_over_a_unix_socket_and_two_listeners_at_once() {
     for address in server.addresses() {
         let client = connect_to(address).await;
         assert!(check(&client, &by_alice()).await.is_ok());
+    }
+}
+
+/// Envoy hands on whatever bytes a client sends. What a client can cause is a denial.
+#[tokio::test]
+async fn texts_that_are_not_utf8_are_denied() {
+    let server = serve();
+    let client = connect(&server).await;
+    let replaced = |text: &[u8]| {
+        let mut message = message(Shape::Map, "GET", "/people", &[("x-note", "lorem")]);
+        let places: Vec<usize> = (0..message.len()).filter(|at| message[*at..].starts_with(text)).collect();
+        assert!(!places.is_empty());
+        places.into_iter().for_each(|at| message[at] = 0xFF);
+        message
+    };
+    for (text, status) in [
+        (&b"people.example.com"[..], 400),
+        (b"/people", 400),
+        (b"GET", 400),
+        (b"lorem", 401),
+        (b"x-note", 401),
+    ] {
+        let reply = check(&client, &replaced(text)).await;
+        assert_eq!(reply.denied(), status, "{}", String::from_utf8_lossy(text));
     }
 }
 

@@ -66,7 +66,7 @@ async fn large_messages_one_after_the_other_do_not_get_stuck() {
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_is_an_error_at_once() {
+async fn a_message_over_the_limit_is_denied_at_once() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { max_message_size: 1000, ..options() });
     let client = connect(&server).await;
@@ -74,7 +74,7 @@ async fn a_message_over_the_limit_is_an_error_at_once() {
     let (response, mut stream) = slow.send_request(head().body(()).unwrap(), false).unwrap();
     // Only the prefix; the rest never comes.
     stream.send_data(Bytes::from_static(&[0, 0, 0, 3, 233]), false).unwrap();
-    assert_eq!(reply(response).await.unwrap().error(), "8");
+    assert_eq!(reply(response).await.unwrap().denied(), 413);
     assert!(check(&client, &by_alice()).await.is_ok());
     drop(stream);
 }
@@ -127,7 +127,7 @@ async fn the_rest_of_a_message_must_come_in_time() {
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]), false).unwrap();
-    assert_eq!(reply(response).await.unwrap().error(), "4");
+    assert_eq!(reply(response).await.unwrap().denied(), 503);
     assert_eq!(server.totals().in_flight, 0);
 }
 

@@ -7,6 +7,7 @@ mod attacks;
 mod checks;
 mod frames;
 mod framing;
+mod hashing;
 mod life;
 mod others;
 mod support;

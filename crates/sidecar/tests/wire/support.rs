@@ -6,10 +6,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use envoy_types::pb::envoy::config::core::v3::{HeaderMap, HeaderValue};
+use envoy_types::pb::envoy::config::core::v3 as core;
+use envoy_types::pb::envoy::config::core::v3::address::Address as AddressOneof;
+use envoy_types::pb::envoy::config::core::v3::{HeaderMap, HeaderValue, SocketAddress};
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::{
-    HttpRequest, Request as AttributeRequest,
+    HttpRequest, Peer, Request as AttributeRequest,
 };
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use h2::client::SendRequest;
@@ -29,10 +31,19 @@ pub(crate) const WRONG: &str = "Basic YWxpY2U6bG9va2luZy1nbGFzcw==";
 /// The policy that the tests ask.
 pub(crate) fn people() -> Published {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/people"));
-    let files = policy::MapFiles::of("policy.yaml", read(&folder.join("policy.yaml")));
+    publish(&String::from_utf8(read(&folder.join("policy.yaml"))).unwrap())
+}
+
+/// A policy, active.
+pub(crate) fn publish(policy: &str) -> Published {
+    Arc::new(ArcSwapOption::from_pointee(compiled(policy, None)))
+}
+
+/// A policy, compiled as one that replaces `previous`.
+pub(crate) fn compiled(policy: &str, previous: Option<&Authorizer>) -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
-    let (authorizer, _) = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap();
-    Arc::new(ArcSwapOption::from_pointee(authorizer))
+    Authorizer::compile(Arc::new(loaded), &Default::default(), previous).unwrap().0
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests read the policies from where they are")]
@@ -198,6 +209,22 @@ pub(crate) fn message_with_body(
     let request = Some(AttributeRequest { time: None, http: Some(http) });
     auth::CheckRequest { attributes: Some(auth::AttributeContext { request, ..Default::default() }) }
         .encode_to_vec()
+}
+
+/// The same, of a client at this address.
+pub(crate) fn from(address: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    let mut request = auth::CheckRequest::decode(&*message(Shape::Raw, method, path, headers)).unwrap();
+    let socket = SocketAddress { address: address.to_owned(), ..Default::default() };
+    let address = Some(AddressOneof::SocketAddress(socket));
+    let source = Peer { address: Some(core::Address { address }), ..Default::default() };
+    request.attributes.as_mut().unwrap().source = Some(source);
+    request.encode_to_vec()
+}
+
+/// Basic credentials.
+pub(crate) fn base64_of(text: &str) -> String {
+    use base64::Engine as _;
+    format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
 }
 
 /// `GET /people` by alice.

@@ -1,22 +1,27 @@
-//! `grpc.health.v1`: serving while there is a policy in force and the end is not near.
+//! `grpc.health.v1`: serving while a policy is active and the server is not about to stop.
 
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
-use tonic::codegen::tokio_stream::{Stream, wrappers::ReceiverStream};
-use tonic::{Request, Response, Status};
+use bytes::Bytes;
+use h2::SendStream;
+use h2::server::SendResponse;
+use prost::Message as _;
+use tokio::sync::watch;
 use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::{self, HealthCheckRequest, HealthCheckResponse};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::super::check::CheckService;
+use super::super::counters::ErrorKind;
+use super::super::respond;
 use super::super::server::Phase;
+use super::send_data;
 
-/// How soon a watcher learns that a policy is in force, or no longer.
-const LOOK: Duration = Duration::from_millis(250);
+/// How soon a watcher learns that a policy is active, or no longer.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The service.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Health {
     service: CheckService,
     phase: watch::Receiver<Phase>,
@@ -25,6 +30,47 @@ pub(super) struct Health {
 impl Health {
     pub(super) fn new(service: CheckService, phase: watch::Receiver<Phase>) -> Self {
         Self { service, phase }
+    }
+
+    /// Answers a `Check`.
+    pub(super) fn check(&self, message: &[u8], respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+        let Ok(request) = HealthCheckRequest::decode(message) else {
+            return respond::error(respond, ErrorKind::Malformed);
+        };
+        match self.status(&request.service) {
+            Some(status) => respond::message(respond, encoded(status)),
+            None => respond::not_found(respond),
+        }
+    }
+
+    /// Tells each change, until the watcher leaves or the connections are drained.
+    pub(super) async fn watch(self, message: Bytes, mut respond: SendResponse<Bytes>) {
+        let sent = match HealthCheckRequest::decode(message) {
+            Err(_) => respond::error(&mut respond, ErrorKind::Malformed),
+            Ok(request) => match respond::begin(&mut respond) {
+                Err(error) => Err(error),
+                Ok(stream) => self.tell(&request.service, stream).await,
+            },
+        };
+        // A failed send means that the watcher has left.
+        drop(sent);
+    }
+
+    async fn tell(mut self, service: &str, mut stream: SendStream<Bytes>) -> Result<(), h2::Error> {
+        let mut last = None;
+        while *self.phase.borrow() != Phase::Draining {
+            let status = self.status(service).unwrap_or(ServingStatus::ServiceUnknown);
+            if last != Some(status) {
+                last = Some(status);
+                send_data(&mut stream, encoded(status)).await?;
+            }
+            tokio::select! {
+                left = poll_fn(|cx| stream.poll_reset(cx)) => return left.map(drop),
+                changed = self.phase.changed() => if changed.is_err() { break },
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+        respond::end(&mut stream)
     }
 
     /// `None` for a service that we do not have. The empty name is the whole process.
@@ -37,48 +83,7 @@ impl Health {
     }
 }
 
-#[tonic::async_trait]
-impl pb::health_server::Health for Health {
-    async fn check(
-        &self,
-        request: Request<HealthCheckRequest>,
-    ) -> Result<Response<HealthCheckResponse>, Status> {
-        let status = self.status(&request.into_inner().service);
-        let status = status.ok_or_else(|| Status::not_found("no such service"))?;
-        Ok(Response::new(HealthCheckResponse { status: status.into() }))
-    }
-
-    type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
-
-    async fn watch(
-        &self,
-        request: Request<HealthCheckRequest>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
-        let service = request.into_inner().service;
-        let (tell, told) = mpsc::channel(1);
-        let watcher = Self { service: self.service.clone(), phase: self.phase.clone() };
-        tokio::spawn(watcher.tell(service, tell));
-        Ok(Response::new(Box::pin(ReceiverStream::new(told))))
-    }
-}
-
-impl Health {
-    /// Tells each change, until the watcher leaves or the connections are drained.
-    async fn tell(mut self, service: String, tell: mpsc::Sender<Result<HealthCheckResponse, Status>>) {
-        let mut last = None;
-        while *self.phase.borrow() != Phase::Draining {
-            let status = self.status(&service).unwrap_or(ServingStatus::ServiceUnknown);
-            if last != Some(status) {
-                last = Some(status);
-                if tell.send(Ok(HealthCheckResponse { status: status.into() })).await.is_err() {
-                    return;
-                }
-            }
-            tokio::select! {
-                () = tell.closed() => return,
-                changed = self.phase.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        }
-    }
+/// An answer with the five bytes before it.
+fn encoded(status: ServingStatus) -> Bytes {
+    respond::framed(&HealthCheckResponse { status: status.into() }.encode_to_vec())
 }

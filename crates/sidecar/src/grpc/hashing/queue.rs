@@ -1,0 +1,217 @@
+//! Which password is hashed next, and which gives way when the queue is full.
+//!
+//! A flood of wrong passwords brings more than can be hashed; then the order decides who gets in:
+//!
+//! 1. Credentials that were verified before come first: nobody who does not know a password can send them.
+//! 2. Then the source with the fewest wrong passwords lately. So whoever does not share a network with the flood waits for
+//!    one hash, not for the whole queue.
+//! 3. Within that the newest: whoever came last waits the longest yet. First in, first out hashes each password just as
+//!    its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150 wrong
+//!    passwords per second with a timeout of 2 s).
+//!
+//! The one that gives way is the last by the same order. All searches are linear: there are 256 entries and some dozens of
+//! hashes per second.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::source::Source;
+
+/// Passwords that wait for a thread, of type `T`.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    /// In the order of their arrival.
+    entries: Vec<Entry<T>>,
+    max_entries: usize,
+    failures: Failures,
+}
+
+/// A password that waits.
+#[derive(Debug)]
+pub(super) struct Entry<T> {
+    pub(super) source: Source,
+    /// Whether these credentials were right before: only who knows the password can send them.
+    pub(super) verified_before: bool,
+    pub(super) item: T,
+}
+
+/// How many wrong passwords each source has sent lately.
+#[derive(Debug, Default)]
+struct Failures(HashMap<Source, Failed>);
+
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    /// At `at`; it halves each [`HALF_LIFE`].
+    count: f64,
+    at: Instant,
+}
+
+/// In this time a source's past counts half. Long enough to remember one that sends a wrong password every few seconds;
+/// short enough to forgive somebody who mistyped.
+const HALF_LIFE: Duration = Duration::from_secs(30);
+/// How many sources are remembered: 4,096 take less than half a MiB.
+const MAX_SOURCES: usize = 4096;
+
+impl<T> Queue<T> {
+    pub(super) fn new(max_entries: usize) -> Self {
+        Self { entries: Vec::new(), max_entries: max_entries.max(1), failures: Failures::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds an entry. Where the queue is full, the last in line gives way and is returned, which may be the new one.
+    pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
+        self.entries.push(entry);
+        if self.entries.len() <= self.max_entries {
+            return None;
+        }
+        let last = (0..self.entries.len()).max_by(|one, other| self.order(*one, *other, now))?;
+        Some(self.entries.remove(last).item)
+    }
+
+    /// The entry that is hashed next, which leaves the queue.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Entry<T>> {
+        let next = (0..self.entries.len()).min_by(|one, other| self.order(*one, *other, now))?;
+        Some(self.entries.remove(next))
+    }
+
+    pub(super) fn find(&mut self, is_it: impl Fn(&T) -> bool) -> Option<&mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.item).find(|item| is_it(item))
+    }
+
+    pub(super) fn remove(&mut self, is_it: impl Fn(&T) -> bool) {
+        self.entries.retain(|entry| !is_it(&entry.item));
+    }
+
+    /// Notes that a source has sent a wrong password.
+    pub(super) fn failed(&mut self, source: Source, now: Instant) {
+        self.failures.add(source, now);
+    }
+
+    /// Which of two entries is hashed first: the one that is `Less`.
+    fn order(&self, one: usize, other: usize, now: Instant) -> Ordering {
+        let (Some(a), Some(b)) = (self.entries.get(one), self.entries.get(other)) else {
+            return Ordering::Equal;
+        };
+        let failures = |entry: &Entry<T>| self.failures.of(entry.source, now);
+        b.verified_before
+            .cmp(&a.verified_before)
+            .then_with(|| failures(a).total_cmp(&failures(b)))
+            .then_with(|| other.cmp(&one))
+    }
+}
+
+impl Failures {
+    fn of(&self, source: Source, now: Instant) -> f64 {
+        self.0.get(&source).map_or(0.0, |failed| failed.now(now))
+    }
+
+    fn add(&mut self, source: Source, now: Instant) {
+        let count = self.of(source, now) + 1.0;
+        if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source) {
+            let least = self.0.iter().min_by(|(_, one), (_, other)| one.now(now).total_cmp(&other.now(now)));
+            if let Some(least) = least.map(|(source, _)| *source) {
+                self.0.remove(&least);
+            }
+        }
+        self.0.insert(source, Failed { count, at: now });
+    }
+}
+
+impl Failed {
+    fn now(self, now: Instant) -> f64 {
+        let past = now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.count * (-past).exp2()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(source: u32, item: &'static str) -> Entry<&'static str> {
+        Entry { source: Source::numbered(source), verified_before: false, item }
+    }
+
+    fn pop_all(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
+        std::iter::from_fn(|| queue.pop(now)).map(|entry| entry.item).collect()
+    }
+
+    #[test]
+    fn the_newest_of_equals_comes_first_and_the_oldest_gives_way() {
+        let now = Instant::now();
+        let mut queue = Queue::new(3);
+        for item in ["a", "b", "c"] {
+            assert_eq!(queue.push(entry(1, item), now), None);
+        }
+        assert_eq!(queue.push(entry(1, "d"), now), Some("a"));
+        assert_eq!(pop_all(&mut queue, now), ["d", "c", "b"]);
+    }
+
+    #[test]
+    fn who_sent_fewer_wrong_passwords_comes_first_and_never_gives_way_to_who_sent_more() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        queue.failed(Source::numbered(1), now);
+        queue.failed(Source::numbered(1), now);
+        queue.failed(Source::numbered(2), now);
+        assert_eq!(queue.push(entry(3, "honest"), now), None);
+        assert_eq!(queue.push(entry(2, "mistyped"), now), None);
+        assert_eq!(queue.push(entry(1, "flood"), now), Some("flood"), "the new one itself");
+        assert_eq!(queue.push(entry(4, "new"), now), Some("mistyped"));
+        assert_eq!(pop_all(&mut queue, now), ["new", "honest"]);
+    }
+
+    #[test]
+    fn credentials_that_were_right_before_come_first_from_wherever() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        queue.failed(Source::numbered(1), now);
+        queue.push(Entry { verified_before: true, ..entry(1, "known") }, now);
+        queue.push(entry(2, "first"), now);
+        assert_eq!(queue.push(entry(2, "second"), now), Some("first"));
+        assert_eq!(pop_all(&mut queue, now), ["known", "second"]);
+    }
+
+    #[test]
+    fn the_past_counts_less_and_less() {
+        let now = Instant::now();
+        let mut queue = Queue::new(4);
+        for _ in 0..64 {
+            queue.failed(Source::numbered(1), now);
+        }
+        let later = now + HALF_LIFE * 7;
+        queue.failed(Source::numbered(2), later);
+        queue.push(entry(1, "long ago"), later);
+        queue.push(entry(2, "just now"), later);
+        assert_eq!(pop_all(&mut queue, later), ["long ago", "just now"]);
+    }
+
+    #[test]
+    fn only_so_many_sources_are_remembered_and_the_worst_among_them() {
+        let now = Instant::now();
+        let mut queue: Queue<&str> = Queue::new(1);
+        queue.failed(Source::numbered(0), now);
+        queue.failed(Source::numbered(0), now);
+        for source in 1..20_000 {
+            queue.failed(Source::numbered(source), now);
+        }
+        assert_eq!(queue.failures.0.len(), MAX_SOURCES);
+        assert!(queue.failures.of(Source::numbered(0), now) > 1.5);
+    }
+
+    #[test]
+    fn an_entry_can_leave() {
+        let now = Instant::now();
+        let mut queue = Queue::new(4);
+        for item in ["a", "b", "c"] {
+            queue.push(entry(1, item), now);
+        }
+        queue.remove(|item| *item == "b");
+        assert_eq!(queue.find(|item| *item == "b"), None);
+        assert_eq!(pop_all(&mut queue, now), ["c", "a"]);
+    }
+}

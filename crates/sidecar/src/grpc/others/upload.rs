@@ -1,0 +1,74 @@
+//! The body of a call, for tonic: read as it comes, so that nothing waits inside `h2`, where a stream may hold 256 KiB and
+//! a connection 1 MiB; and bounded, so that nothing waits here either.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http_body::{Body, Frame};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::timeout;
+
+/// How much may wait for tonic, in bytes.
+const MAX_WAITING: usize = 16 << 10;
+
+/// What tonic reads.
+#[derive(Debug)]
+pub(super) struct Upload {
+    parts: UnboundedReceiver<Bytes>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// What fills it.
+#[derive(Debug)]
+pub(super) struct Pump {
+    stream: RecvStream,
+    parts: UnboundedSender<Bytes>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// What a client does that ends its call: it sends nothing for too long, or more than is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Misbehaved;
+
+pub(super) fn upload(stream: RecvStream) -> (Upload, Pump) {
+    let (sender, parts) = mpsc::unbounded_channel();
+    let waiting = Arc::<AtomicUsize>::default();
+    (Upload { parts, waiting: Arc::clone(&waiting) }, Pump { stream, parts: sender, waiting })
+}
+
+impl Pump {
+    /// Reads to the end of the body, if its parts come in time each.
+    pub(super) async fn run(mut self, idle_timeout: Duration) -> Result<(), Misbehaved> {
+        while let Some(data) = timeout(idle_timeout, self.stream.data()).await.map_err(|_| Misbehaved)? {
+            let data = data.map_err(|_| Misbehaved)?;
+            self.stream.flow_control().release_capacity(data.len()).map_err(|_| Misbehaved)?;
+            if self.waiting.fetch_add(data.len(), Relaxed) + data.len() > MAX_WAITING {
+                return Err(Misbehaved);
+            }
+            // tonic has ended the call: what still comes is of no use.
+            let _ = self.parts.send(data);
+        }
+        Ok(())
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        self.parts.poll_recv(cx).map(|part| {
+            let part = part?;
+            self.waiting.fetch_sub(part.len(), Relaxed);
+            Some(Ok(Frame::data(part)))
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! Passwords that must be hashed: who comes first, what nobody waits for, and what a reload changes meanwhile.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sidecar::grpc::{CheckService, Options, Running};
+use tokio::task::JoinHandle;
+
+use crate::support::*;
+
+const HONEST: &str = "192.0.2.1";
+const FLOOD: &str = "198.51.100.7";
+
+/// Asks at once with so many different wrong passwords from one address.
+fn flood(client: &Client, count: usize) -> Vec<JoinHandle<Reply>> {
+    let ask = |number: usize| {
+        let wrong = base64_of(&format!("alice:guess-{number}"));
+        let asked = from(FLOOD, "GET", "/people", &[("authorization", &wrong)]);
+        let client = client.clone();
+        tokio::spawn(async move { check(&client, &asked).await })
+    };
+    (0..count).map(ask).collect()
+}
+
+fn honest() -> Vec<u8> {
+    from(HONEST, "GET", "/people", &[("authorization", ALICE)])
+}
+
+async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !condition(server) {
+        assert!(Instant::now() < end, "it never came to that: {:?}", server.totals());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// How many hashes an honest first sign-in waits for is counted, rather than how long it takes.
+#[tokio::test]
+async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
+    let server = serve();
+    let client = connect(&server).await;
+    let flood = flood(&client, 200);
+    wait_until(&server, |server| server.totals().hashing.done >= 2).await;
+    let before = server.totals().hashing;
+    assert!(before.queued > 100, "{before:?}");
+    assert!(check(&client, &honest()).await.is_ok());
+    let after = server.totals().hashing;
+    assert!(after.done - before.done <= 3, "{before:?} {after:?}");
+    assert!(after.queued > 100, "{after:?}");
+    flood.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn a_flood_that_fills_the_queue_displaces_nobody_else() {
+    let server = serve_with(CheckService::new(people()), Options { hash_queue: 4, ..options() });
+    let client = connect(&server).await;
+    // Enough to be known for its wrong passwords.
+    for reply in flood(&client, 4) {
+        assert_eq!(reply.await.unwrap().denied(), 401);
+    }
+    let honest = {
+        let client = client.clone();
+        let first = flood(&client, 2);
+        wait_until(&server, |server| server.totals().in_flight == 2).await;
+        let honest = tokio::spawn(async move { check(&client, &honest()).await });
+        drop(first);
+        honest
+    };
+    let mut displaced = 0;
+    for reply in flood(&client, 50) {
+        let denied = reply.await.unwrap().denied();
+        assert!([401, 503].contains(&denied), "{denied}");
+        displaced += u64::from(denied == 503);
+    }
+    assert!(honest.await.unwrap().is_ok());
+    assert!(displaced > 20, "{displaced}");
+    assert_eq!(server.totals().hashing.rejected, displaced);
+}
+
+/// Sends a check and leaves it unanswered.
+async fn ask(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
+    let mut client = client.clone().ready().await.unwrap();
+    let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    stream.send_data(framed(message), true).unwrap();
+    (response, stream)
+}
+
+#[tokio::test]
+async fn a_check_whose_caller_leaves_is_not_hashed() {
+    let server = serve();
+    let client = connect(&server).await;
+    let mut asked = Vec::new();
+    for number in 0..100 {
+        let wrong = base64_of(&format!("alice:guess-{number}"));
+        let message = message(Shape::Raw, "GET", "/people", &[("authorization", &wrong)]);
+        asked.push(ask(&client, &message).await);
+    }
+    wait_until(&server, |server| server.totals().in_flight == 100).await;
+    for (_, stream) in &mut asked {
+        stream.send_reset(h2::Reason::CANCEL);
+    }
+    wait_until(&server, |server| server.totals().in_flight == 0).await;
+    let hashing = server.totals().hashing;
+    assert_eq!(hashing.queued, 0);
+    assert!(hashing.abandoned >= 80, "{hashing:?}");
+    assert!(hashing.done + hashing.abandoned <= 101, "{hashing:?}");
+}
+
+/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; another one each time.
+fn slow_policy(password: &str) -> String {
+    let rounds = NonZeroU32::new(500_000).unwrap();
+    let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
+    format!(
+        "version: 1\nidentity: {{ basic: {{ users: {{ alice: {{ password: \"{hash}\" }} }} }} }}\n\
+         roles: {{ guest: {{ allow: [GET /people] }} }}\ngrants: {{ guest: {{ users: [alice] }} }}\n"
+    )
+}
+
+/// Replaces the active policy as a reload does: what was verified is carried over.
+fn replace(published: &Published, policy: &str) {
+    let previous = published.load_full();
+    published.store(Some(Arc::new(compiled(policy, previous.as_deref()))));
+}
+
+/// Starts to hash alice's password and returns once a thread is at it.
+async fn while_hashing(
+    server: &Running,
+    client: &Client,
+) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
+    let asked = ask(client, &by_alice()).await;
+    wait_until(server, |server| {
+        let totals = server.totals();
+        totals.in_flight == 1 && totals.hashing.queued == 0
+    })
+    .await;
+    assert_eq!(server.totals().hashing.done, 0, "hashing takes longer than this");
+    asked
+}
+
+#[tokio::test]
+async fn a_hash_whose_caller_has_left_is_remembered() {
+    let server = serve_with(CheckService::new(publish(&slow_policy("wonderland"))), options());
+    let client = connect(&server).await;
+    let (response, mut stream) = while_hashing(&server, &client).await;
+    stream.send_reset(h2::Reason::CANCEL);
+    drop(response);
+    wait_until(&server, |server| server.totals().hashing.done == 1).await;
+    assert_eq!(server.totals().hashing.unawaited, 1);
+    assert!(check(&client, &by_alice()).await.is_ok());
+    assert_eq!(server.totals().hashing.done, 1);
+}
+
+/// The policy that is active when the answer is made decides.
+#[tokio::test]
+async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
+    let policy = slow_policy("wonderland");
+    let without_user = policy.replace("alice: {", "eve: {").replace("users: [alice]", "users: [eve]");
+    let without_grant = policy.replace("users: [alice]", "users: []");
+    let without_rule = policy.replace("GET /people", "GET /other");
+    for (changed, denied) in [(without_user, 401), (without_grant, 403), (without_rule, 403)] {
+        let published = publish(&policy);
+        let server = serve_with(CheckService::new(published.clone()), options());
+        let client = connect(&server).await;
+        let (response, stream) = while_hashing(&server, &client).await;
+        replace(&published, &changed);
+        assert_eq!(reply(response).await.unwrap().denied(), denied, "{changed}");
+        drop(stream);
+        assert_eq!(check(&client, &by_alice()).await.denied(), denied, "{changed}");
+    }
+}
+
+/// As it is with a user whose hash is made anew while it signs in: the old hash proves nothing any more, the new one is
+/// hashed too.
+#[tokio::test]
+async fn a_hash_that_a_reload_replaces_is_hashed_again() {
+    for (new, allowed) in [("slower", false), ("wonderland", true)] {
+        let (published, changed) = (publish(&slow_policy("wonderland")), slow_policy(new));
+        let server = serve_with(CheckService::new(published.clone()), options());
+        let client = connect(&server).await;
+        let (response, stream) = while_hashing(&server, &client).await;
+        replace(&published, &changed);
+        let reply = reply(response).await.unwrap();
+        assert_eq!(reply.is_ok(), allowed, "{new}");
+        drop(stream);
+        assert_eq!(server.totals().hashing.done, 2);
+    }
+}
+
+#[tokio::test]
+async fn without_a_policy_a_hash_is_of_no_use() {
+    let published = publish(&slow_policy("wonderland"));
+    let server = serve_with(CheckService::new(published.clone()), options());
+    let client = connect(&server).await;
+    let (response, _stream) = while_hashing(&server, &client).await;
+    published.store(None);
+    assert_eq!(reply(response).await.unwrap().error(), "14");
+}
