@@ -18,6 +18,7 @@ mod quiet;
 mod registry;
 mod respond;
 mod server;
+mod turns;
 mod worker;
 
 pub use check::CheckService;

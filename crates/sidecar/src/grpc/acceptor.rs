@@ -3,11 +3,11 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
@@ -30,8 +30,14 @@ pub(super) enum Accepted {
 #[derive(Debug)]
 struct Turn {
     workers: Vec<UnboundedSender<Order>>,
+    /// Which worker gets the next connection.
     next: AtomicUsize,
+    /// Which worker closes the next idle connection. Apart from `next`: where connections and failures alternate, one of
+    /// two workers would get all connections and the other be asked to close them.
+    next_to_close: AtomicUsize,
     errors: Arc<AtomicU64>,
+    /// When a failure was logged last.
+    logged: Mutex<Option<Instant>>,
 }
 
 enum Socket {
@@ -41,6 +47,8 @@ enum Socket {
 
 /// How long to wait when the system has nothing to accept with.
 const RESPITE: Duration = Duration::from_millis(20);
+/// How often such a failure is logged. It may last for as long as all connections are busy.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Starts accepting. It ends when `phase` comes to draining, or ends.
 pub(super) fn start(
@@ -51,7 +59,13 @@ pub(super) fn start(
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let sockets = sockets(&runtime, listeners)?;
-    let turn = Arc::new(Turn { workers, next: AtomicUsize::new(0), errors });
+    let turn = Arc::new(Turn {
+        workers,
+        next: AtomicUsize::new(0),
+        next_to_close: AtomicUsize::new(0),
+        errors,
+        logged: Mutex::new(None),
+    });
     thread::Builder::new().name("acceptor".to_owned()).spawn(move || {
         runtime.block_on(async {
             let mut loops = JoinSet::new();
@@ -118,7 +132,7 @@ impl Socket {
 
 impl Turn {
     fn give(&self, accepted: Accepted) {
-        self.tell(Order::Serve(accepted));
+        self.tell(&self.next, Order::Serve(accepted));
     }
 
     /// After a failed accept. It never ends the loop: a connection that is gone again is none of ours, and without file
@@ -126,14 +140,25 @@ impl Turn {
     async fn respite(&self, error: &io::Error) {
         self.errors.fetch_add(1, Relaxed);
         if !is_of_the_connection(error) {
-            tracing::warn!(%error, "cannot accept a connection; closing an idle one");
-            self.tell(Order::MakeRoom);
+            if self.is_to_be_logged() {
+                tracing::warn!(%error, "cannot accept a connection; closing an idle one, if there is one");
+            }
+            self.tell(&self.next_to_close, Order::MakeRoom);
             tokio::time::sleep(RESPITE).await;
         }
     }
 
-    fn tell(&self, order: Order) {
-        let turn = self.next.fetch_add(1, Relaxed) % self.workers.len().max(1);
+    fn is_to_be_logged(&self) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if due {
+            *logged = Some(Instant::now());
+        }
+        due
+    }
+
+    fn tell(&self, next: &AtomicUsize, order: Order) {
+        let turn = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
         if let Some(worker) = self.workers.get(turn) {
             // A worker that is gone ends with the server.
             let _ = worker.send(order);

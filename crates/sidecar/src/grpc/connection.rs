@@ -18,11 +18,12 @@ use tokio::time::timeout;
 use super::exchange;
 use super::registry::{Connected, Order};
 use super::server::Options;
+use super::turns::{Slice, Sliced};
 use super::worker::Worker;
 
-/// So many requests are collected before they are answered. Enough to fill a large write, and few enough that the first
-/// does not wait long for the last.
-const BATCH: usize = 128;
+/// So many requests are collected before they are answered, and after so many others have their turn. Enough to fill a
+/// large write, and few enough that the first does not wait long for the last.
+const BATCH: usize = 64;
 /// What a connection may send ahead: four messages of 250 KB, or thousands of small ones.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What a stream may send ahead.
@@ -50,13 +51,15 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let limits = http2(streams(&worker.options, connected.others()));
+    let slice = Rc::<Slice>::default();
+    let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = timeout(worker.options.read_timeout, limits.handshake(io));
     let h2 = tokio::select! {
         h2 = handshake => h2,
         () = connected.closed() => return,
     };
     if let Ok(Ok(h2)) = h2 {
-        let mut connection = Connection { worker, connected, h2, batch: Vec::new(), draining: false };
+        let mut connection = Connection { worker, connected, h2, slice, batch: Vec::new(), draining: false };
         poll_fn(|cx| connection.poll(cx)).await;
     }
 }
@@ -90,13 +93,15 @@ fn http2(streams: u32) -> server::Builder {
 struct Connection<I> {
     worker: Rc<Worker>,
     connected: Connected,
-    h2: server::Connection<I, Bytes>,
+    h2: server::Connection<Sliced<I>, Bytes>,
+    slice: Rc<Slice>,
     batch: Vec<Stream>,
     draining: bool,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.slice.renew();
         loop {
             match self.connected.order(cx) {
                 Order::Close => return Poll::Ready(()),
@@ -107,8 +112,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 Order::Drain | Order::Serve => {}
             }
             let open = self.collect(cx);
+            if self.batch.is_empty() && !open {
+                return Poll::Ready(());
+            }
             if self.batch.is_empty() {
-                return if open { Poll::Pending } else { Poll::Ready(()) };
+                if self.slice.is_used_up() {
+                    self.worker.turns.wait(cx);
+                }
+                return Poll::Pending;
+            }
+            if self.batch.len() >= BATCH {
+                self.slice.use_up();
             }
             self.answer(cx);
         }
@@ -127,8 +141,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 
     fn answer(&mut self, cx: &mut Context<'_>) {
-        self.connected.active();
         let received = super::check::Received::now();
+        self.connected.active(received.at);
         for (request, respond) in self.batch.drain(..) {
             exchange::take(&self.worker, &self.connected, request, respond, received, cx);
         }

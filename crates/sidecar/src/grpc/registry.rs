@@ -6,16 +6,21 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use super::counters;
+
+/// A connection on which nothing was asked for so long is idle. Envoy's connections carry far more than a request per
+/// second where it matters; to close a busy one fails all of its requests.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The connections of one worker.
 #[derive(Debug)]
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Seat>>>,
     limit: usize,
-    /// Counts whatever happens on any connection: a clock that costs nothing.
-    clock: Cell<u64>,
+    /// The number of the last connection: a lower one is older.
+    last: Cell<u64>,
     draining: Cell<bool>,
     counters: Arc<counters::Worker>,
 }
@@ -40,7 +45,8 @@ pub(super) struct Connected {
 struct Seat {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
-    last_active: Cell<u64>,
+    /// When something was asked on it last; `None` while nothing was.
+    last_asked: Cell<Option<Instant>>,
     /// Checks that wait.
     pending: Rc<Cell<usize>>,
 }
@@ -57,25 +63,26 @@ impl Registry {
         Rc::new(Self {
             open: RefCell::default(),
             limit: limit.max(1),
-            clock: Cell::new(0),
+            last: Cell::new(0),
             draining: Cell::new(false),
             counters,
         })
     }
 
-    /// A place for a new connection; the one that is idle the longest makes room for it if need be. `None` if all are
+    /// A place for a new connection; if need be another one makes room for it, see [`Registry::evict`]. `None` if all are
     /// busy.
-    pub(super) fn enter(self: &Rc<Self>) -> Option<Connected> {
-        if self.open.borrow().len() >= self.limit && !self.evict() {
+    pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<Connected> {
+        if self.open.borrow().len() >= self.limit && !self.evict(now) {
             self.counters.evicted.one_more();
             return None;
         }
-        let number = self.tick();
+        let number = self.last.get() + 1;
+        self.last.set(number);
         let order = if self.draining.get() { Order::Drain } else { Order::Serve };
         let seat = Rc::new(Seat {
             order: Cell::new(order),
             waker: RefCell::default(),
-            last_active: Cell::new(number),
+            last_asked: Cell::new(None),
             pending: Rc::default(),
         });
         self.open.borrow_mut().insert(number, Rc::clone(&seat));
@@ -84,14 +91,13 @@ impl Registry {
         Some(Connected { number, seat, registry: Rc::clone(self) })
     }
 
-    /// Closes the connection that is idle the longest. Returns whether there was one.
-    pub(super) fn evict(&self) -> bool {
+    /// Closes an idle connection: the oldest on which nothing was ever asked, or else the one that has been idle the
+    /// longest. So whoever opens thousands of connections closes its own. Returns whether there was one.
+    pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
-        let idle = open.iter().filter(|(_, seat)| seat.pending.get() == 0);
-        let Some(number) = idle.min_by_key(|(_, seat)| seat.last_active.get()).map(|(number, _)| *number)
-        else {
-            return false;
-        };
+        let idle = open.iter().filter(|(_, seat)| seat.is_idle(now));
+        let longest = idle.min_by_key(|(number, seat)| (seat.last_asked.get(), **number));
+        let Some(number) = longest.map(|(number, _)| *number) else { return false };
         if let Some(seat) = open.remove(&number) {
             seat.tell(Order::Close);
             self.counters.evicted.one_more();
@@ -108,15 +114,14 @@ impl Registry {
     pub(super) fn is_empty(&self) -> bool {
         self.counters.connections.read() == 0
     }
-
-    fn tick(&self) -> u64 {
-        let now = self.clock.get() + 1;
-        self.clock.set(now);
-        now
-    }
 }
 
 impl Seat {
+    fn is_idle(&self, now: Instant) -> bool {
+        let long_ago = |asked| now.saturating_duration_since(asked) >= IDLE_AFTER;
+        self.pending.get() == 0 && self.last_asked.get().is_none_or(long_ago)
+    }
+
     fn tell(&self, order: Order) {
         self.order.set(order);
         if let Some(waker) = &*self.waker.borrow() {
@@ -145,9 +150,9 @@ impl Connected {
         self.registry.open.borrow().len().saturating_sub(1)
     }
 
-    /// Notes that something was asked on it.
-    pub(super) fn active(&self) {
-        self.seat.last_active.set(self.registry.tick());
+    /// Notes that something is asked on it.
+    pub(super) fn active(&self, now: Instant) {
+        self.seat.last_asked.set(Some(now));
     }
 
     /// A check of it waits.
@@ -188,33 +193,55 @@ mod tests {
 
     #[test]
     fn the_one_that_is_idle_the_longest_makes_room() {
-        let registry = registry(3);
-        let (a, b, c) = (registry.enter().unwrap(), registry.enter().unwrap(), registry.enter().unwrap());
-        a.active();
+        let (registry, start) = (registry(3), Instant::now());
+        let enter = |now| registry.enter(now).unwrap();
+        let (a, b, c) = (enter(start), enter(start), enter(start));
+        b.active(start);
+        a.active(start + IDLE_AFTER / 2);
+        c.active(start + IDLE_AFTER);
+        let later = start + IDLE_AFTER * 3 / 2;
         let busy = b.pending();
-        let d = registry.enter().unwrap();
-        assert_eq!(orders(&[&a, &b, &c, &d]), [Order::Serve, Order::Serve, Order::Close, Order::Serve]);
+        let d = enter(later);
+        assert_eq!(orders(&[&a, &b, &c, &d]), [Order::Close, Order::Serve, Order::Serve, Order::Serve]);
         drop(busy);
-        let _e = registry.enter().unwrap();
-        assert_eq!(orders(&[&a, &b, &d]), [Order::Serve, Order::Close, Order::Serve]);
+        d.active(later);
+        let _e = enter(later);
+        assert_eq!(orders(&[&b, &c, &d]), [Order::Close, Order::Serve, Order::Serve]);
     }
 
     #[test]
-    fn there_is_no_room_where_all_are_busy() {
-        let registry = registry(1);
-        let connected = registry.enter().unwrap();
-        let busy = connected.pending();
-        assert!(registry.enter().is_none());
-        drop(busy);
-        assert!(registry.enter().is_some());
+    fn those_that_never_asked_make_room_before_one_that_did() {
+        let (registry, start) = (registry(3), Instant::now());
+        let enter = |now| registry.enter(now).unwrap();
+        let (asked, silent) = (enter(start), enter(start));
+        asked.active(start);
+        let later = start + IDLE_AFTER * 60;
+        let flood: Vec<_> = (0..100).map(|_| enter(later)).collect();
+        assert_eq!(orders(&[&asked, &silent]), [Order::Serve, Order::Close]);
+        let closed = flood.iter().filter(|connected| orders(&[connected]) == [Order::Close]).count();
+        assert_eq!(closed, 98);
+    }
+
+    #[test]
+    fn a_busy_one_never_makes_room() {
+        let (registry, start) = (registry(1), Instant::now());
+        let connected = registry.enter(start).unwrap();
+        connected.active(start);
+        let soon = start + IDLE_AFTER - Duration::from_millis(1);
+        assert!(registry.enter(soon).is_none() && !registry.evict(soon));
+        let waits = connected.pending();
+        let later = start + IDLE_AFTER * 60;
+        assert!(registry.enter(later).is_none() && !registry.evict(later));
+        drop(waits);
+        assert!(registry.enter(later).is_some());
     }
 
     #[test]
     fn draining_reaches_those_that_are_there_and_those_to_come() {
         let registry = registry(2);
-        let a = registry.enter().unwrap();
+        let a = registry.enter(Instant::now()).unwrap();
         registry.drain();
-        let b = registry.enter().unwrap();
+        let b = registry.enter(Instant::now()).unwrap();
         assert_eq!(orders(&[&a, &b]), [Order::Drain, Order::Drain]);
         assert!(!registry.is_empty());
         drop((a, b));

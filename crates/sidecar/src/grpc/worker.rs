@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -22,6 +22,7 @@ use super::others::Others;
 use super::quiet::Quiet;
 use super::registry::Registry;
 use super::server::Options;
+use super::turns::Turns;
 
 /// What the connections of one thread share.
 pub(super) struct Worker {
@@ -30,6 +31,7 @@ pub(super) struct Worker {
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
     pub(super) others: Others,
+    pub(super) turns: Rc<Turns>,
     registry: Rc<Registry>,
 }
 
@@ -66,6 +68,10 @@ pub(super) enum Order {
 /// How often a draining worker looks whether its connections have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// After how many polls of a task the system is asked for events, also where there are more tasks to poll. Tokio's own
+/// default is 61: so many busy connections in a row would delay the requests of all others.
+const EVENT_INTERVAL: u32 = 8;
+
 /// Starts a worker. It ends at once when its orders end.
 pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
     let (orders, to_do) = mpsc::unbounded_channel();
@@ -88,7 +94,10 @@ pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
 }
 
 fn runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    Builder::new_current_thread()
+        .event_interval(EVENT_INTERVAL)
+        .enable_all()
+        .build_local(LocalOptions::default())
 }
 
 async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: UnboundedReceiver<Order>) {
@@ -99,12 +108,15 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
         limits: parts.limits,
         hashing: parts.hashing,
         others: parts.others,
+        turns: Rc::default(),
         registry: Registry::new(share, counters),
     });
+    // Ends with the runtime.
+    spawn_local(Rc::clone(&worker.turns).run());
     while let Some(order) = orders.recv().await {
         match order {
             Order::Serve(accepted) => worker.serve(accepted),
-            Order::MakeRoom => drop(worker.registry.evict()),
+            Order::MakeRoom => drop(worker.registry.evict(Instant::now())),
             Order::Drain => {
                 worker.registry.drain();
                 tokio::select! {
@@ -128,7 +140,7 @@ async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
 impl Worker {
     fn serve(self: &Rc<Self>, accepted: Accepted) {
         // Without a place the connection is closed by dropping it.
-        let Some(connected) = self.registry.enter() else { return };
+        let Some(connected) = self.registry.enter(Instant::now()) else { return };
         let worker = Rc::clone(self);
         match accepted {
             Accepted::Tcp(stream) => {

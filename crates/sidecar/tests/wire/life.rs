@@ -61,12 +61,18 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
     let first = connect(&server).await;
     let second = connect(&server).await;
     assert!(check(&second, &by_alice()).await.is_ok());
+    // Now both are busy, and nobody is closed for a third one.
+    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let mut third = TcpStream::connect(address).await.unwrap();
+    assert_eq!(third.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
+    // A connection on which nothing was asked for a second is idle.
+    tokio::time::sleep(Duration::from_millis(1050)).await;
     assert!(check(&first, &by_alice()).await.is_ok());
     let third = connect(&server).await;
     assert!(check(&third, &by_alice()).await.is_ok());
     assert!(check(&first, &by_alice()).await.is_ok());
     assert!(second.ready().await.is_err());
-    assert_eq!(server.totals().connections_evicted, 1);
+    assert_eq!(server.totals().connections_evicted, 2);
 }
 
 #[tokio::test]
