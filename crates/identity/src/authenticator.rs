@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::authorization::{self, Proof};
 use crate::basic::{Account, Accounts, Credentials, PasswordChecked};
-use crate::cache::{Cache, Window};
+use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, Token};
 use crate::seal::Seal;
 use crate::{FetchedKeys, Identified, Known, Refusal, Subject, Time};
@@ -55,7 +55,9 @@ struct SignedIn<T> {
 pub struct Limits {
     /// How many verified Basic credentials.
     pub credentials: usize,
-    /// How long a Basic credential counts as verified, from its verification on.
+    /// How long a Basic credential counts as verified, from its verification or its last use on. A use in the first
+    /// quarter of this time renews nothing, so that busy callers do not write to shared memory with each request. A clock
+    /// that is set back by more than a minute ends it, and one that is wrong lengthens it by no more than this.
     pub credentials_for: Duration,
     /// How many verified tokens. Each until it expires.
     pub tokens: usize,
@@ -205,14 +207,20 @@ impl<T> Authenticator<T> {
             return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
         }
         let key = self.seal.pair(credentials.user().as_bytes(), credentials.password());
-        if let Some(known) = basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
-            return Identified::Known(known);
-        }
-        if let Some((account, window)) = basic.carried.find(key, now) {
-            return Identified::Known(basic.remember(key, account, window, attach));
-        }
+        let verified_before = match basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
+            Lookup::Valid(known) => return Identified::Known(known),
+            Lookup::Expired => true,
+            Lookup::Missing => match basic.carried.find(key, now) {
+                Lookup::Valid(account) => {
+                    let window = self.credentials_window(now);
+                    return Identified::Known(basic.remember(key, account, window, attach));
+                }
+                Lookup::Expired => true,
+                Lookup::Missing => false,
+            },
+        };
         match basic.accounts.check(&credentials, key, &self.seal) {
-            Some(check) => Identified::Pending(check),
+            Some(check) => Identified::Pending(check.with_verified_before(verified_before)),
             None => Identified::Refused(Refusal::BadPassword),
         }
     }
@@ -226,7 +234,8 @@ impl<T> Authenticator<T> {
         attach: impl FnOnce(&Subject) -> T,
     ) -> Arc<Known<T>> {
         let key = self.seal.whole(user.as_bytes());
-        if let Some(known) = basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
+        let found = basic.credentials.find(key, now, |found| Arc::clone(&found.known));
+        if let Some(known) = found.valid() {
             return known;
         }
         let known = known(basic.accounts.trusted(user), attach);
@@ -240,7 +249,7 @@ impl<T> Authenticator<T> {
             return Identified::Refused(Refusal::MalformedToken);
         }
         let key = self.seal.whole(text);
-        if let Some(known) = self.tokens.find(key, now, Arc::clone) {
+        if let Some(known) = self.tokens.find(key, now, Arc::clone).valid() {
             return Identified::Known(known);
         }
         match Token::read(text).and_then(|token| self.issuer(token.payload.get("iss"))?.verify(token, now)) {
@@ -267,7 +276,7 @@ impl<T> Authenticator<T> {
 impl<T> Basic<T> {
     fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
         let accounts = Accounts::compile(settings, problems);
-        let credentials = Cache::new(limits.credentials, usize::MAX);
+        let credentials = Cache::new(limits.credentials, usize::MAX).renewed_on_use(limits.credentials_for);
         Self { accounts, verify: settings.verify, credentials, carried: Carried::default() }
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use dashmap::DashMap;
 
@@ -24,6 +25,28 @@ pub(crate) struct Cache<V> {
     queue: Mutex<Queue>,
     max_entries: usize,
     max_weight: usize,
+    renewal: Option<Renewal>,
+}
+
+/// What a look-up finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup<R> {
+    /// An entry that holds now.
+    Valid(R),
+    /// An entry whose window does not contain this time: it was verified once, and must be verified again.
+    Expired,
+    /// No entry.
+    Missing,
+}
+
+/// How the entries of a cache are renewed when they are used.
+#[derive(Clone, Copy, Debug)]
+struct Renewal {
+    /// An entry that is renewed holds for so long from then on.
+    lifetime: Duration,
+    /// An entry is renewed where less than this is left: a renewal writes to memory that all threads read, so it must
+    /// not happen with each use.
+    below: Duration,
 }
 
 /// When something holds: from `from` on, up to but without `until`.
@@ -35,7 +58,11 @@ pub(crate) struct Window {
 
 struct Entry<V> {
     value: V,
+    /// When it holds without any renewal.
     window: Window,
+    /// By how many seconds renewals have moved the window. Both ends move: an entry that was renewed by a clock which is
+    /// set back later does not hold until that time comes again.
+    moved: AtomicU64,
     weight: usize,
     used: AtomicBool,
 }
@@ -49,19 +76,34 @@ struct Queue {
 impl<V> Cache<V> {
     /// An empty cache of at most so many entries whose weights are at most so much together.
     pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
-        Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight }
+        Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight, renewal: None }
     }
 
-    /// What was remembered under this key and still holds.
-    pub(crate) fn find<R>(&self, key: u128, now: Time, read: impl FnOnce(&V) -> R) -> Option<R> {
-        let entry = self.entries.get(&key)?;
-        if !entry.window.holds(now) {
-            return None;
+    /// The same cache, with entries that hold for `lifetime` from their last use on. Their windows must end `lifetime`
+    /// after they are inserted.
+    ///
+    /// An entry is renewed by a use in the last three quarters of that time, so it may end up to a quarter earlier than
+    /// its last use and `lifetime` would have it.
+    pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
+        Self { renewal: Some(Renewal { lifetime, below: lifetime / 4 * 3 }), ..self }
+    }
+
+    /// What was remembered under this key. A use is noted, and renews the entry where the cache does that.
+    pub(crate) fn find<R>(&self, key: u128, now: Time, read: impl FnOnce(&V) -> R) -> Lookup<R> {
+        let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
+        let window = entry.window();
+        if !window.holds(now) {
+            return Lookup::Expired;
         }
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
-        Some(read(&entry.value))
+        if let Some(renewal) = self.renewal
+            && window.until.saturating_sub(now) <= renewal.below
+        {
+            entry.renew(now, renewal.lifetime);
+        }
+        Lookup::Valid(read(&entry.value))
     }
 
     /// Remembers a value, in place of what was there under this key.
@@ -70,7 +112,7 @@ impl<V> Cache<V> {
             return;
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = Entry { value, window, weight, used: AtomicBool::new(false) };
+        let entry = Entry { value, window, moved: AtomicU64::new(0), weight, used: AtomicBool::new(false) };
         match self.entries.insert(key, entry) {
             Some(old) => queue.weight = queue.weight.saturating_sub(old.weight),
             None => queue.keys.push_back(key),
@@ -88,7 +130,7 @@ impl<V> Cache<V> {
         let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).keys.clone();
         for key in keys {
             if let Some(entry) = self.entries.get(&key) {
-                read(key, &entry.value, entry.window);
+                read(key, &entry.value, entry.window());
             }
         }
     }
@@ -115,6 +157,34 @@ impl<V> Cache<V> {
     #[cfg(test)]
     fn len(&self) -> usize {
         self.entries.len()
+    }
+}
+
+impl<V> Entry<V> {
+    /// When it holds, with its renewals.
+    fn window(&self) -> Window {
+        let moved = Duration::from_secs(self.moved.load(Ordering::Relaxed));
+        let Window { from, until } = self.window;
+        Window { from: from.saturating_add(moved), until: until.saturating_add(moved) }
+    }
+
+    /// Lets it hold for `lifetime` from now on, in whole seconds and never longer.
+    ///
+    /// One relaxed store: two threads that renew at once write the same to a second, as both count from the window that
+    /// never changes, and nothing else is read because of it.
+    fn renew(&self, now: Time, lifetime: Duration) {
+        let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
+        self.moved.store(moved, Ordering::Relaxed);
+    }
+}
+
+impl<R> Lookup<R> {
+    /// What holds, if anything does.
+    pub(crate) fn valid(self) -> Option<R> {
+        match self {
+            Self::Valid(found) => Some(found),
+            Self::Expired | Self::Missing => None,
+        }
     }
 }
 
@@ -148,14 +218,94 @@ impl Hasher for AlreadyHashed {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
 
     fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
-        cache.find(key, Duration::from_secs(now), |value| *value)
+        cache.find(key, Duration::from_secs(now), |value| *value).valid()
+    }
+
+    fn seconds(from: u64, until: u64) -> Window {
+        Window { from: Duration::from_secs(from), until: Duration::from_secs(until) }
+    }
+
+    /// A cache whose entries hold for 100 seconds from their last use on, with one that was made at second 1,000.
+    fn renewing() -> Cache<u32> {
+        let cache = Cache::new(4, 100).renewed_on_use(Duration::from_secs(100));
+        cache.insert(1, 10, seconds(990, 1_100), 1);
+        cache
+    }
+
+    /// How often renewals have written to the entry under key 1: by how far its window has been moved.
+    fn moved(cache: &Cache<u32>) -> u64 {
+        cache.entries.get(&1).unwrap().moved.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn an_entry_that_is_used_holds_on() {
+        let cache = renewing();
+        for now in (1_000..100_000).step_by(70) {
+            assert_eq!(find(&cache, 1, now), Some(10), "at {now}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_not_used_ends() {
+        let cache = renewing();
+        assert_eq!(find(&cache, 1, 1_080), Some(10));
+        assert_eq!(find(&cache, 1, 1_179), Some(10));
+        assert_eq!(find(&cache, 1, 1_279), None, "100 seconds after its last use");
+    }
+
+    /// P9: a request of a known caller writes no memory that threads share.
+    #[test]
+    fn a_use_in_the_first_quarter_writes_nothing() {
+        let cache = renewing();
+        for (now, wanted) in [(1_000, 0), (1_024, 0), (1_025, 25), (1_049, 25), (1_050, 50)] {
+            assert_eq!(find(&cache, 1, now), Some(10));
+            assert_eq!(moved(&cache), wanted, "at {now}");
+        }
+    }
+
+    #[test]
+    fn a_renewal_moves_both_ends() {
+        let cache = renewing();
+        assert_eq!(find(&cache, 1, 1_090), Some(10), "a clock that is fast by a minute");
+        let found = [1_010, 1_079, 1_080, 1_190].map(|now| find(&cache, 1, now).is_some());
+        assert_eq!(found, [false, false, true, false]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_renews_nothing() {
+        let cache = renewing();
+        assert_eq!(find(&cache, 1, 990), Some(10));
+        assert_eq!(moved(&cache), 0);
+        assert_eq!(find(&cache, 1, 1_100), None);
+    }
+
+    #[test]
+    fn what_is_not_renewed_keeps_its_window() {
+        let cache = Cache::new(4, 100);
+        cache.insert(1, 10, seconds(990, 1_100), 1);
+        assert_eq!(find(&cache, 1, 1_099), Some(10));
+        assert_eq!((moved(&cache), find(&cache, 1, 1_100)), (0, None));
+    }
+
+    #[test]
+    fn what_has_expired_is_told_from_what_was_never_there() {
+        let cache = renewing();
+        let found = |key| cache.find(key, Duration::from_secs(1_100), |value| *value);
+        assert_eq!((found(1), found(2)), (Lookup::Expired, Lookup::Missing));
+    }
+
+    #[test]
+    fn what_is_shown_of_an_entry_has_its_renewals() {
+        let cache = renewing();
+        assert_eq!(find(&cache, 1, 1_050), Some(10));
+        let mut windows = Vec::new();
+        cache.for_each(|_, _, window| windows.push(window));
+        assert_eq!(windows, [seconds(1_040, 1_150)]);
     }
 
     #[test]

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use crate::Time;
 use crate::basic::{Account, Accounts};
-use crate::cache::Window;
+use crate::cache::{Lookup, Window};
 
 /// Verified credentials by keyed hash. It never changes once the policy is in force, so it needs no lock; whoever is
-/// found goes to the cache with the time that was left.
+/// found goes to the cache and is renewed there, as any use renews. Entries that have expired are carried over too: their
+/// callers were verified before.
 #[derive(Default)]
 pub(super) struct Carried(HashMap<u128, (Arc<Account>, Window)>);
 
 impl Carried {
-    pub(super) fn find(&self, key: u128, now: Time) -> Option<(&Arc<Account>, Window)> {
-        let (account, window) = self.0.get(&key)?;
-        window.holds(now).then_some((account, *window))
+    pub(super) fn find(&self, key: u128, now: Time) -> Lookup<&Arc<Account>> {
+        match self.0.get(&key) {
+            Some((account, window)) if window.holds(now) => Lookup::Valid(account),
+            Some(_) => Lookup::Expired,
+            None => Lookup::Missing,
+        }
     }
 
     /// Those whose hash is the same there.

@@ -17,6 +17,7 @@ pub struct PasswordCheck {
     password: Zeroizing<Vec<u8>>,
     credentials: u128,
     key: u128,
+    verified_before: bool,
 }
 
 /// A password that was hashed: whether it was right.
@@ -39,7 +40,23 @@ impl PasswordCheck {
     ) -> Self {
         let written = account.written.as_ref().map_or("", |secret| &secret.0);
         let key = seal.pair(&sealed.to_le_bytes(), written.as_bytes());
-        Self { account, known, password: Zeroizing::new(password.to_vec()), credentials: sealed, key }
+        let password = Zeroizing::new(password.to_vec());
+        Self { account, known, password, credentials: sealed, key, verified_before: false }
+    }
+
+    /// The same check, of credentials that were verified before or not.
+    pub(crate) fn with_verified_before(self, verified_before: bool) -> Self {
+        Self { verified_before, ..self }
+    }
+
+    /// Whether the same user, password and stored hash were verified before in this process, but not recently enough.
+    ///
+    /// Such a check goes ahead of others in the queue: a flood of wrong passwords cannot produce one. It is not always
+    /// true where it could be, as what was verified is remembered within bounds. The same may be verified again at any
+    /// time, so this says nothing about the password now.
+    #[must_use]
+    pub fn verified_before(&self) -> bool {
+        self.verified_before
     }
 
     /// Equal for equal user, password and stored hash, and secret to this process: to run equal checks once.

@@ -192,18 +192,83 @@ fn the_second_time_costs_no_hash_and_a_failure_is_not_remembered() {
     assert!(is_pending(&auth, &header("alice:wonderlan")), "another password is another credential");
 }
 
+/// Whether a header costs a hash, so many seconds after the usual time.
+fn is_pending_after(auth: &Auth, header: &str, seconds: u64) -> bool {
+    let now = now() + Duration::from_secs(seconds);
+    matches!(auth.identify(Some(header.as_bytes()), now, attach), Identified::Pending(_))
+}
+
+fn limit() -> u64 {
+    Limits::default().credentials_for.as_secs()
+}
+
 /// safety.md: bounded in time.
 #[test]
 fn a_verified_credential_is_forgotten_after_its_time() {
+    let value = header("alice:wonderland");
+    for (seconds, forgotten) in [(0, false), (limit() - 1, false), (limit(), true), (limit() + 1, true)] {
+        let auth = people();
+        assert!(ask(&auth, &value).is_ok());
+        assert_eq!(is_pending_after(&auth, &value, seconds), forgotten, "after {seconds} s");
+    }
+}
+
+/// safety.md: callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
+/// locks out a caller who keeps calling.
+#[test]
+fn a_caller_who_keeps_calling_is_never_hashed_again() {
     let auth = people();
     let value = header("alice:wonderland");
-    let at = |seconds: u64| {
-        let now = now() + Duration::from_secs(seconds);
-        matches!(auth.identify(Some(value.as_bytes()), now, attach), Identified::Pending(_))
-    };
     assert!(ask(&auth, &value).is_ok());
-    let limit = Limits::default().credentials_for.as_secs();
-    assert_eq!([at(0), at(limit - 1), at(limit), at(limit + 1)], [false, false, true, true]);
+    for seconds in (0..20 * limit()).step_by(200) {
+        assert!(!is_pending_after(&auth, &value, seconds), "after {seconds} s");
+    }
+    let last = 20 * limit() - 200;
+    assert!(is_pending_after(&auth, &value, last + limit()), "but not without calling");
+}
+
+#[test]
+fn a_clock_that_is_wrong_for_a_while_does_not_keep_anybody_verified_for_longer() {
+    let auth = people();
+    let value = header("alice:wonderland");
+    assert!(ask(&auth, &value).is_ok());
+    assert!(!is_pending_after(&auth, &value, limit() - 1), "renewed by a fast clock");
+    assert!(is_pending_after(&auth, &value, 10), "once it is right, verified again");
+}
+
+/// A token says itself how long it holds: using it lengthens nothing.
+#[test]
+fn a_token_is_not_renewed_by_using_it() {
+    let auth = compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
+    let claims = crate::signer::claims_with("exp", Some((NOW + 100).into()));
+    let token =
+        crate::signer::bearer(&crate::signer::signed("ES256", &crate::signer::header("ES256"), &claims));
+    let at = |seconds| ask_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
+    let skew = 60;
+    assert_eq!([at(0), at(99), at(100 + skew - 1)], [Ok(()); 3]);
+    assert_eq!(at(100 + skew), Err(Refusal::Expired));
+}
+
+/// safety.md: callers whose credentials were verified before come first.
+#[test]
+fn a_check_says_whether_its_credentials_were_verified_before() {
+    let auth = people();
+    let verified_before = |credentials: &str, seconds| {
+        let now = now() + Duration::from_secs(seconds);
+        match auth.identify(Some(header(credentials).as_bytes()), now, attach) {
+            Identified::Pending(check) => check.verified_before(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!verified_before("alice:wonderland", 0), "never verified");
+    assert!(ask(&auth, &header("alice:wonderland")).is_ok());
+    assert!(verified_before("alice:wonderland", limit()));
+    assert!(verified_before("alice:wonderland", 100 * limit()));
+    for other in ["alice:Wonderland", "zoë:wonderland", "mallory:wonderland"] {
+        assert!(ask(&auth, &header(other)).is_ok() == (other == "zoë:wonderland"));
+    }
+    assert!(!verified_before("alice:Wonderland", limit()), "a wrong password is never remembered");
+    assert!(!verified_before("mallory:wonderland", limit()), "nor is a user that does not exist");
 }
 
 /// safety.md: bounded in number.

@@ -78,6 +78,37 @@ fn a_reload_does_not_lengthen_the_time() {
     ));
 }
 
+/// safety.md: callers whose credentials were verified before are renewed on use, also across reloads.
+#[test]
+fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
+    let users = [("alice", BCRYPT)];
+    let mut auth = compile(&basic(&users));
+    let alice = header("alice:wonderland");
+    assert!(ask(&auth, &alice).is_ok());
+    for round in 1..20 {
+        let now = now() + Limits::default().credentials_for * round / 2;
+        auth = after(&auth, &basic(&users));
+        let identified = auth.identify(Some(alice.as_bytes()), now, attach);
+        assert!(matches!(identified, identity::Identified::Known(_)), "in round {round}");
+    }
+}
+
+#[test]
+fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_same() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    assert!(ask(&before, &alice).is_ok());
+    let later = now() + Limits::default().credentials_for;
+    let verified_before = |auth: &Auth| match auth.identify(Some(alice.as_bytes()), later, attach) {
+        identity::Identified::Pending(check) => check.verified_before(),
+        other => panic!("{other:?}"),
+    };
+    let again = after(&before, &basic(&[("alice", BCRYPT)]));
+    assert!(verified_before(&again));
+    assert!(verified_before(&after(&again, &basic(&[("alice", BCRYPT)]))), "also where nobody asked");
+    assert!(!verified_before(&after(&before, &basic(&[("alice", OTHER_HASH)]))));
+}
+
 /// Names that were taken on trust are not credentials that were verified.
 #[test]
 fn what_was_not_checked_is_not_carried_into_a_policy_that_checks() {
