@@ -56,7 +56,7 @@ fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
     let Identified::Pending(check) = authenticator.identify(Some(credentials), NOW, |_| ()) else {
         panic!("the first time costs the hash")
     };
-    assert!(matches!(authenticator.finish(check.run(), NOW, |_| ()), Identified::Known(_)));
+    assert!(matches!(authenticator.finish(&check.run(), NOW, |_| ()), Some(Identified::Known(_))));
 }
 
 fn compile(settings: &Identity, limits: Limits) -> Authenticator<()> {

@@ -213,9 +213,11 @@ impl Authorizer {
 
     /// Who asks, once a password has been hashed. That is never an anonymous caller.
     fn finish(&self, checked: PasswordChecked, now: Time) -> Identified<Attached> {
-        match self.authenticator.finish(checked, now, |subject| self.attach(subject)) {
-            Identified::Anonymous | Identified::Pending(_) => Identified::Refused(Refusal::BadPassword),
-            who => who,
+        match self.authenticator.finish(&checked, now, |subject| self.attach(subject)) {
+            None | Some(Identified::Anonymous | Identified::Pending(_)) => {
+                Identified::Refused(Refusal::BadPassword)
+            }
+            Some(who) => who,
         }
     }
 

@@ -83,7 +83,7 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
     };
     let now = case.request.at.unwrap_or_else(now);
     let identified = match authenticator.identify(Some(header.as_bytes()), now, |_| ()) {
-        Identified::Pending(check) => authenticator.finish(check.run(), now, |_| ()),
+        Identified::Pending(check) => authenticator.finish(&check.run(), now, |_| ())?,
         identified => identified,
     };
     match identified {

@@ -75,7 +75,7 @@ fn ask(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
     let start = Instant::now();
     let identified = match authenticator.identify(Some(header.as_bytes()), NOW, |_| ()) {
-        Identified::Pending(check) => authenticator.finish(check.run(), NOW, |_| ()),
+        Identified::Pending(check) => authenticator.finish(&check.run(), NOW, |_| ()).unwrap(),
         decided => decided,
     };
     let took = start.elapsed();

@@ -11,7 +11,7 @@ use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
 use crate::authorization::{self, Proof};
-use crate::basic::{Account, Accounts, Credentials, PasswordChecked};
+use crate::basic::{Account, Accounts, Credentials, PasswordChecked, Settled};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, Token};
 use crate::seal::Seal;
@@ -157,23 +157,31 @@ impl<T> Authenticator<T> {
         }
     }
 
-    /// Who is calling, now that the password has been hashed.
+    /// Who is calling, now that the password has been hashed; `None` where the caller must be identified again.
+    ///
+    /// The check may have been begun under another policy. It counts where the user has the same stored hash here, byte
+    /// for byte, or exists neither there nor here. Otherwise (the user was removed or added, or has another hash) the
+    /// check says nothing about this policy: call [`Authenticator::identify`] with the same header, which may give another
+    /// check.
+    ///
+    /// A right password is remembered, a wrong one never, so this may also be called where nobody waits for the answer,
+    /// and more than once for the same check.
     pub fn finish(
         &self,
-        checked: PasswordChecked,
+        checked: &PasswordChecked,
         now: Time,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> Identified<T> {
-        // The check may come from the policy before this one: what counts is that the hash is still this one.
-        let account =
-            self.basic.as_ref().and_then(|basic| Some((basic, basic.accounts.unchanged(&checked.account)?)));
-        match account {
-            Some((basic, account)) if checked.right => {
-                let window = self.credentials_window(now);
-                Identified::Known(basic.remember(checked.credentials, account, window, attach))
+    ) -> Option<Identified<T>> {
+        let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
+        Some(match basic.accounts.settle(checked)? {
+            Settled::Right(account) => {
+                let key = checked.credentials;
+                let found = basic.credentials.find(key, now, |found| Arc::clone(&found.known)).valid();
+                let remember = || basic.remember(key, account, self.credentials_window(now), attach);
+                Identified::Known(found.unwrap_or_else(remember))
             }
-            Some(_) | None => Identified::Refused(Refusal::BadPassword),
-        }
+            Settled::Wrong => Identified::Refused(Refusal::BadPassword),
+        })
     }
 
     /// The subject of a token with these claims, taken as verified.

@@ -4,6 +4,6 @@ mod account;
 mod check;
 mod credentials;
 
-pub(crate) use account::{Account, Accounts};
+pub(crate) use account::{Account, Accounts, Settled};
 pub use check::{PasswordCheck, PasswordChecked};
 pub(crate) use credentials::Credentials;

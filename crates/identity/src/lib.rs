@@ -53,7 +53,7 @@ pub enum Identified<T> {
     Known(Arc<Known<T>>),
     /// A proof that does not verify.
     Refused(Refusal),
-    /// A password that must be hashed to know: run this off the request threads, then ask [`Authenticator::finish`].
+    /// A password that must be hashed to know: run this off the request threads, then call [`Authenticator::finish`].
     Pending(PasswordCheck),
 }
 

@@ -7,7 +7,7 @@ use policy::model::{self, BasicUser, Secret};
 use policy::problem::Problem;
 use serde_json::Value;
 
-use super::{Credentials, PasswordCheck};
+use super::{Credentials, PasswordCheck, PasswordChecked};
 use crate::Subject;
 use crate::names::prefixed;
 use crate::password::Stored;
@@ -31,6 +31,14 @@ pub(crate) struct Account {
     pub(crate) written: Option<Secret>,
     /// The hash; `None` where passwords are not checked.
     pub(crate) stored: Option<Stored>,
+}
+
+/// What a password that was hashed says under a policy.
+pub(crate) enum Settled<'a> {
+    /// It is the password of this account.
+    Right(&'a Arc<Account>),
+    /// A wrong password, or no such user.
+    Wrong,
 }
 
 impl Accounts {
@@ -58,6 +66,19 @@ impl Accounts {
         self.named(&account.name).filter(same)
     }
 
+    /// What a check says about its user here; `None` where it was made for another hash, or before the user came or went.
+    ///
+    /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
+    pub(crate) fn settle(&self, checked: &PasswordChecked) -> Option<Settled<'_>> {
+        let (named, same) = (self.named(&checked.user), self.unchanged(&checked.account));
+        match (checked.known, named, same) {
+            (true, Some(_), Some(account)) if checked.right => Some(Settled::Right(account)),
+            // An unknown user stays wrong whatever has become of the account that stood in for it.
+            (true, Some(_), Some(_)) | (false, None, _) => Some(Settled::Wrong),
+            (true, ..) | (false, Some(_), _) => None,
+        }
+    }
+
     /// Who that is where passwords are not checked: also a user that the policy does not name.
     pub(crate) fn trusted(&self, name: &str) -> Subject {
         match self.named(name) {
@@ -80,7 +101,7 @@ impl Accounts {
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
         let known = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
-        Some(PasswordCheck::new(account, known, credentials.password(), sealed, seal))
+        Some(PasswordCheck::new(account, known, credentials, sealed, seal))
     }
 
     fn decoy(&self, hash: u128) -> Option<&Arc<Account>> {

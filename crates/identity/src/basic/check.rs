@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::Account;
+use super::{Account, Credentials};
 use crate::password::Stored;
 use crate::seal::Seal;
 
@@ -14,6 +14,8 @@ pub struct PasswordCheck {
     account: Arc<Account>,
     /// False where `account` only stands in for a user that does not exist.
     known: bool,
+    /// The user as the caller gave it. It is copied for a user that exists too: both must cost the same.
+    user: Box<str>,
     password: Zeroizing<Vec<u8>>,
     credentials: u128,
     key: u128,
@@ -24,6 +26,10 @@ pub struct PasswordCheck {
 #[derive(Clone)]
 pub struct PasswordChecked {
     pub(crate) account: Arc<Account>,
+    /// False where `account` only stood in for a user that did not exist.
+    pub(crate) known: bool,
+    pub(crate) user: Box<str>,
+    /// Never true where `known` is false.
     pub(crate) right: bool,
     /// What the cache knows these credentials by.
     pub(crate) credentials: u128,
@@ -34,14 +40,15 @@ impl PasswordCheck {
     pub(super) fn new(
         account: Arc<Account>,
         known: bool,
-        password: &[u8],
+        credentials: &Credentials,
         sealed: u128,
         seal: &Seal,
     ) -> Self {
         let written = account.written.as_ref().map_or("", |secret| &secret.0);
         let key = seal.pair(&sealed.to_le_bytes(), written.as_bytes());
-        let password = Zeroizing::new(password.to_vec());
-        Self { account, known, password, credentials: sealed, key, verified_before: false }
+        let password = Zeroizing::new(credentials.password().to_vec());
+        let user = credentials.user().into();
+        Self { account, known, user, password, credentials: sealed, key, verified_before: false }
     }
 
     /// The same check, of credentials that were verified before or not.
@@ -68,9 +75,9 @@ impl PasswordCheck {
     /// Hashes: takes milliseconds, so never on a request thread. It takes as long for a user that does not exist.
     #[must_use]
     pub fn run(self) -> PasswordChecked {
-        let matches =
-            self.account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&self.password));
-        PasswordChecked { right: matches & self.known, credentials: self.credentials, account: self.account }
+        let Self { account, known, user, password, credentials, .. } = self;
+        let matches = account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&password));
+        PasswordChecked { right: matches & known, account, known, user, credentials }
     }
 }
 

@@ -1,8 +1,9 @@
 //! A reload: who had signed in stays so where nothing about him changed, and only there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use identity::{FetchedKeys, Limits};
+use identity::{FetchedKeys, Identified, Limits, PasswordChecked, Refusal};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -71,11 +72,8 @@ fn a_reload_does_not_lengthen_the_time() {
     assert!(!is_pending(&again, &alice), "it moves to the cache");
     let later = now() + Limits::default().credentials_for;
     let ask_then = |auth: &Auth| auth.identify(Some(alice.as_bytes()), later, attach);
-    assert!(matches!(ask_then(&again), identity::Identified::Pending(_)));
-    assert!(matches!(
-        ask_then(&after(&again, &basic(&[("alice", BCRYPT)]))),
-        identity::Identified::Pending(_)
-    ));
+    assert!(matches!(ask_then(&again), Identified::Pending(_)));
+    assert!(matches!(ask_then(&after(&again, &basic(&[("alice", BCRYPT)]))), Identified::Pending(_)));
 }
 
 /// safety.md: callers whose credentials were verified before are renewed on use, also across reloads.
@@ -89,7 +87,7 @@ fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
         let now = now() + Limits::default().credentials_for * round / 2;
         auth = after(&auth, &basic(&users));
         let identified = auth.identify(Some(alice.as_bytes()), now, attach);
-        assert!(matches!(identified, identity::Identified::Known(_)), "in round {round}");
+        assert!(matches!(identified, Identified::Known(_)), "in round {round}");
     }
 }
 
@@ -100,7 +98,7 @@ fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_s
     assert!(ask(&before, &alice).is_ok());
     let later = now() + Limits::default().credentials_for;
     let verified_before = |auth: &Auth| match auth.identify(Some(alice.as_bytes()), later, attach) {
-        identity::Identified::Pending(check) => check.verified_before(),
+        Identified::Pending(check) => check.verified_before(),
         other => panic!("{other:?}"),
     };
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
@@ -131,23 +129,74 @@ fn no_more_is_carried_than_is_remembered() {
     assert_eq!(headers.iter().filter(|value| !is_pending(&again, value)).count(), 2);
 }
 
-/// A check that was begun under the old policy and comes back under the new one counts only if the hash is the same.
+/// A check of these credentials that was begun under this policy, and has been run.
+fn checked(auth: &Auth, credentials: &str) -> PasswordChecked {
+    match auth.identify(Some(header(credentials).as_bytes()), now(), attach) {
+        Identified::Pending(check) => check.run(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a check says under a policy: `None`, the caller must be identified again; otherwise whether it is right.
+fn finished(auth: &Auth, checked: &PasswordChecked) -> Option<bool> {
+    auth.finish(checked, now(), attach).map(|identified| match identified {
+        Identified::Known(_) => true,
+        Identified::Refused(Refusal::BadPassword) => false,
+        other => panic!("{other:?}"),
+    })
+}
+
+/// safety.md: what a reload removes is refused from then on, also where a hash was under way. A check that was begun under
+/// the old policy and comes back under the new one counts only if the hash is the same.
 #[test]
 fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
-    let run = || match before.identify(Some(header("alice:wonderland").as_bytes()), now(), attach) {
-        identity::Identified::Pending(check) => check.run(),
-        other => panic!("{other:?}"),
-    };
-    let same = after(&before, &basic(&[("alice", BCRYPT)]));
+    let same = after(&before, &basic(&[("bob", OTHER_HASH), ("alice", BCRYPT)]));
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let gone = after(&before, &basic(&[("bob", BCRYPT)]));
-    let is_known =
-        |auth: &Auth, checked| matches!(auth.finish(checked, now(), attach), identity::Identified::Known(_));
-    let checked = run();
-    assert!(is_known(&same, checked.clone()));
-    assert!(!is_known(&changed, checked.clone()));
-    assert!(!is_known(&gone, checked));
+    let other_scheme = after(&before, &Identity::default());
+    let mut trusting = basic(&[("alice", BCRYPT)]);
+    trusting.basic.as_mut().unwrap().verify = false;
+    let trusting = after(&before, &trusting);
+    for (credentials, right) in [("alice:wonderland", true), ("alice:x", false)] {
+        let checked = checked(&before, credentials);
+        let all = [&before, &same, &changed, &gone, &other_scheme, &trusting];
+        let expected = [Some(right), Some(right), None, None, None, None];
+        assert_eq!(all.map(|auth| finished(auth, &checked)), expected, "{credentials}");
+    }
+    assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was remembered there");
+}
+
+/// A user that is added while the hash for an unknown one is under way has not been checked yet.
+#[test]
+fn a_check_of_an_unknown_user_counts_while_there_is_no_such_user() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let checked = checked(&before, "bob:wonderland");
+    let still_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
+    let other_decoy = after(&before, &basic(&[("alice", OTHER_HASH)]));
+    let nobody = after(&before, &basic(&[]));
+    let added = after(&before, &basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
+    let all = [&before, &still_unknown, &other_decoy, &nobody, &added];
+    let expected = [Some(false), Some(false), Some(false), Some(false), None];
+    assert_eq!(all.map(|auth| finished(auth, &checked)), expected);
+    assert!(ask(&added, &header("bob:wonderland")).is_ok(), "identified again, bob is known");
+}
+
+/// A hash is kept although its caller has left, and may be reported to whoever waits as well.
+#[test]
+fn finishing_a_check_twice_is_as_finishing_it_once() {
+    let auth = compile(&basic(&[("alice", BCRYPT)]));
+    let (right, wrong) = (checked(&auth, "alice:wonderland"), checked(&auth, "alice:x"));
+    let known = |checked| match auth.finish(checked, now(), attach) {
+        Some(Identified::Known(known)) => known,
+        other => panic!("{other:?}"),
+    };
+    assert!(Arc::ptr_eq(&known(&right), &known(&right)), "what was attached is attached still");
+    assert!(!is_pending(&auth, &header("alice:wonderland")), "remembered without anybody who asks");
+    for _ in 0..2 {
+        assert_eq!(finished(&auth, &wrong), Some(false));
+        assert!(is_pending(&auth, &header("alice:x")), "a wrong password is never remembered");
+    }
 }
 
 /// safety.md: the cache of tokens dies with its key set.
@@ -159,7 +208,7 @@ fn tokens_are_verified_anew_under_a_new_key_set() {
     assert!(ask(&before, &token).is_ok());
     let rotated = signer::set(&[signer::jwk("ES384")]);
     let again = after(&before, &tokens_of(issuer(file(&rotated))));
-    assert_eq!(ask(&again, &token).unwrap_err(), identity::Refusal::UnknownKey);
+    assert_eq!(ask(&again, &token).unwrap_err(), Refusal::UnknownKey);
 }
 
 #[test]
@@ -168,7 +217,6 @@ fn a_clock_that_is_set_back_does_not_keep_anybody_signed_in_for_longer() {
     let alice = header("alice:wonderland");
     assert!(ask(&auth, &alice).is_ok());
     let back = |seconds| now() - Duration::from_secs(seconds);
-    let pending =
-        |now| matches!(auth.identify(Some(alice.as_bytes()), now, attach), identity::Identified::Pending(_));
+    let pending = |now| matches!(auth.identify(Some(alice.as_bytes()), now, attach), Identified::Pending(_));
     assert_eq!([pending(back(1)), pending(back(3_600))], [false, true]);
 }

@@ -102,7 +102,7 @@ pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, Refusal> {
 
 pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Arc<Known<String>>, Refusal> {
     let identified = match auth.identify(Some(header), now, attach) {
-        Identified::Pending(check) => auth.finish(check.run(), now, attach),
+        Identified::Pending(check) => auth.finish(&check.run(), now, attach).unwrap(),
         decided => decided,
     };
     match identified {
