@@ -24,6 +24,7 @@ pub(crate) struct Cache<V> {
     /// Every key of `entries`, once, the oldest first. Only insertions take this lock.
     queue: Mutex<Queue>,
     max_entries: usize,
+    /// The most bytes of all entries together.
     max_weight: usize,
     renewal: Option<Renewal>,
 }
@@ -63,6 +64,7 @@ struct Entry<V> {
     /// By how many seconds renewals have moved the window. Both ends move: an entry that was renewed by a clock which is
     /// set back later does not hold until that time comes again.
     moved: AtomicU64,
+    /// Bytes: those of this entry, and those that its value holds.
     weight: usize,
     used: AtomicBool,
 }
@@ -74,7 +76,11 @@ struct Queue {
 }
 
 impl<V> Cache<V> {
-    /// An empty cache of at most so many entries whose weights are at most so much together.
+    /// What one entry takes at most in the table and in the queue, in bytes: a table that has just grown has 16 places
+    /// for seven entries and some bytes beside, a queue two for one.
+    const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
+
+    /// An empty cache of at most so many entries, which take at most so many bytes together with what they hold.
     pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
         Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight, renewal: None }
     }
@@ -106,8 +112,9 @@ impl<V> Cache<V> {
         Lookup::Valid(read(&entry.value))
     }
 
-    /// Remembers a value, in place of what was there under this key.
-    pub(crate) fn insert(&self, key: u128, value: V, window: Window, weight: usize) {
+    /// Remembers a value, in place of what was there under this key. It holds so many bytes beside its own size.
+    pub(crate) fn insert(&self, key: u128, value: V, window: Window, held_bytes: usize) {
+        let weight = held_bytes.saturating_add(Self::ENTRY_BYTES);
         if weight > self.max_weight || self.max_entries == 0 {
             return;
         }
@@ -220,6 +227,8 @@ impl Hasher for AlreadyHashed {
 mod tests {
     use super::*;
 
+    /// The bytes of a hundred entries that hold nothing.
+    const HUNDRED: usize = 100 * Cache::<u32>::ENTRY_BYTES;
     const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
 
     fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
@@ -232,7 +241,7 @@ mod tests {
 
     /// A cache whose entries hold for 100 seconds from their last use on, with one that was made at second 1,000.
     fn renewing() -> Cache<u32> {
-        let cache = Cache::new(4, 100).renewed_on_use(Duration::from_secs(100));
+        let cache = Cache::new(4, HUNDRED).renewed_on_use(Duration::from_secs(100));
         cache.insert(1, 10, seconds(990, 1_100), 1);
         cache
     }
@@ -286,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_is_not_renewed_keeps_its_window() {
-        let cache = Cache::new(4, 100);
+        let cache = Cache::new(4, HUNDRED);
         cache.insert(1, 10, seconds(990, 1_100), 1);
         assert_eq!(find(&cache, 1, 1_099), Some(10));
         assert_eq!((moved(&cache), find(&cache, 1, 1_100)), (0, None));
@@ -310,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_while_it_holds() {
-        let cache = Cache::new(4, 100);
+        let cache = Cache::new(4, HUNDRED);
         cache.insert(1, 10, Window { from: Duration::from_secs(5), until: Duration::from_secs(9) }, 1);
         let found = [4, 5, 8, 9].map(|now| find(&cache, 1, now));
         assert_eq!(found, [None, Some(10), Some(10), None]);
@@ -325,24 +334,25 @@ mod tests {
 
     #[test]
     fn it_is_bounded_in_weight() {
-        let cache = Cache::new(100, 1_000);
-        (0..1_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 300));
+        let cache = Cache::new(100, 10 * HUNDRED);
+        let held = 3 * HUNDRED - Cache::<u32>::ENTRY_BYTES;
+        (0..1_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, held));
         assert_eq!(cache.len(), 3);
-        cache.insert(7, 7, ALWAYS, 1_001);
+        cache.insert(7, 7, ALWAYS, 10 * HUNDRED);
         assert_eq!(cache.len(), 3, "what is too heavy does not push the others out");
     }
 
     #[test]
     fn the_same_key_again_takes_no_second_place() {
-        let cache = Cache::new(4, 100);
-        (0..50).for_each(|value| cache.insert(1, value, ALWAYS, 30));
-        cache.insert(2, 2, ALWAYS, 30);
+        let cache = Cache::new(4, HUNDRED);
+        (0..50).for_each(|value| cache.insert(1, value, ALWAYS, HUNDRED / 4));
+        cache.insert(2, 2, ALWAYS, HUNDRED / 4);
         assert_eq!((find(&cache, 1, 0), find(&cache, 2, 0)), (Some(49), Some(2)));
     }
 
     #[test]
     fn what_is_used_outlives_what_is_not() {
-        let cache = Cache::new(64, 1_000);
+        let cache = Cache::new(64, 1_000_000);
         cache.insert(0, 0, ALWAYS, 1);
         for key in 1..1_000_u32 {
             cache.insert(u128::from(key), key, ALWAYS, 1);
@@ -352,7 +362,7 @@ mod tests {
 
     #[test]
     fn it_stays_bounded_where_everything_is_used() {
-        let cache = Cache::new(64, 1_000);
+        let cache = Cache::new(64, 1_000_000);
         for key in 0..1_000_u32 {
             cache.insert(u128::from(key), key, ALWAYS, 1);
             assert!((0..=key).filter_map(|key| find(&cache, u128::from(key), 0)).count() <= 64);
