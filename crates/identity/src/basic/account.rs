@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use policy::model::{self, BasicUser, Secret};
 use policy::problem::Problem;
 use serde_json::Value;
@@ -13,11 +15,16 @@ use crate::names::prefixed;
 use crate::password::Stored;
 use crate::seal::Seal;
 
+/// How many of the policy's hashes the choice of decoys is keyed with: see [`decoy_key`].
+const KEY_HASHES: usize = 8;
+
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// Those with a hash, in the order of the policy: who stands in for a user that does not exist.
+    /// Those with a hash, who stand in for users that do not exist. In the order of their hashes, which begin with their
+    /// parameters: those of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
+    decoy_key: hmac::Key,
     user_prefix: Arc<str>,
 }
 
@@ -46,12 +53,15 @@ impl Accounts {
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
         let read = |user| Arc::new(Account::compile(user, settings, problems));
         let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
+        let by_name = accounts.iter().map(|account| (Arc::clone(&account.name), Arc::clone(account)));
+        let by_name = by_name.collect();
+        let mut decoys = accounts;
+        decoys.retain(|account| account.stored.is_some());
+        decoys.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
         Self {
-            by_name: accounts
-                .iter()
-                .map(|account| (Arc::clone(&account.name), Arc::clone(account)))
-                .collect(),
-            decoys: accounts.into_iter().filter(|account| account.stored.is_some()).collect(),
+            decoy_key: decoy_key(&decoys),
+            by_name,
+            decoys,
             user_prefix: Arc::clone(&settings.user_prefix),
         }
     }
@@ -90,24 +100,46 @@ impl Accounts {
     /// The check of these credentials; `None` where the policy has no users at all.
     ///
     /// A user that does not exist costs what one that exists costs: a user of the policy stands in, the same one for the
-    /// same name each time, so that names cannot be told apart by the parameters of their hashes either.
+    /// same name each time, so that names cannot be told apart by the parameters of their hashes either. It is chosen for
+    /// a user that exists too, so that both cost the same here.
     pub(crate) fn check(
         &self,
         credentials: &Credentials,
         sealed: u128,
         seal: &Seal,
     ) -> Option<PasswordCheck> {
-        let decoy = self.decoy(seal.whole(credentials.user().as_bytes()));
+        let decoy = self.decoy(credentials.user());
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
         let known = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
         Some(PasswordCheck::new(account, known, credentials, sealed, seal))
     }
 
-    fn decoy(&self, hash: u128) -> Option<&Arc<Account>> {
-        let place = hash.checked_rem(u128::try_from(self.decoys.len()).ok()?)?;
+    /// Who stands in for a user of this name: each account for as many names as any other. It depends on the name and the
+    /// policy alone, so restarts and replicas do not tell a user that does not exist, whose cost would change, from one
+    /// that does.
+    ///
+    /// The hash of the name is scaled to the number of accounts, not divided by it: an account that comes or goes moves
+    /// few names to another cost, where a remainder would move nearly all of them.
+    fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
+        let tag = hmac::sign(&self.decoy_key, name.as_bytes());
+        let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
+        let place = u128::from(hash) * u128::try_from(self.decoys.len()).ok()? >> 64;
         self.decoys.get(usize::try_from(place).ok()?)
     }
+}
+
+/// The key of the choice of decoys: whoever does not know the policy's hashes cannot tell who stands in for a name.
+///
+/// It is made of those hashes whose digests are the least, whatever their order in the policy. All of them would do too,
+/// but each password that is changed would then move all users that do not exist to other costs, while those that exist
+/// keep theirs. One alone could be known to its user: `{SHA}` has no salt.
+fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
+    let written = decoys.iter().filter_map(|account| account.written.as_ref());
+    let mut digests: Vec<_> = written.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
+    digests.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
+    let key: Vec<u8> = digests.iter().take(KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
+    hmac::Key::new(hmac::HMAC_SHA256, &key)
 }
 
 impl Account {
@@ -119,6 +151,11 @@ impl Account {
             written: user.password.clone(),
             stored: stored(user, settings, problems),
         }
+    }
+
+    /// What accounts are sorted by.
+    fn order(&self) -> (Option<&str>, &str) {
+        (self.written.as_ref().map(|secret| &*secret.0), &self.name)
     }
 }
 
@@ -149,4 +186,113 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
 
 fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     Subject { user, groups, roles: Vec::new(), claims: Value::Null }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use policy::problem::Place;
+
+    use super::*;
+
+    /// A policy of these hashes.
+    fn accounts(hashes: &[String]) -> Accounts {
+        let place = || Place::start_of(Path::new("policy.yaml"));
+        let user = |hash: &String| BasicUser {
+            name: format!("user of {hash}").into(),
+            password: Some(Secret(hash.as_str().into())),
+            groups: Vec::new(),
+            at: place(),
+        };
+        let settings = model::Basic {
+            realm: "people".into(),
+            users: hashes.iter().map(user).collect(),
+            verify: true,
+            user_prefix: "".into(),
+            group_prefix: "".into(),
+            at: place(),
+        };
+        let mut problems = Vec::new();
+        let accounts = Accounts::compile(&settings, &mut problems);
+        assert_eq!(accounts.decoys.len(), hashes.len());
+        accounts
+    }
+
+    /// Hashes of four costs, none of them the same as with another seed.
+    fn hashes(seed: u32, count: u32) -> Vec<String> {
+        let digest = "u".repeat(31);
+        (0..count).map(|number| format!("$2b$0{}${seed:011}{number:011}{digest}", 4 + number % 4)).collect()
+    }
+
+    /// The parameters of the hash that an unknown user costs.
+    fn cost(accounts: &Accounts, name: usize) -> String {
+        let decoy = accounts.decoy(&format!("nobody {name}")).unwrap();
+        decoy.written.as_ref().unwrap().0.chars().take(6).collect()
+    }
+
+    /// The share of names whose cost differs, in per cent.
+    fn differing(one: &Accounts, other: &Accounts) -> usize {
+        (0..1_000).filter(|name| cost(one, *name) != cost(other, *name)).count() / 10
+    }
+
+    /// safety.md: the decoy of an unknown name depends on the name and the policy alone.
+    #[test]
+    fn an_unknown_user_costs_the_same_after_a_restart_and_on_each_replica() {
+        let mut hashes = hashes(1, 40);
+        let one = accounts(&hashes);
+        assert_eq!(differing(&one, &accounts(&hashes)), 0);
+        hashes.reverse();
+        hashes.swap(3, 17);
+        assert_eq!(differing(&one, &accounts(&hashes)), 0, "whatever the order in the file");
+    }
+
+    #[test]
+    fn an_unknown_user_costs_something_else_under_another_policy() {
+        let differing = differing(&accounts(&hashes(1, 40)), &accounts(&hashes(2, 40)));
+        assert!((65..85).contains(&differing), "{differing} % of four costs, where 75 % are expected");
+    }
+
+    #[test]
+    fn each_account_stands_in_as_often_as_any_other() {
+        let accounts = accounts(&hashes(1, 5));
+        let mut counts: HashMap<&str, u32> = HashMap::new();
+        for name in 0..10_000 {
+            *counts.entry(&accounts.decoy(&format!("nobody {name}")).unwrap().name).or_default() += 1;
+        }
+        assert_eq!(counts.len(), 5);
+        assert!(counts.values().all(|count| (1_850..2_150).contains(count)), "{counts:?}");
+    }
+
+    /// A user that exists keeps its cost when another changes its password. So must one that does not.
+    #[test]
+    fn a_changed_password_moves_few_unknown_users_to_another_cost() {
+        let before = hashes(1, 100);
+        let one = accounts(&before);
+        let moved = |place: usize| {
+            let mut after = before.clone();
+            after[place] = hashes(2, 100)[place].clone();
+            differing(&one, &accounts(&after))
+        };
+        let large = (0..100).filter(|place| moved(*place) > 5).count();
+        assert!(large <= 3 * KEY_HASHES, "{large} of 100 changes move more than 5 % of the names");
+    }
+
+    #[test]
+    fn an_added_user_moves_few_unknown_users_to_another_cost() {
+        let mut hashes = hashes(1, 100);
+        let one = accounts(&hashes);
+        let moved = (2..32).filter(|seed| {
+            hashes.push(self::hashes(*seed, 1)[0].clone());
+            let moved = differing(&one, &accounts(&hashes)) > 5;
+            hashes.pop();
+            moved
+        });
+        assert!(moved.count() <= 10);
+    }
+
+    #[test]
+    fn without_accounts_nobody_stands_in() {
+        assert!(accounts(&[]).decoy("nobody").is_none());
+    }
 }
