@@ -15,6 +15,7 @@ use crate::basic::{Account, Accounts, Credentials, PasswordChecked, Settled};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, Token};
 use crate::memory::Names;
+use crate::password::MAX_PASSWORD;
 use crate::seal::Seal;
 use crate::{FetchedKeys, HeapSize, Identified, Known, Refusal, Subject, Time};
 use carried::Carried;
@@ -216,6 +217,10 @@ impl<T: HeapSize> Authenticator<T> {
         };
         if !basic.verify {
             return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
+        }
+        // Before any look-up, so that it says nothing about the user.
+        if credentials.password().len() > MAX_PASSWORD {
+            return Identified::Refused(Refusal::BadPassword);
         }
         let key = self.seal.pair(credentials.user().as_bytes(), credentials.password());
         let verified_before = match basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
