@@ -154,6 +154,18 @@ fn other_algorithms_are_refused() {
     assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken);
 }
 
+/// RFC 7518, 3.1: some libraries take `ES521` as another name of `ES512`. Only registered names are names.
+#[test]
+fn es521_is_not_another_name_of_es512() {
+    let token = signed("ES512", &json!({ "alg": "ES521", "kid": "ES512" }), &claims());
+    assert_eq!(ask(&all_keys().public, &bearer(&token)).unwrap_err(), Refusal::UnsupportedAlgorithm);
+    let mut renamed = jwk("ES512");
+    renamed["alg"] = json!("ES521");
+    let set = set(&[renamed, jwk("ES256")]).to_string();
+    let (keys, faults) = identity::jwks::parse(set.as_bytes()).unwrap();
+    assert_eq!((keys.len(), faults[0].message), (1, "its `alg` is not one that is supported"));
+}
+
 /// RFC 8725, 2.1; CVE-2016-5431 and CVE-2016-10555: HMAC with a public key as the secret.
 #[test]
 fn a_public_key_is_never_a_secret() {
