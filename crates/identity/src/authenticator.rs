@@ -57,11 +57,14 @@ struct SignedIn<T> {
 pub struct Limits {
     /// How many verified Basic credentials.
     pub credentials: usize,
-    /// How many bytes of memory all remembered Basic credentials may take together, with what is attached to them.
+    /// How many bytes of memory all remembered Basic credentials may take together, with what is attached to them. Those
+    /// that are carried over a reload are bounded apart from these, in the same way; without names and attachments, they
+    /// take 162 bytes each.
     pub credential_bytes: usize,
     /// How long a Basic credential counts as verified, from its verification or its last use on. A use in the first
     /// quarter of this time renews nothing, so that busy callers do not write to shared memory with each request. A clock
-    /// that is set back by more than a minute ends it, and one that is wrong lengthens it by no more than this.
+    /// that is set back to more than a minute before the last renewal ends it, so a clock that was wrong for a while
+    /// cannot make it last.
     pub credentials_for: Duration,
     /// How many verified tokens. Each until it expires.
     pub tokens: usize,
