@@ -52,12 +52,25 @@ impl Signer {
         })
     }
 
-    /// The JSON Web Key Set, each key under the name of its algorithm.
+    /// The JSON Web Key Set of the public keys, each under the name of its algorithm.
     ///
     /// # Errors
     /// When a key has no public form.
     pub fn jwks(&self) -> Result<Value, Unspecified> {
-        let keys: Result<Vec<Value>, _> = ALGORITHMS.iter().map(|it| self.jwk(it)).collect();
+        self.set(|algorithm| !algorithm.starts_with("HS"))
+    }
+
+    /// The JSON Web Key Set of the shared secrets: rolegate refuses a set that has both.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn secrets(&self) -> Result<Value, Unspecified> {
+        self.set(|algorithm| algorithm.starts_with("HS"))
+    }
+
+    fn set(&self, of: impl Fn(&str) -> bool) -> Result<Value, Unspecified> {
+        let algorithms = ALGORITHMS.into_iter().filter(|algorithm| of(algorithm));
+        let keys: Result<Vec<Value>, _> = algorithms.map(|algorithm| self.jwk(algorithm)).collect();
         Ok(json!({ "keys": keys? }))
     }
 

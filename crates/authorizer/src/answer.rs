@@ -17,6 +17,19 @@ pub(crate) enum Filled {
     AroundRule(Box<[Option<Box<str>>]>),
 }
 
+impl Filled {
+    /// The bytes that it has allocated.
+    pub(crate) fn heap_size(&self) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| identity::allocated(text.len()));
+        match self {
+            Self::Whole(value) => text(value),
+            Self::AroundRule(parts) => {
+                identity::allocated(size_of_val(&**parts)) + parts.iter().map(text).sum::<usize>()
+            }
+        }
+    }
+}
+
 /// What templates are filled in with.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'a> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::request::{self, Read, ReadScratch, Request};
 use crate::verdict::{Reason, Verdict};
-use crate::{Authorizer, Scratch, who_can};
+use crate::{Attached, Authorizer, Scratch, who_can};
 
 /// Who asks, in an explanation.
 #[derive(Clone, Debug)]
@@ -126,7 +126,8 @@ impl Authorizer {
             None => {
                 explanation.tell_subject(&self.loaded.policy, subject);
                 self.tell_decision(&read, known.as_deref(), &mut explanation);
-                self.tell_answer(request, subject, &mut explanation);
+                let who = known.clone().map_or(Identified::Anonymous, Identified::Known);
+                self.tell_answer(request, read, who, &mut explanation);
             }
         }
         explanation
@@ -178,9 +179,15 @@ impl Authorizer {
         }
     }
 
-    fn tell_answer(&self, request: &Request<'_>, subject: Option<&Subject>, explanation: &mut Explanation) {
-        let mut scratch = Scratch::default();
-        match self.check_as(request, subject.cloned(), &mut scratch) {
+    fn tell_answer(
+        &self,
+        request: &Request<'_>,
+        read: Read<'_>,
+        who: Identified<Attached>,
+        explanation: &mut Explanation,
+    ) {
+        let Scratch { answer, known, .. } = &mut Scratch::default();
+        match self.conclude(request, read, who, known, answer) {
             Verdict::Refused(refused) => explanation.tell_reason(refused.reason),
             Verdict::Allowed(allowed) => {
                 explanation.status = 200;

@@ -16,7 +16,9 @@ mod who_can;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
-use identity::{Authenticator, FetchedKeys, Identified, Known, PasswordChecked, Refusal, Subject, Time};
+use identity::{
+    Authenticator, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Refusal, Subject, Time,
+};
 use policy::canonical::Readings;
 use policy::model::RuleId;
 use policy::problem::Problem;
@@ -65,6 +67,13 @@ struct AnswerScratch {
 struct Attached {
     roles: RoleSet,
     values: Box<[Filled]>,
+}
+
+impl HeapSize for Attached {
+    fn heap_size(&self) -> usize {
+        let values: usize = self.values.iter().map(Filled::heap_size).sum();
+        self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values
+    }
 }
 
 /// Who asks, once that is known: `None` is an anonymous caller.

@@ -38,6 +38,12 @@ impl RoleSet {
         Self { words: words.into() }
     }
 
+    /// The bytes that it has allocated; a set that the policy makes is shared by all its callers.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        size_of_val(&*self.words) + 2 * size_of::<usize>()
+    }
+
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }

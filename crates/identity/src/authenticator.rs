@@ -14,8 +14,10 @@ use crate::authorization::{self, Proof};
 use crate::basic::{Account, Accounts, Credentials, PasswordChecked, Settled};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, Token};
+use crate::memory::Names;
+use crate::password::MAX_PASSWORD;
 use crate::seal::Seal;
-use crate::{FetchedKeys, Identified, Known, Refusal, Subject, Time};
+use crate::{FetchedKeys, HeapSize, Identified, Known, Refusal, Subject, Time};
 use carried::Carried;
 
 /// How far a clock may be set back before what was verified must be verified again.
@@ -55,23 +57,28 @@ struct SignedIn<T> {
 pub struct Limits {
     /// How many verified Basic credentials.
     pub credentials: usize,
+    /// How many bytes of memory all remembered Basic credentials may take together, with what is attached to them. Those
+    /// that are carried over a reload are bounded apart from these, in the same way; without names and attachments, they
+    /// take 162 bytes each.
+    pub credential_bytes: usize,
     /// How long a Basic credential counts as verified, from its verification or its last use on. A use in the first
     /// quarter of this time renews nothing, so that busy callers do not write to shared memory with each request. A clock
-    /// that is set back by more than a minute ends it, and one that is wrong lengthens it by no more than this.
+    /// that is set back to more than a minute before the last renewal ends it, so a clock that was wrong for a while
+    /// cannot make it last.
     pub credentials_for: Duration,
     /// How many verified tokens. Each until it expires.
     pub tokens: usize,
-    /// How long all remembered tokens may be together, in bytes; the claims that are kept of each take a few times as
-    /// much memory as its text.
+    /// How many bytes of memory all remembered tokens may take together, with what is attached to them.
     pub token_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 65,536 of each, credentials for ten minutes, and 32 MiB of tokens: enough for the callers of a large site at any
-    /// one time.
+    /// 65,536 of each in 32 MiB of each, credentials for ten minutes: enough for the callers of a large site at any one
+    /// time. A caller with a short name takes about half a KiB, so it is mostly the bytes that count.
     fn default() -> Self {
         Self {
             credentials: 1 << 16,
+            credential_bytes: 32 << 20,
             credentials_for: Duration::from_secs(600),
             tokens: 1 << 16,
             token_bytes: 32 << 20,
@@ -79,7 +86,7 @@ impl Default for Limits {
     }
 }
 
-impl<T> Authenticator<T> {
+impl<T: HeapSize> Authenticator<T> {
     /// Checks hashes and keys and makes them ready.
     ///
     /// Whoever was signed in at `previous` stays so where the stored hash is the same: a reload does not make everybody
@@ -134,7 +141,7 @@ impl<T> Authenticator<T> {
             && basic.verify
             && before.verify
         {
-            basic.carried = before.carry(&basic.accounts, self.limits.credentials);
+            basic.carried = before.carry(&basic.accounts, self.limits);
         }
     }
 
@@ -214,6 +221,10 @@ impl<T> Authenticator<T> {
         if !basic.verify {
             return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
         }
+        // Before any look-up, so that it says nothing about the user.
+        if credentials.password().len() > MAX_PASSWORD {
+            return Identified::Refused(Refusal::BadPassword);
+        }
         let key = self.seal.pair(credentials.user().as_bytes(), credentials.password());
         let verified_before = match basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
             Lookup::Valid(known) => return Identified::Known(known),
@@ -248,7 +259,8 @@ impl<T> Authenticator<T> {
         }
         let known = known(basic.accounts.trusted(user), attach);
         let signed_in = SignedIn { known: Arc::clone(&known), account: None };
-        basic.credentials.insert(key, signed_in, self.credentials_window(now), 0);
+        let bytes = known.bytes(Names::OfCaller);
+        basic.credentials.insert(key, signed_in, self.credentials_window(now), bytes);
         known
     }
 
@@ -263,7 +275,7 @@ impl<T> Authenticator<T> {
         match Token::read(text).and_then(|token| self.issuer(token.payload.get("iss"))?.verify(token, now)) {
             Ok(verified) => {
                 let known = known(verified.subject, attach);
-                self.tokens.insert(key, Arc::clone(&known), verified.window, text.len());
+                self.tokens.insert(key, Arc::clone(&known), verified.window, known.bytes(Names::OfCaller));
                 Identified::Known(known)
             }
             Err(refusal) => Identified::Refused(refusal),
@@ -281,15 +293,16 @@ impl<T> Authenticator<T> {
     }
 }
 
-impl<T> Basic<T> {
+impl<T: HeapSize> Basic<T> {
     fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
         let accounts = Accounts::compile(settings, problems);
-        let credentials = Cache::new(limits.credentials, usize::MAX).renewed_on_use(limits.credentials_for);
+        let credentials = Cache::new(limits.credentials, limits.credential_bytes);
+        let credentials = credentials.renewed_on_use(limits.credentials_for);
         Self { accounts, verify: settings.verify, credentials, carried: Carried::default() }
     }
 
     /// Who has signed in here and has the same hash there.
-    fn carry(&self, accounts: &Accounts, limit: usize) -> Carried {
+    fn carry(&self, accounts: &Accounts, limits: Limits) -> Carried {
         let mut carried = self.carried.still(accounts);
         self.credentials.for_each(|key, signed_in, window| {
             if let Some(account) = signed_in.account.as_ref().and_then(|account| accounts.unchanged(account))
@@ -297,7 +310,7 @@ impl<T> Basic<T> {
                 carried.insert(key, account, window);
             }
         });
-        carried.limit(limit);
+        carried.limit(limits.credentials.min(limits.credential_bytes / Carried::ENTRY_BYTES));
         carried
     }
 
@@ -310,14 +323,14 @@ impl<T> Basic<T> {
     ) -> Arc<Known<T>> {
         let known = known(account.subject.clone(), attach);
         let signed_in = SignedIn { known: Arc::clone(&known), account: Some(Arc::clone(account)) };
-        self.credentials.insert(key, signed_in, window, 0);
+        self.credentials.insert(key, signed_in, window, known.bytes(Names::OfPolicy));
         known
     }
 }
 
 fn known<T>(subject: Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
     let attached = attach(&subject);
-    Arc::new(Known { subject, attached })
+    Arc::new(Known { subject: Subject { claims: Value::Null, ..subject }, attached })
 }
 
 fn place(settings: &model::Identity) -> Option<policy::problem::Place> {

@@ -24,6 +24,7 @@ pub(crate) struct Cache<V> {
     /// Every key of `entries`, once, the oldest first. Only insertions take this lock.
     queue: Mutex<Queue>,
     max_entries: usize,
+    /// The most bytes of all entries together.
     max_weight: usize,
     renewal: Option<Renewal>,
 }
@@ -63,6 +64,7 @@ struct Entry<V> {
     /// By how many seconds renewals have moved the window. Both ends move: an entry that was renewed by a clock which is
     /// set back later does not hold until that time comes again.
     moved: AtomicU64,
+    /// Bytes: those of this entry, and those that its value holds.
     weight: usize,
     used: AtomicBool,
 }
@@ -74,7 +76,11 @@ struct Queue {
 }
 
 impl<V> Cache<V> {
-    /// An empty cache of at most so many entries whose weights are at most so much together.
+    /// What one entry takes at most in the table and in the queue, in bytes: a table that has just grown has 16 places
+    /// for seven entries and some bytes beside, a queue two for one.
+    const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
+
+    /// An empty cache of at most so many entries, which take at most so many bytes together with what they hold.
     pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
         Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight, renewal: None }
     }
@@ -106,8 +112,9 @@ impl<V> Cache<V> {
         Lookup::Valid(read(&entry.value))
     }
 
-    /// Remembers a value, in place of what was there under this key.
-    pub(crate) fn insert(&self, key: u128, value: V, window: Window, weight: usize) {
+    /// Remembers a value, in place of what was there under this key. It holds so many bytes beside its own size.
+    pub(crate) fn insert(&self, key: u128, value: V, window: Window, held_bytes: usize) {
+        let weight = held_bytes.saturating_add(Self::ENTRY_BYTES);
         if weight > self.max_weight || self.max_entries == 0 {
             return;
         }
@@ -217,146 +224,4 @@ impl Hasher for AlreadyHashed {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
-
-    fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
-        cache.find(key, Duration::from_secs(now), |value| *value).valid()
-    }
-
-    fn seconds(from: u64, until: u64) -> Window {
-        Window { from: Duration::from_secs(from), until: Duration::from_secs(until) }
-    }
-
-    /// A cache whose entries hold for 100 seconds from their last use on, with one that was made at second 1,000.
-    fn renewing() -> Cache<u32> {
-        let cache = Cache::new(4, 100).renewed_on_use(Duration::from_secs(100));
-        cache.insert(1, 10, seconds(990, 1_100), 1);
-        cache
-    }
-
-    /// How often renewals have written to the entry under key 1: by how far its window has been moved.
-    fn moved(cache: &Cache<u32>) -> u64 {
-        cache.entries.get(&1).unwrap().moved.load(Ordering::Relaxed)
-    }
-
-    #[test]
-    fn an_entry_that_is_used_holds_on() {
-        let cache = renewing();
-        for now in (1_000..100_000).step_by(70) {
-            assert_eq!(find(&cache, 1, now), Some(10), "at {now}");
-        }
-    }
-
-    #[test]
-    fn an_entry_that_is_not_used_ends() {
-        let cache = renewing();
-        assert_eq!(find(&cache, 1, 1_080), Some(10));
-        assert_eq!(find(&cache, 1, 1_179), Some(10));
-        assert_eq!(find(&cache, 1, 1_279), None, "100 seconds after its last use");
-    }
-
-    /// P9: a request of a known caller writes no memory that threads share.
-    #[test]
-    fn a_use_in_the_first_quarter_writes_nothing() {
-        let cache = renewing();
-        for (now, wanted) in [(1_000, 0), (1_024, 0), (1_025, 25), (1_049, 25), (1_050, 50)] {
-            assert_eq!(find(&cache, 1, now), Some(10));
-            assert_eq!(moved(&cache), wanted, "at {now}");
-        }
-    }
-
-    #[test]
-    fn a_renewal_moves_both_ends() {
-        let cache = renewing();
-        assert_eq!(find(&cache, 1, 1_090), Some(10), "a clock that is fast by a minute");
-        let found = [1_010, 1_079, 1_080, 1_190].map(|now| find(&cache, 1, now).is_some());
-        assert_eq!(found, [false, false, true, false]);
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_renews_nothing() {
-        let cache = renewing();
-        assert_eq!(find(&cache, 1, 990), Some(10));
-        assert_eq!(moved(&cache), 0);
-        assert_eq!(find(&cache, 1, 1_100), None);
-    }
-
-    #[test]
-    fn what_is_not_renewed_keeps_its_window() {
-        let cache = Cache::new(4, 100);
-        cache.insert(1, 10, seconds(990, 1_100), 1);
-        assert_eq!(find(&cache, 1, 1_099), Some(10));
-        assert_eq!((moved(&cache), find(&cache, 1, 1_100)), (0, None));
-    }
-
-    #[test]
-    fn what_has_expired_is_told_from_what_was_never_there() {
-        let cache = renewing();
-        let found = |key| cache.find(key, Duration::from_secs(1_100), |value| *value);
-        assert_eq!((found(1), found(2)), (Lookup::Expired, Lookup::Missing));
-    }
-
-    #[test]
-    fn what_is_shown_of_an_entry_has_its_renewals() {
-        let cache = renewing();
-        assert_eq!(find(&cache, 1, 1_050), Some(10));
-        let mut windows = Vec::new();
-        cache.for_each(|_, _, window| windows.push(window));
-        assert_eq!(windows, [seconds(1_040, 1_150)]);
-    }
-
-    #[test]
-    fn what_goes_in_comes_out_while_it_holds() {
-        let cache = Cache::new(4, 100);
-        cache.insert(1, 10, Window { from: Duration::from_secs(5), until: Duration::from_secs(9) }, 1);
-        let found = [4, 5, 8, 9].map(|now| find(&cache, 1, now));
-        assert_eq!(found, [None, Some(10), Some(10), None]);
-    }
-
-    #[test]
-    fn it_is_bounded_in_number() {
-        let cache = Cache::new(100, 1_000_000);
-        (0..10_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 1));
-        assert_eq!(cache.len(), 100);
-    }
-
-    #[test]
-    fn it_is_bounded_in_weight() {
-        let cache = Cache::new(100, 1_000);
-        (0..1_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 300));
-        assert_eq!(cache.len(), 3);
-        cache.insert(7, 7, ALWAYS, 1_001);
-        assert_eq!(cache.len(), 3, "what is too heavy does not push the others out");
-    }
-
-    #[test]
-    fn the_same_key_again_takes_no_second_place() {
-        let cache = Cache::new(4, 100);
-        (0..50).for_each(|value| cache.insert(1, value, ALWAYS, 30));
-        cache.insert(2, 2, ALWAYS, 30);
-        assert_eq!((find(&cache, 1, 0), find(&cache, 2, 0)), (Some(49), Some(2)));
-    }
-
-    #[test]
-    fn what_is_used_outlives_what_is_not() {
-        let cache = Cache::new(64, 1_000);
-        cache.insert(0, 0, ALWAYS, 1);
-        for key in 1..1_000_u32 {
-            cache.insert(u128::from(key), key, ALWAYS, 1);
-            assert_eq!(find(&cache, 0, 0), Some(0), "after {key} others");
-        }
-    }
-
-    #[test]
-    fn it_stays_bounded_where_everything_is_used() {
-        let cache = Cache::new(64, 1_000);
-        for key in 0..1_000_u32 {
-            cache.insert(u128::from(key), key, ALWAYS, 1);
-            assert!((0..=key).filter_map(|key| find(&cache, u128::from(key), 0)).count() <= 64);
-        }
-        assert_eq!(cache.len(), 64);
-    }
-}
+mod tests;

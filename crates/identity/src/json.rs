@@ -3,6 +3,7 @@
 //! `serde_json` alone keeps the last of two members of one name, and other programs keep the first, so that the same
 //! token would say different things to each (RFC 8725, 2.4; RFC 7519, 4 and 7515, 4 allow refusing).
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -11,31 +12,43 @@ use serde_json::{Map, Number, Value};
 /// How deep arrays and objects may be nested: ten times what any real claim set needs.
 const MAX_DEPTH: u8 = 32;
 
+/// How many values and member names there may be: more than any key set of 256 keys or token of 16 KiB needs. An object of
+/// one member takes 640 bytes, and eight of text: without a bound, a key set of 1 MiB would take 80 MiB to be read.
+const MAX_VALUES: u32 = 16_384;
+
 /// Reads one JSON text and nothing behind it.
 ///
 /// # Errors
 /// Text that is not JSON, is nested too deep, or names a member twice. The error tells the place, never the content.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: MAX_DEPTH }.deserialize(&mut source)?;
+    let left = Cell::new(MAX_VALUES);
+    let value = Strict { depth: MAX_DEPTH, left: &left }.deserialize(&mut source)?;
     source.end()?;
     Ok(value)
 }
 
-/// Reads a value below which `depth` more levels are allowed.
+/// Reads a value below which `depth` more levels are allowed, in a text where `left` more values are.
 #[derive(Clone, Copy)]
-struct Strict {
+struct Strict<'a> {
     depth: u8,
+    left: &'a Cell<u32>,
 }
 
-impl Strict {
+impl Strict<'_> {
     fn deeper<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("nested too deep"))?;
-        Ok(Self { depth })
+        Ok(Self { depth, ..self })
+    }
+
+    fn count<E: Error>(self) -> Result<(), E> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| E::custom("too many values"))?;
+        self.left.set(left);
+        Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
@@ -43,7 +56,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +95,7 @@ impl<'de> Visitor<'de> for Strict {
         let inside = self.deeper()?;
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(inside)? {
+            self.count()?;
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -91,6 +105,7 @@ impl<'de> Visitor<'de> for Strict {
         let inside = self.deeper()?;
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
+            self.count()?;
             let value = members.next_value_seed(inside)?;
             if object.insert(name, value).is_some() {
                 return Err(A::Error::custom("a member name comes twice"));
@@ -146,6 +161,16 @@ mod tests {
         assert!(parse(nested(32).as_bytes()).is_ok());
         assert!(parse(nested(33).as_bytes()).is_err());
         assert!(parse(nested(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn values_are_counted_at_every_level() {
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert!(parse(list(16_384).as_bytes()).is_ok());
+        assert!(parse(list(16_385).as_bytes()).is_err());
+        let objects = |count: usize| format!("[{}{{\"a\":0}}]", "{\"a\":0},".repeat(count - 1));
+        assert!(parse(objects(8_192).as_bytes()).is_ok());
+        assert!(parse(objects(8_193).as_bytes()).is_err());
     }
 
     #[test]

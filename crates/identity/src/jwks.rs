@@ -29,6 +29,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// How many keys it may have: every `kid` is looked for among them.
 const MAX_KEYS: usize = 256;
 
+/// How many keys an error names.
+const MAX_SHOWN: usize = 8;
+
 /// The keys of an issuer that can be used; at least one.
 #[derive(Debug)]
 pub struct KeySet {
@@ -59,6 +62,9 @@ pub enum KeySetError {
     /// Not an object with a list of objects `keys` (RFC 7517, 5).
     #[error("not an object with a list `keys` of at most 256 keys")]
     NotAKeySet,
+    /// Shared secrets (`oct`) in a set that has public keys too; these are the secrets, by their places and `kid`s.
+    #[error("shared secrets among public keys: {}", .0.join(", "))]
+    Mixed(Vec<String>),
     /// No key in it can be used; these are the reasons.
     #[error("no key that can verify tokens")]
     NoUsableKey(Vec<KeyFault>),
@@ -70,6 +76,10 @@ pub enum KeySetError {
 /// A set that is not one, or without any key that can be used.
 pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     let set = objects(bytes)?;
+    let secrets = secrets_among_public_keys(&set);
+    if !secrets.is_empty() {
+        return Err(KeySetError::Mixed(secrets));
+    }
     let twice = kids_that_come_twice(&set);
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
     for (place, jwk) in (1..).zip(&set) {
@@ -79,6 +89,23 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
         }
     }
     if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
+}
+
+/// The shared secrets of a set that has public keys too.
+///
+/// Each key is pinned to one algorithm, so such a set confuses nobody here (RFC 8725, 3.1 and 3.2). But a set with public
+/// keys is made to be read by everybody, and whoever reads a shared secret can sign with it: it has leaked, whether it is
+/// sound, weak or for something else, and the public keys beside it may come from whoever put it there. So the whole set
+/// is refused and the last good one is kept, where leaving the secret out would let this pass unseen. A policy that
+/// verifies with both has them in files of their own, each for an issuer of its own.
+fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
+    let kind = |jwk: &Map<String, Value>| jwk.get("kty").and_then(Value::as_str).map(str::to_owned);
+    let is_public = |jwk| matches!(kind(jwk).as_deref(), Some("RSA" | "EC" | "OKP"));
+    if !set.iter().any(is_public) {
+        return Vec::new();
+    }
+    let secrets = (1..).zip(set).filter(|(_, jwk)| kind(jwk).as_deref() == Some("oct"));
+    secrets.map(|(place, jwk)| shown(place, jwk)).take(MAX_SHOWN).collect()
 }
 
 fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
@@ -164,14 +191,18 @@ impl Fault {
     }
 
     fn of(self, place: usize, jwk: &Map<String, Value>) -> KeyFault {
-        let key = match jwk.get("kid") {
-            Some(Value::String(kid)) => {
-                let shown: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
-                format!("key {place} (`{shown}`)")
-            }
-            _ => format!("key {place}"),
-        };
-        KeyFault { key, message: self.message, foreign: self.foreign }
+        KeyFault { key: shown(place, jwk), message: self.message, foreign: self.foreign }
+    }
+}
+
+/// A key as an error names it: never what is in it.
+fn shown(place: usize, jwk: &Map<String, Value>) -> String {
+    match jwk.get("kid") {
+        Some(Value::String(kid)) => {
+            let kid: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
+            format!("key {place} (`{kid}`)")
+        }
+        _ => format!("key {place}"),
     }
 }
 

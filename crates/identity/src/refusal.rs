@@ -10,7 +10,7 @@ pub enum Refusal {
     /// (RFC 7617, 2), or too long.
     #[error("malformed credentials")]
     MalformedCredentials,
-    /// A wrong password or an unknown user: the two are not told apart.
+    /// A wrong password, one that is longer than what is hashed, or an unknown user: they are not told apart.
     #[error("bad password")]
     BadPassword,
     /// Not three canonical base64url parts (RFC 7515, 7.1), too long, or a part that is not strict JSON.

@@ -201,7 +201,10 @@ mod tests {
             lines.push((String::from_utf8_lossy(it.name).into_owned(), it.value.to_vec()));
         })
         .unwrap();
-        assert_eq!((request.method, request.path, request.host), (&b"POST"[..], &b"/a?b"[..], &b"app:80"[..]));
+        assert_eq!(
+            (request.method, request.path, request.host),
+            (&b"POST"[..], &b"/a?b"[..], &b"app:80"[..])
+        );
         let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [":authority", ":method", ":path", ":scheme", "authorization"]);
         assert_eq!(lines[4].1, b"Basic eA==");

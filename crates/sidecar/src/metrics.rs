@@ -14,7 +14,9 @@
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
 //! | `rolegate_hashes_shared_total` | | checks that shared the hash of an equal one |
-//! | `rolegate_hashes_rejected_total` | | checks turned away as the queue was full |
+//! | `rolegate_hashes_rejected_total` | | checks turned away: the queue was full of others that come first |
+//! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
+//! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
 //! | `rolegate_ready` | | 1 where `/readyz` says so |
 //! | `rolegate_policy_info` | `revision` | the policy in force |
 //! | `rolegate_policy_loaded_timestamp_seconds` | | when it came into force |

@@ -66,7 +66,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Passwords that may wait to be hashed; beyond it, checks end in an error.
+    /// Passwords that may wait to be hashed; beyond it, those of the source with the most wrong ones are denied with 503.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 

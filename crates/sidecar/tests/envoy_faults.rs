@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use testbed::client::Version;
 use testbed::envoy::Settings;
 use testbed::policies::Example;
@@ -55,6 +56,46 @@ async fn a_rolegate_that_hangs_allows_nothing() {
     assert_eq!(stack.app.requests(), 0);
     stack.rolegates.first().unwrap().resume();
     eventually_allowed(&stack).await;
+}
+
+/// What a client can cause is a denial: an Envoy that lets requests pass on errors lets none pass because of overload, a
+/// missed deadline or a large body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_cannot_make_an_envoy_fail_open() {
+    let open = Settings {
+        failure_mode_allow: true,
+        timeout: Duration::from_millis(500),
+        with_request_body: Some(6 << 20),
+        health_checks: false,
+        ..Settings::default()
+    };
+    let stack = people(open, 1).await;
+    assert_eq!(get(&stack).await, 200);
+
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..300 {
+        let mut connection = stack.connect(Version::Http1).await.unwrap();
+        clients.spawn(async move {
+            let text = format!("alice:guess-{number}");
+            let wrong = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text));
+            let header = [("authorization".to_owned(), wrong)];
+            connection.send("GET", "/people", "localhost", &header, b"").await.unwrap().status
+        });
+    }
+    let mut statuses = std::collections::BTreeMap::<u16, usize>::new();
+    while let Some(status) = clients.join_next().await {
+        *statuses.entry(status.unwrap()).or_default() += 1;
+    }
+    assert_eq!(statuses.get(&200), None, "{statuses:?}");
+    assert!(statuses.contains_key(&503), "more came than could be hashed: {statuses:?}");
+
+    let mut connection = stack.connect(Version::Http1).await.unwrap();
+    let header = [("authorization".to_owned(), ALICE.to_owned())];
+    let answer =
+        connection.send("POST", "/people", "localhost", &header, &vec![b'x'; 5 << 20]).await.unwrap();
+    assert_eq!(answer.status, 413);
+    assert_eq!(stack.app.requests(), 1, "the first one");
+    assert_eq!(get(&stack).await, 200);
 }
 
 /// `safety.md`: a burst of 1,000 cancelled checks must not close the connection.

@@ -32,6 +32,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Whether rolegate's health is asked for.
     pub health_checks: bool,
+    /// Whether a request passes when rolegate gives no answer. Never ships as true.
+    pub failure_mode_allow: bool,
 }
 
 impl Default for Settings {
@@ -43,6 +45,7 @@ impl Default for Settings {
             with_request_body: None,
             timeout: Duration::from_secs(2),
             health_checks: true,
+            failure_mode_allow: false,
         }
     }
 }
@@ -161,6 +164,8 @@ fn render(
     text.replace("max_interval: 2s", &format!("max_interval: {timeout}"))?;
     text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
     text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
+    let failure = format!("failure_mode_allow: {}", settings.failure_mode_allow);
+    text.replace("failure_mode_allow: false", &failure)?;
     let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);
     let body = settings.with_request_body.map_or_else(String::new, |bytes| {
         format!(

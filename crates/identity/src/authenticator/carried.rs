@@ -14,6 +14,9 @@ use crate::cache::{Lookup, Window};
 pub(super) struct Carried(HashMap<u128, (Arc<Account>, Window)>);
 
 impl Carried {
+    /// What one entry takes at most, in bytes: a table that has just grown has 16 places for seven entries.
+    pub(super) const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
+
     pub(super) fn find(&self, key: u128, now: Time) -> Lookup<&Arc<Account>> {
         match self.0.get(&key) {
             Some((account, window)) if window.holds(now) => Lookup::Valid(account),

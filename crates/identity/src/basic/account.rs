@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use policy::model::{self, BasicUser, Secret};
 use policy::problem::Problem;
 use serde_json::Value;
@@ -13,11 +15,16 @@ use crate::names::prefixed;
 use crate::password::Stored;
 use crate::seal::Seal;
 
+/// How many of the policy's hashes the choice of decoys is keyed with: see [`decoy_key`].
+const KEY_HASHES: usize = 8;
+
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// Those with a hash, in the order of the policy: who stands in for a user that does not exist.
+    /// Those with a hash, who stand in for users that do not exist. In the order of their hashes, which begin with their
+    /// parameters: those of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
+    decoy_key: hmac::Key,
     user_prefix: Arc<str>,
 }
 
@@ -46,12 +53,15 @@ impl Accounts {
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
         let read = |user| Arc::new(Account::compile(user, settings, problems));
         let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
+        let by_name = accounts.iter().map(|account| (Arc::clone(&account.name), Arc::clone(account)));
+        let by_name = by_name.collect();
+        let mut decoys = accounts;
+        decoys.retain(|account| account.stored.is_some());
+        decoys.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
         Self {
-            by_name: accounts
-                .iter()
-                .map(|account| (Arc::clone(&account.name), Arc::clone(account)))
-                .collect(),
-            decoys: accounts.into_iter().filter(|account| account.stored.is_some()).collect(),
+            decoy_key: decoy_key(&decoys),
+            by_name,
+            decoys,
             user_prefix: Arc::clone(&settings.user_prefix),
         }
     }
@@ -90,24 +100,47 @@ impl Accounts {
     /// The check of these credentials; `None` where the policy has no users at all.
     ///
     /// A user that does not exist costs what one that exists costs: a user of the policy stands in, the same one for the
-    /// same name each time, so that names cannot be told apart by the parameters of their hashes either.
+    /// same name each time, so that names cannot be told apart by the parameters of their hashes either. It is chosen for
+    /// a user that exists too, so that both cost the same here.
     pub(crate) fn check(
         &self,
         credentials: &Credentials,
         sealed: u128,
         seal: &Seal,
     ) -> Option<PasswordCheck> {
-        let decoy = self.decoy(seal.whole(credentials.user().as_bytes()));
+        let decoy = self.decoy(credentials.user());
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
         let known = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
         Some(PasswordCheck::new(account, known, credentials, sealed, seal))
     }
 
-    fn decoy(&self, hash: u128) -> Option<&Arc<Account>> {
-        let place = hash.checked_rem(u128::try_from(self.decoys.len()).ok()?)?;
+    /// Who stands in for a user of this name: each account for as many names as any other. It depends on the name and the
+    /// policy alone, so restarts and replicas do not tell a user that does not exist, whose cost would change, from one
+    /// that does.
+    ///
+    /// The hash of the name is scaled to the number of accounts, not divided by it: an account that comes or goes moves
+    /// few names to another cost, where a remainder would move nearly all of them.
+    fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
+        let tag = hmac::sign(&self.decoy_key, name.as_bytes());
+        let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
+        let accounts = u128::try_from(self.decoys.len()).ok()?;
+        let place = (u128::from(hash) * accounts) >> 64;
         self.decoys.get(usize::try_from(place).ok()?)
     }
+}
+
+/// The key of the choice of decoys: whoever does not know the policy's hashes cannot tell who stands in for a name.
+///
+/// It is made of those hashes whose digests are the least, whatever their order in the policy. All of them would do too,
+/// but each password that is changed would then move all users that do not exist to other costs, while those that exist
+/// keep theirs. One alone could be known to its user: `{SHA}` has no salt.
+fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
+    let written = decoys.iter().filter_map(|account| account.written.as_ref());
+    let mut digests: Vec<_> = written.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
+    digests.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
+    let key: Vec<u8> = digests.iter().take(KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
+    hmac::Key::new(hmac::HMAC_SHA256, &key)
 }
 
 impl Account {
@@ -119,6 +152,11 @@ impl Account {
             written: user.password.clone(),
             stored: stored(user, settings, problems),
         }
+    }
+
+    /// What accounts are sorted by.
+    fn order(&self) -> (Option<&str>, &str) {
+        (self.written.as_ref().map(|secret| &*secret.0), &self.name)
     }
 }
 
@@ -150,3 +188,6 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
 fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     Subject { user, groups, roles: Vec::new(), claims: Value::Null }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use super::{Account, Credentials};
+use crate::memory::allocated;
 use crate::password::Stored;
 use crate::seal::Seal;
 
@@ -54,6 +55,12 @@ impl PasswordCheck {
     /// The same check, of credentials that were verified before or not.
     pub(crate) fn with_verified_before(self, verified_before: bool) -> Self {
         Self { verified_before, ..self }
+    }
+
+    /// The bytes that it takes while it waits, with the user and the password as the caller gave them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + allocated(self.user.len()) + allocated(self.password.capacity())
     }
 
     /// Whether the same user, password and stored hash were verified before in this process, but not recently enough.

@@ -7,7 +7,7 @@ use zeroize::Zeroize as _;
 use crate::Refusal;
 use crate::names::is_name;
 
-/// The longest base64 that is looked at. SHA-crypt costs as much as the password is long, so there must be an end.
+/// The longest base64 that is decoded: room for any password that is hashed and for a long name.
 const MAX_ENCODED: usize = 2_048;
 /// What that decodes to.
 const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;

@@ -41,6 +41,9 @@ pub(crate) enum Needs {
 
 impl Algorithm {
     /// The algorithm of this name, which is case-sensitive (RFC 7515, 4.1.1). `none` is not among them.
+    ///
+    /// Only registered names (RFC 7518, 3.1). Some libraries take `ES521`, after the curve P-521, as another name of
+    /// `ES512`: an alias is one more text that a check elsewhere (a list of allowed algorithms) may not know.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "HS256" => Self::Hs256,

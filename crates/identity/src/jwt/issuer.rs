@@ -119,7 +119,13 @@ fn read(
             if let KeySetError::NoUsableKey(faults) = &error {
                 faults.iter().for_each(&mut note);
             }
-            problems.push(Problem::error(at.clone(), format!("key set `{source}`: {error}")));
+            let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
+            problems.push(match error {
+                KeySetError::Mixed(_) => {
+                    problem.help("replace the shared secrets: whoever reads a set of public keys knows them")
+                }
+                _ => problem,
+            });
             None
         }
     }

@@ -37,6 +37,8 @@ impl<'a> Token<'a> {
     }
 }
 
+/// What RFC 7515, 7.1 and RFC 7518 allow in a compact token. Some decoders skip other characters, such as a `?`; here
+/// that would be a second text for a token that was verified, and one that a proxy or a log may cut elsewhere.
 fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }

@@ -6,7 +6,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::{bcrypt, pbkdf2, sha_crypt};
+use super::{MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
 
 /// How a password is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub enum Recipe {
 /// Why a password cannot be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecipeError {
-    /// Nobody could sign in with it (RFC 7617, 2), or it is too long for a header.
-    #[error("a password must not be empty, longer than 1,024 bytes, or have control characters")]
+    /// Nobody could sign in with it: RFC 7617, 2, or longer than what is hashed.
+    #[error("a password must not be empty, longer than 256 bytes, or have control characters")]
     Unusable,
     /// bcrypt looks at no more.
     #[error("bcrypt takes at most 72 bytes")]
@@ -58,9 +58,6 @@ pub enum RecipeError {
     #[error("no randomness from the system")]
     NoRandomness,
 }
-
-/// The longest password that is hashed, in bytes.
-const MAX_PASSWORD: usize = 1_024;
 
 impl Default for Recipe {
     /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat sheet.

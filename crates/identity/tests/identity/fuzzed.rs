@@ -11,7 +11,13 @@ use crate::signer::{self, ALL, encode};
 
 static AUTH: LazyLock<Auth> = LazyLock::new(|| {
     let mut settings = basic(&[("alice", BCRYPT)]);
-    settings.jwt = tokens_of(issuer(file(&signer::set(&ALL.map(signer::jwk))))).jwt;
+    let (secret, public): (Vec<&str>, Vec<&str>) = ALL.iter().partition(|name| name.starts_with("HS"));
+    let issuer = |names: Vec<&str>| {
+        issuer(file(&signer::set(&names.into_iter().map(signer::jwk).collect::<Vec<_>>())))
+    };
+    let mut other = issuer(public);
+    other.issuer = "https://other.example.com".into();
+    settings.jwt = vec![issuer(secret), other];
     compile(&settings)
 });
 

@@ -252,7 +252,7 @@ fn what_is_not_a_key_set_is_refused() {
 #[test]
 fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
-    let problems = errors(&tokens_of(issuer(file(&set(&[jwk("ES256"), weak])))));
+    let problems = errors(&tokens_of(issuer(file(&set(&[jwk("HS512"), weak])))));
     assert_eq!(problems.len(), 1);
     assert_eq!(
         problems[0].message,
@@ -287,13 +287,13 @@ fn fetched(bytes: &str) -> FetchedKeys {
 /// Whoever runs the issuer is somebody else: one bad key of his does not take the good ones away.
 #[test]
 fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
-    let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
+    let weak = changed("RS256", &[("e", json!(encode([3])))]);
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
     let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
     assert_eq!(warnings.len(), 1);
     assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
-    assert_eq!(ask(&auth, &signer::bearer(&signer::token("HS256"))).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(ask(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(), Refusal::UnknownKey);
 }
 
 /// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
@@ -318,6 +318,59 @@ fn a_published_secret_is_taken_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let (_, warnings) = Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), None).unwrap();
     assert!(warnings[0].message.contains("publishes a shared secret"));
+}
+
+/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is a trap. Which it is does not matter, nor
+/// whether the secret could be used.
+#[test]
+fn a_shared_secret_among_public_keys_is_refused() {
+    let secret = encode([0x5A; 64]);
+    let secrets = [
+        jwk("HS256"),
+        changed("HS256", &[("k", json!(encode("0123456789")))]),
+        changed("HS256", &[("alg", Value::Null)]),
+        changed("HS256", &[("use", json!("enc"))]),
+        changed("HS256", &[("alg", json!("A256GCM"))]),
+    ];
+    for public in ["RS256", "ES256", "EdDSA"] {
+        for oct in &secrets {
+            let keys = set(&[jwk(public), oct.clone()]);
+            let error = jwks::parse(keys.to_string().as_bytes()).unwrap_err();
+            assert_eq!(error, KeySetError::Mixed(vec!["key 2 (`HS256`)".to_owned()]), "{oct}");
+            let problems = errors(&tokens_of(issuer(file(&keys))));
+            assert_eq!(
+                problems[0].message,
+                "key set `jwks.json`: shared secrets among public keys: key 2 (`HS256`)"
+            );
+            assert!(!format!("{problems:?}").contains(&secret));
+        }
+    }
+    let unnamed = set(&[changed("HS256", &[("kid", Value::Null)]), jwk("ES256"), jwk("HS512")]);
+    let error = jwks::parse(unnamed.to_string().as_bytes()).unwrap_err();
+    assert_eq!(error.to_string(), "shared secrets among public keys: key 1, key 3 (`HS512`)");
+}
+
+#[test]
+fn a_set_of_shared_secrets_alone_is_taken() {
+    let keys = set(&[jwk("HS256"), jwk("HS512")]).to_string();
+    assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.len(), 2);
+}
+
+/// A mixed set that is fetched does not take the place of the last good one, whose tokens go on.
+#[test]
+fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
+    let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
+    let good = fetched(&set(&[jwk("ES256")]).to_string());
+    let mixed = fetched(&set(&[jwk("ES256"), jwk("HS256")]).to_string());
+    let before = Auth::compile(&settings, &good, None).unwrap().0;
+    let problems = Auth::compile(&settings, &mixed, Some(&before)).unwrap_err();
+    assert_eq!(
+        problems[0].message,
+        "key set `https://id.example.com/jwks.json`: shared secrets among public keys: key 2 (`HS256`)"
+    );
+    assert_eq!((problems.len(), problems[0].severity), (1, Severity::Error));
+    assert!(ask(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert_eq!(ask(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(), Refusal::UnknownKey);
 }
 
 /// Fail closed: without keys no token is believed.

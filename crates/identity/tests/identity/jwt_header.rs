@@ -75,13 +75,16 @@ fn encrypted_tokens_are_refused() {
 fn only_canonical_base64url_is_read() {
     let good = token("ES256");
     assert!(ask(&auth(), &bearer(&good)).is_ok());
-    for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";"] {
+    for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"] {
         assert_eq!(refusal(&format!("{good}{extra}")), Refusal::MalformedToken, "{extra:?} behind");
         assert_eq!(
             refusal(&good.replacen('.', &format!("{extra}."), 1)),
             Refusal::MalformedToken,
             "{extra:?} inside"
         );
+        let (signed, signature) = good.rsplit_once('.').unwrap();
+        let within = [&signature[..40], extra, &signature[40..]].concat();
+        assert_eq!(refusal(&format!("{signed}.{within}")), Refusal::MalformedToken, "{extra:?} within");
     }
     // 64 bytes of signature are 86 characters, of which the last has four bits over.
     let last = good.chars().last().unwrap();

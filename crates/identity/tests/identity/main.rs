@@ -17,5 +17,6 @@ mod jwks;
 mod jwt_claims;
 mod jwt_header;
 mod jwt_keys;
+mod memory;
 mod settings;
 mod signer;

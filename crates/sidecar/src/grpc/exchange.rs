@@ -121,7 +121,7 @@ impl Exchange {
 
     /// Has a password hashed, then authorizes and answers.
     async fn hash(mut self, message: Bytes, mut unhashed: Unhashed) {
-        let held = self.worker.limits.budget.hold(message.len());
+        let held = self.worker.limits.budget.hold(message.len().saturating_add(unhashed.0.bytes()));
         if let Err(limit) = held {
             self.fail(limit.into(), &message);
         } else {

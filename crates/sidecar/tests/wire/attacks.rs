@@ -322,3 +322,58 @@ async fn messages_that_never_end() {
     };
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
+
+/// Calls of health and reflection that begin a message of 4 MiB and never end it. Once tonic kept all of it.
+#[tokio::test]
+async fn unfinished_calls_of_other_services() {
+    let attack = |address| {
+        let paths = [
+            "/grpc.health.v1.Health/Check",
+            "/grpc.health.v1.Health/Watch",
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        ];
+        let start = [&[0][..], &(4_u32 << 20).to_be_bytes(), &[b'x'; 16_000]].concat();
+        let rest = [b'x'; 16_000];
+        let mut connections = Vec::new();
+        for _ in 0..10 {
+            let Ok(mut raw) = Raw::open(address, &[]) else { continue };
+            if raw.settle().is_err() {
+                continue;
+            }
+            for number in 0..16 {
+                let stream = 2 * number + 1;
+                let head = head_of(paths[number as usize % paths.len()]);
+                let mut bytes = frame(HEADERS, END_HEADERS, stream, &head);
+                bytes.extend(frame(DATA, 0, stream, &start));
+                (0..10).for_each(|_| bytes.extend(frame(DATA, 0, stream, &rest)));
+                let _ = raw.write(&bytes);
+            }
+            connections.push(raw);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        reactions(connections)
+    };
+    survive(attack, |reaction| reaction.heads + reaction.resets > 50).await;
+}
+
+/// Four watchers of health for each that is let in.
+#[tokio::test]
+async fn thousands_of_watchers() {
+    let attack = |address| {
+        let mut connections = Vec::new();
+        for _ in 0..8 {
+            let Ok(mut raw) = Raw::open(address, &[]) else { continue };
+            let mut bytes = Vec::new();
+            for number in 0..200 {
+                let stream = 2 * number + 1;
+                bytes.extend(frame(HEADERS, END_HEADERS, stream, &head_of("/grpc.health.v1.Health/Watch")));
+                bytes.extend(frame(DATA, END_STREAM, stream, &[0; 5]));
+            }
+            let _ = raw.settle().and_then(|()| raw.write(&bytes));
+            connections.push(raw);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        reactions(connections)
+    };
+    survive(attack, |reaction| reaction.heads >= 1000).await;
+}

@@ -181,10 +181,15 @@ pub(crate) fn check_head_and_short_one() -> (Vec<u8>, [u8; 5]) {
 
 /// The header block of a `Check`.
 pub(crate) fn check_head() -> Vec<u8> {
+    head_of(envoy::CHECK_PATH)
+}
+
+/// The header block of a call.
+pub(crate) fn head_of(path: &str) -> Vec<u8> {
     [
         literal(":method", "POST"),
         literal(":scheme", "http"),
-        literal(":path", envoy::CHECK_PATH),
+        literal(":path", path),
         literal(":authority", "rolegate"),
         literal("content-type", "application/grpc"),
     ]

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::Request;
 use prost::Message as _;
-use sidecar::grpc::CheckService;
+use sidecar::grpc::{CheckService, Options};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
@@ -127,4 +127,113 @@ async fn a_client_that_leaves_a_stream_open_disturbs_nobody() {
         stream.send_reset(h2::Reason::CANCEL);
     }
     assert!(check(&client, &by_alice()).await.is_ok());
+}
+
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
+const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
+const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+/// Begins a call and sends these bytes of its body, which is not ended.
+async fn begin(
+    client: &Client,
+    path: &str,
+    bytes: &[u8],
+) -> (h2::client::ResponseFuture, h2::SendStream<Bytes>) {
+    let mut client = client.clone().ready().await.unwrap();
+    let head = Request::post(format!("http://rolegate{path}")).header("content-type", "application/grpc");
+    let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
+    stream.send_data(Bytes::copy_from_slice(bytes), false).unwrap();
+    (response, stream)
+}
+
+#[tokio::test]
+async fn a_message_of_more_than_four_kib_is_not_taken() {
+    let server = serve();
+    let client = connect(&server).await;
+    for path in [HEALTH_CHECK, HEALTH_WATCH] {
+        // Only the prefix: nothing is waited for.
+        let (response, _stream) = begin(&client, path, &[0, 0, 0, 0x10, 1]).await;
+        assert_eq!(reply(response).await.unwrap().error(), "8", "{path}");
+        let (response, _stream) = begin(&client, path, &[0, 0, 0, 0x10, 0]).await;
+        drop(response);
+    }
+    assert_ne!(call(&client, REFLECTION, &[0; 0x1001]).await.grpc.as_deref(), Some("0"));
+    assert_eq!(health(&client, "").await, Ok(ServingStatus::Serving));
+}
+
+#[tokio::test]
+async fn a_message_must_come_in_time() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let client = connect(&server).await;
+    for path in [HEALTH_CHECK, HEALTH_WATCH] {
+        let (response, _stream) = begin(&client, path, &[0, 0, 0, 0, 9, 1]).await;
+        assert_eq!(reply(response).await.unwrap().error(), "4", "{path}");
+    }
+    let (response, _stream) = begin(&client, REFLECTION, &[0, 0, 0, 0, 9, 1]).await;
+    assert!(reply(response).await.is_err(), "the stream is reset");
+    assert_eq!(health(&client, "").await, Ok(ServingStatus::Serving));
+}
+
+/// A client that sends questions and reads no answers: what it sends does not pile up.
+#[tokio::test]
+async fn a_reflection_client_that_reads_nothing_loses_its_call() {
+    let server = serve();
+    let client = connect(&server).await;
+    let (response, mut stream) = begin(&client, REFLECTION, b"").await;
+    let mut ask = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
+    ask.extend_from_slice(envoy::SERVICE.as_bytes());
+    let ask = framed(&ask);
+    // Each answer has a few KiB, and none is read: the window of the stream is 64 KiB.
+    let mut sent = 0;
+    while sent < 4 << 20 && stream.send_data(ask.clone(), false).is_ok() {
+        sent += ask.len();
+        stream.reserve_capacity(ask.len());
+        let room = std::future::poll_fn(|cx| stream.poll_capacity(cx));
+        match tokio::time::timeout(Duration::from_secs(5), room).await {
+            Ok(Some(Ok(_))) => {}
+            Ok(None | Some(Err(_))) => break,
+            Err(_) => panic!("the call is still there after {sent} bytes"),
+        }
+    }
+    assert!(sent < 1 << 20, "{sent}");
+    drop(response);
+    assert_eq!(health(&client, "").await, Ok(ServingStatus::Serving));
+}
+
+/// Calls that last can use up their budget, and neither health checks nor checks notice.
+#[tokio::test]
+async fn watchers_beyond_the_budget_are_turned_away() {
+    let server = serve();
+    let mut watched = Vec::new();
+    let mut turned_away = 0;
+    let clients = [connect(&server).await, connect(&server).await];
+    for number in 0..1000 {
+        let (response, mut stream) = begin(&clients[number % 2], HEALTH_WATCH, &framed(b"")).await;
+        stream.send_data(Bytes::new(), true).unwrap();
+        let head = response.await.unwrap();
+        match head.headers().get("grpc-status") {
+            Some(status) => {
+                assert_eq!(status, "8");
+                turned_away += 1;
+            }
+            None => watched.push(head),
+        }
+    }
+    assert!(turned_away > 500 && watched.len() > 100, "{turned_away}, {}", watched.len());
+    for client in &clients {
+        assert_eq!(health(client, "").await, Ok(ServingStatus::Serving));
+        assert!(check(client, &by_alice()).await.is_ok());
+    }
+    // What they held comes back.
+    drop(watched);
+    for _ in 0..500 {
+        let (response, mut stream) = begin(&clients[0], HEALTH_WATCH, &framed(b"")).await;
+        stream.send_data(Bytes::new(), true).unwrap();
+        if response.await.unwrap().headers().get("grpc-status").is_none() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nothing came back");
 }

@@ -1,0 +1,98 @@
+//! What is remembered of callers is bounded in bytes of memory, whatever they send.
+
+use allocation_counter::measure;
+use identity::{FetchedKeys, Identified, Limits};
+use policy::model::Identity;
+
+use crate::settings::*;
+use crate::signer;
+
+const BOUND: usize = 4 << 20;
+
+/// The memory that is left after these callers have been identified, in bytes, and how many of them are remembered.
+fn remembered(settings: &Identity, headers: &[String]) -> (usize, usize) {
+    let limits = Limits { credential_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
+    let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
+    let taken = measure(|| headers.iter().for_each(|header| drop(ask_at(&auth, header.as_bytes(), now()))));
+    let attached_again = |header: &&String| {
+        let mut calls = 0;
+        let attach = |_: &identity::Subject| {
+            calls += 1;
+            String::new()
+        };
+        let identified = auth.identify(Some(header.as_bytes()), now(), attach);
+        calls > 0 || matches!(identified, Identified::Pending(_))
+    };
+    // The newest first: the first one that is gone ends the count, before it pushes out another.
+    let count = headers.iter().rev().take_while(|header| !attached_again(header)).count();
+    (usize::try_from(taken.bytes_current).unwrap(), count)
+}
+
+/// The bound is held, and what is counted is not far from what is taken.
+fn assert_bounded(settings: &Identity, headers: &[String]) {
+    let (bytes, count) = remembered(settings, headers);
+    assert!(count < headers.len(), "all {count} are remembered");
+    assert!((BOUND / 3..=BOUND).contains(&bytes), "{count} callers take {bytes} bytes");
+}
+
+fn trusting() -> Identity {
+    let mut settings = basic(&[]);
+    settings.basic.as_mut().unwrap().verify = false;
+    settings
+}
+
+/// 70,000 names of 1.5 KB took 225 MiB.
+#[test]
+fn long_names_that_are_taken_on_trust_are_bounded() {
+    let headers: Vec<String> = (0..5_000).map(|number| header(format!("{number:01400}:x"))).collect();
+    assert_bounded(&trusting(), &headers);
+}
+
+#[test]
+fn short_names_that_are_taken_on_trust_are_bounded() {
+    let headers: Vec<String> = (0..20_000).map(|number| header(format!("{number}:x"))).collect();
+    assert_bounded(&trusting(), &headers);
+}
+
+#[test]
+fn verified_credentials_are_bounded() {
+    let users: Vec<String> = (0..15_000).map(|number| format!("user{number}")).collect();
+    let sha1 = "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=";
+    let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), sha1)).collect();
+    let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
+    assert_bounded(&basic(&users), &headers);
+}
+
+fn tokens(count: usize, claims: impl Fn(usize) -> serde_json::Value) -> Vec<String> {
+    let token = |number| signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims(number)));
+    (0..count).map(token).collect()
+}
+
+fn issuer_of_tokens() -> Identity {
+    tokens_of(issuer(file(&signer::set(&[signer::jwk("HS256")]))))
+}
+
+#[test]
+fn tokens_are_bounded() {
+    let claims = |number: usize| signer::claims_with("jti", Some(number.into()));
+    assert_bounded(&issuer_of_tokens(), &tokens(12_000, claims));
+}
+
+/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their text.
+#[test]
+fn tokens_with_claims_that_take_much_memory_are_bounded() {
+    let hollow = |number: usize| {
+        let mut claims = signer::claims_with("jti", Some(number.into()));
+        claims["x"] = vec![serde_json::json!({ "a": 0 }); 100].into();
+        claims
+    };
+    assert_bounded(&issuer_of_tokens(), &tokens(12_000, hollow));
+}
+
+#[test]
+fn tokens_with_many_groups_are_bounded() {
+    let groups = |number: usize| {
+        signer::claims_with("groups", Some((0..200).map(|group| format!("{number} {group}")).collect()))
+    };
+    assert_bounded(&issuer_of_tokens(), &tokens(500, groups));
+}
