@@ -265,15 +265,20 @@ impl Waiting {
 #[derive(Default)]
 struct Checked {
     few: SmallVec<[(u32, usize); FEW]>,
+    /// All of them, once they are not few: to search those first would be most of the cost of each byte.
     many: HashMap<u32, usize, RandomState>,
 }
 
 impl Checked {
     fn of(&mut self, piece: u32) -> &mut usize {
+        if !self.many.is_empty() {
+            return self.many.entry(piece).or_default();
+        }
         let known = self.few.iter().position(|(one, _)| *one == piece);
         let place = known.unwrap_or(self.few.len());
         if known.is_none() {
             if self.few.len() >= FEW {
+                self.many.extend(self.few.drain(..));
                 return self.many.entry(piece).or_default();
             }
             self.few.push((piece, 0));
