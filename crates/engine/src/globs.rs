@@ -1,195 +1,154 @@
 //! The globs that leave one node of the trie.
+//!
+//! A client chooses the segment, so what it costs to match one is linear in its length: no glob and no segment make it
+//! look at anything again and again. Read [`scan`] for how; here stands where that is not worth while.
 
-use std::hash::{BuildHasher, Hasher};
+mod automaton;
+mod scan;
+mod symbols;
 
-use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashTable};
-use policy::pattern::{Glob, cuts_triplet};
+use hashbrown::HashMap;
+use policy::pattern::Glob;
 
+use self::automaton::{Automaton, NewPiece};
+use self::scan::{Kind, Steps};
+use self::symbols::Symbols;
+use crate::table::{NONE, number};
 use crate::trie::NodeId;
+use crate::work;
 
-/// Up to so many globs are tried one by one.
+pub(crate) use self::scan::GlobSet;
+
+/// Up to so many globs of a node are tried one by one, and so many nodes' for the same segment.
 const FEW: usize = 4;
+
+/// Segments up to this length, in bytes, are matched with few globs one by one: for them that is faster than a pass with
+/// the automaton, and looking at some bytes again costs little. For longer ones it would be quadratic.
+const SHORT: usize = 64;
 
 /// A glob with the node that it leads to.
 pub(crate) type Edge = (Glob, NodeId);
 
 /// The globs that leave one node, each once.
-pub(crate) enum Globs {
-    /// Tried one by one.
-    Few(Vec<Edge>),
-    /// Looked up.
-    Many(Many),
-}
-
-/// Globs by what a segment must start and end with.
-///
-/// A segment is matched by look-ups of its first and last bytes, one for each pair of lengths that the globs have; none
-/// where the last bytes would start inside a triplet. So ten thousand globs `logs-NNNN-*` cost one look-up, and whatever
-/// the globs, a segment of n bytes costs at most as many as it has pairs of a start and an end. An automaton for all the
-/// globs of a node would do with one pass over the segment, but takes megabytes for some thousand globs, and explodes
-/// where several have a `*` before their end.
-pub(crate) struct Many {
-    lengths: Vec<(usize, usize)>,
-    ends: HashTable<Ends>,
-    seed: RandomState,
-}
-
-/// The globs with the same start and end.
-struct Ends {
-    first: Box<[u8]>,
-    last: Box<[u8]>,
-    /// The one that has nothing but a `*` between them.
-    nothing: Option<NodeId>,
-    /// Those that have something between them.
-    middles: Middles,
-}
-
-enum Middles {
-    /// Tried one by one.
-    Few(Vec<Edge>),
-    /// Looked up.
-    Many(Pieces),
-}
-
-/// Globs by the longest piece between their ends.
-///
-/// A segment is matched by a look-up of what stands at each of its places, one for each length that the pieces have. Only
-/// globs with the same ends and the same longest piece are tried one by one.
-struct Pieces {
-    lengths: Vec<usize>,
-    pieces: HashMap<Box<[u8]>, Vec<Edge>, RandomState>,
+pub(crate) struct Globs {
+    /// Those that are tried one by one where they may be: all, if there are few.
+    few: Box<[Edge]>,
+    /// Those that are always tried one by one. The others start at the step `start`.
+    always: Box<[Edge]>,
+    /// `NONE` if all are always tried one by one.
+    start: u32,
 }
 
 impl Globs {
-    pub(crate) fn new(globs: Vec<Edge>) -> Self {
-        if globs.len() <= FEW { Self::Few(globs) } else { Self::Many(Many::new(globs)) }
+    /// Whether all are always tried one by one, which costs at most their own length.
+    pub(crate) const fn is_simple(&self) -> bool {
+        self.start == NONE
     }
 
-    /// Gives the node of each glob that matches a segment. The segment is not empty.
-    pub(crate) fn matching(&self, segment: &[u8], mut found: impl FnMut(NodeId)) {
-        match self {
-            Self::Few(globs) => one_by_one(globs, segment, &mut found),
-            Self::Many(globs) => globs.matching(segment, &mut found),
+    /// Gives the node of each glob that matches a segment, which is not empty, if they are to be tried one by one. Else
+    /// the step to start at is given, and nodes for those that are tried one by one always. `nodes` is for how many nodes
+    /// the segment is to be matched.
+    pub(crate) fn try_each(&self, segment: &[u8], nodes: usize, found: impl FnMut(NodeId)) -> Option<u32> {
+        if !self.few.is_empty() && segment.len() <= SHORT && nodes <= FEW {
+            one_by_one(&self.few, segment, found);
+            return None;
+        }
+        one_by_one(&self.always, segment, found);
+        (!self.is_simple()).then_some(self.start)
+    }
+
+    /// Tries those that are always tried one by one.
+    pub(crate) fn try_always(&self, segment: &[u8], found: impl FnMut(NodeId)) {
+        one_by_one(&self.always, segment, found);
+    }
+}
+
+fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
+    for (glob, to) in globs {
+        work::steps(if glob.0.len() > 2 { segment.len() } else { 1 });
+        if glob.matches(segment) {
+            found(*to);
         }
     }
 }
 
-impl Many {
-    fn new(globs: Vec<Edge>) -> Self {
-        let seed = RandomState::default();
-        let mut by_ends: HashMap<[Box<[u8]>; 2], Vec<Edge>> = HashMap::new();
+/// The globs of all nodes while more are added.
+#[derive(Default)]
+pub(crate) struct GlobsBuilder {
+    symbols: Symbols,
+    numbers: HashMap<Box<str>, u32>,
+    pieces: Vec<NewPiece>,
+    steps: Steps,
+}
+
+impl GlobsBuilder {
+    /// The globs of one node.
+    pub(crate) fn add(&mut self, globs: Vec<Edge>) -> Globs {
+        if globs.len() <= FEW && globs.iter().all(|(glob, _)| glob.0.len() <= 2) {
+            return Globs { few: Box::default(), always: globs.into(), start: NONE };
+        }
+        let few = if globs.len() <= FEW { globs.clone().into() } else { Box::default() };
+        let start = self.steps.start();
+        let mut always = Vec::new();
         for (glob, to) in globs {
-            by_ends.entry(ends_of(&glob)).or_default().push((glob, to));
-        }
-        let mut lengths: Vec<_> = by_ends.keys().map(|[first, last]| (first.len(), last.len())).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        let mut ends = HashTable::with_capacity(by_ends.len());
-        for ([first, last], globs) in by_ends {
-            let hash = hash(&seed, &first, &last);
-            ends.insert_unique(hash, Ends::new(first, last, globs), |it| {
-                self::hash(&seed, &it.first, &it.last)
-            });
-        }
-        Self { lengths, ends, seed }
-    }
-
-    fn matching(&self, segment: &[u8], found: &mut impl FnMut(NodeId)) {
-        for (first, last) in &self.lengths {
-            let Some((first, rest)) = segment.split_at_checked(*first) else { return };
-            let Some(before_last) = rest.len().checked_sub(*last) else { continue };
-            let Some((_, last)) = rest.split_at_checked(before_last) else { continue };
-            if cuts_triplet(segment, segment.len() - last.len()) {
-                continue;
-            }
-            let ends =
-                self.ends.find(hash(&self.seed, first, last), |it| *it.first == *first && *it.last == *last);
-            if let Some(ends) = ends {
-                ends.nothing.into_iter().for_each(&mut *found);
-                ends.middles.matching(segment, found);
+            match self.pieces_of(&glob) {
+                Some(pieces) => self.edges(start, &pieces, to),
+                None => always.push((glob, to)),
             }
         }
-    }
-}
-
-impl Ends {
-    fn new(first: Box<[u8]>, last: Box<[u8]>, mut globs: Vec<Edge>) -> Self {
-        let nothing = globs.extract_if(.., |(glob, _)| glob.0.len() <= 2).next().map(|(_, to)| to);
-        Self { first, last, nothing, middles: Middles::new(globs) }
-    }
-}
-
-impl Middles {
-    fn new(globs: Vec<Edge>) -> Self {
-        if globs.len() <= FEW { Self::Few(globs) } else { Self::Many(Pieces::new(globs)) }
+        Globs { few, always: always.into(), start }
     }
 
-    fn matching(&self, segment: &[u8], found: &mut impl FnMut(NodeId)) {
-        match self {
-            Self::Few(globs) => one_by_one(globs, segment, found),
-            Self::Many(pieces) => pieces.matching(segment, found),
+    /// The pieces of a glob, `NONE` for an empty first or last one. Nothing for what the parser never makes: a glob
+    /// without a `*`, one with two side by side, or one that is not canonical.
+    fn pieces_of(&mut self, glob: &Glob) -> Option<(u32, Vec<u32>, u32)> {
+        let [first, middle @ .., last] = &*glob.0 else { return None };
+        let first = self.piece(first)?;
+        let middle = middle.iter().map(|piece| self.piece(piece).filter(|piece| *piece != NONE));
+        let middle = middle.collect::<Option<Vec<u32>>>()?;
+        Some((first, middle, self.piece(last)?))
+    }
+
+    /// The number of a piece; `NONE` if it is empty.
+    fn piece(&mut self, text: &str) -> Option<u32> {
+        if text.is_empty() {
+            return Some(NONE);
         }
-    }
-}
-
-impl Pieces {
-    fn new(globs: Vec<Edge>) -> Self {
-        let mut pieces: HashMap<Box<[u8]>, Vec<Edge>, RandomState> = HashMap::default();
-        for (glob, to) in globs {
-            let longest = glob.0.iter().skip(1).rev().skip(1).max_by_key(|piece| piece.len());
-            let longest = longest.map_or_else(Box::default, |piece| piece.as_bytes().into());
-            pieces.entry(longest).or_default().push((glob, to));
+        if let Some(known) = self.numbers.get(text) {
+            return Some(*known);
         }
-        let mut lengths: Vec<usize> = pieces.keys().map(|piece| piece.len()).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        Self { lengths, pieces }
+        let symbols = self.symbols.add(text.as_bytes())?;
+        let new = number(self.pieces.len());
+        self.pieces.push(NewPiece { symbols, length: number(text.len()), middle: false, last: false });
+        self.numbers.insert(text.into(), new);
+        Some(new)
     }
 
-    fn matching(&self, segment: &[u8], found: &mut impl FnMut(NodeId)) {
-        for length in &self.lengths {
-            if *length == 0 {
-                self.at(segment, 0, 0, found);
-                continue;
-            }
-            for place in 0..(segment.len() + 1).saturating_sub(*length) {
-                self.at(segment, place, *length, found);
-            }
+    fn edges(&mut self, start: u32, (first, middle, last): &(u32, Vec<u32>, u32), to: NodeId) {
+        let mut step = start;
+        if *first != NONE {
+            step = self.steps.after(step, Kind::First, *first);
+        }
+        for piece in middle {
+            self.pieces.get_mut(*piece as usize).into_iter().for_each(|piece| piece.middle = true);
+            step = self.steps.after(step, Kind::Middle, *piece);
+        }
+        if *last == NONE {
+            self.steps.steps.at_mut(step).accept = to;
+        } else {
+            self.pieces.get_mut(*last as usize).into_iter().for_each(|piece| piece.last = true);
+            self.steps.add(step, Kind::Last, *last, to.0);
         }
     }
 
-    fn at(&self, segment: &[u8], place: usize, length: usize, found: &mut impl FnMut(NodeId)) {
-        let Some(piece) = segment.get(place..place + length) else { return };
-        if !cuts_triplet(segment, place)
-            && let Some(globs) = self.pieces.get(piece)
-            && stands_first_at(segment, piece, place)
-        {
-            one_by_one(globs, segment, found);
-        }
+    pub(crate) fn finish(self) -> GlobSet {
+        let lasts = self.pieces.iter().filter(|piece| piece.last);
+        let longest_last = lasts.map(|piece| piece.length as usize).max().unwrap_or(0);
+        let automaton = Automaton::new(&self.pieces, self.symbols.count());
+        let (steps, edges, starts) = self.steps.finish(number(self.pieces.len()));
+        GlobSet { symbols: self.symbols, automaton, steps, edges, starts, longest_last }
     }
 }
 
-fn one_by_one(globs: &[Edge], segment: &[u8], found: &mut impl FnMut(NodeId)) {
-    globs.iter().filter(|(glob, _)| glob.matches(segment)).for_each(|(_, to)| found(*to));
-}
-
-/// Whether a piece that stands at this place stands nowhere before it: each glob is to be found once. Where it would take
-/// a triplet apart it does not stand.
-fn stands_first_at(segment: &[u8], piece: &[u8], place: usize) -> bool {
-    let stands = |at| segment.get(at..at + piece.len()) == Some(piece) && !cuts_triplet(segment, at);
-    !(0..place).any(stands)
-}
-
-fn ends_of(glob: &Glob) -> [Box<[u8]>; 2] {
-    let end = |piece: Option<&Box<str>>| piece.map_or_else(Box::default, |piece| piece.as_bytes().into());
-    [end(glob.0.first()), end(glob.0.last())]
-}
-
-fn hash(seed: &RandomState, first: &[u8], last: &[u8]) -> u64 {
-    let mut hasher = seed.build_hasher();
-    hasher.write_usize(first.len());
-    hasher.write(first);
-    hasher.write(last);
-    hasher.finish()
-}
+#[cfg(test)]
+mod tests;

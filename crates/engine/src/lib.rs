@@ -4,7 +4,7 @@
 //! Read in this order: [`Engine`] here, `compile` (from a policy to the index), then the parts in the order in which a
 //! decision meets them: `callers` (a caller to its roles), `roles` (sets of roles), `scopes` (a scope to the tries that
 //! it enters), `trie` (a resource to the rows of the patterns that match it) with `segments` (where they end) and
-//! `literals` (its edges), `rows` (an action and a set of roles to the rule that decides). `names` gives numbers to byte
+//! `literals` and `globs` (its edges), `rows` (an action and a set of roles to the rule that decides). `names` gives numbers to byte
 //! strings, `word` compares short ones at once, and `table` holds what is numbered.
 
 mod actions;
@@ -20,6 +20,7 @@ mod segments;
 mod table;
 mod trie;
 mod word;
+mod work;
 
 pub use roles::RoleSet;
 
@@ -145,6 +146,7 @@ impl Engine {
     /// Visits the row of each pattern that matches.
     fn visit(&self, owner: Option<&[u8]>, question: &Question<'_>, mut visit: impl FnMut(RowId)) {
         let Some(mut walk) = Walk::new(question.resource, owner) else { return };
-        self.scopes.roots(question.scope, |roots| self.trie.walk(roots, &mut walk, &mut visit));
+        self.scopes.roots(question.scope, |roots| walk.start(roots));
+        self.trie.walk(&mut walk, &mut visit);
     }
 }

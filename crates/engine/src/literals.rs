@@ -5,6 +5,7 @@ use foldhash::fast::RandomState;
 use crate::table::number;
 use crate::trie::{NO_NODE, NodeId};
 use crate::word::Word;
+use crate::work;
 
 /// A table with open addressing: whatever is asked for is found, or known not to be there, in one or two cache lines that
 /// lie side by side. A table with groups of tags (`hashbrown`) has its tags apart from what they are of, which is one
@@ -17,6 +18,8 @@ pub(crate) struct Literals {
     taken: usize,
     /// The text of those that are longer than a [`Word`] can say.
     long: Vec<u8>,
+    /// The length of the longest. A longer segment is not looked up: to hash it for each node would cost its length.
+    longest: u32,
     seed: RandomState,
 }
 
@@ -48,6 +51,10 @@ impl Literals {
     #[cold]
     #[inline(never)]
     fn find_long(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
+        if word.length() > self.longest {
+            return NO_NODE;
+        }
+        work::steps(word.length() as usize / 16);
         let segment = resource.get(start..start + word.length() as usize).unwrap_or_default();
         self.edge(from, word, segment, |edge| self.text(edge) == segment).1.to
     }
@@ -80,6 +87,7 @@ impl Literals {
     pub(crate) fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
         let word = Word::new(segment);
         let (bytes, length) = word.parts();
+        self.longest = self.longest.max(length);
         let edge = Literal { bytes, length, from, to, start: number(self.long.len()) };
         if !word.is_whole() {
             self.long.extend_from_slice(segment);
@@ -125,7 +133,13 @@ impl Literals {
 
 impl Default for Literals {
     fn default() -> Self {
-        Self { edges: vec![FREE; 2].into(), taken: 0, long: Vec::new(), seed: RandomState::default() }
+        Self {
+            edges: vec![FREE; 2].into(),
+            taken: 0,
+            long: Vec::new(),
+            longest: 0,
+            seed: RandomState::default(),
+        }
     }
 }
 

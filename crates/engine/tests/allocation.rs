@@ -1,7 +1,13 @@
 //! Once its parts are known, a caller's decision allocates nothing.
 
+use std::path::Path;
+
 use engine::{Decision, Engine, Question};
+use policy::Policy;
 use policy::generate::{Generator, Shape};
+use policy::model::{Role, Rule};
+use policy::pattern::{Actions, Glob, Pattern, Segment};
+use policy::problem::Place;
 
 #[test]
 fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
@@ -30,6 +36,39 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
         assert_eq!(counted.count_total, 0, "{caller:?} asks {asked:?}");
     }
     assert!(allowed > 500, "{allowed} were allowed");
+}
+
+#[test]
+fn globs_that_are_matched_in_one_pass_allocate_nothing() {
+    let globs = ["*error*", "*warn*of*", "debug*trace*", "a*b*c", "*.json", "*.gz", "*a*z"];
+    let pattern = |glob: &str| Pattern {
+        absolute: true,
+        segments: vec![Segment::Glob(Glob(glob.split('*').map(Into::into).collect()))],
+        rest: false,
+    };
+    let at = Place::start_of(Path::new("policy.yaml"));
+    let rule = Rule {
+        name: "rule".into(),
+        actions: Actions::Any,
+        scopes: Vec::new(),
+        resources: globs.map(pattern).into(),
+        at: at.clone(),
+    };
+    let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
+    let policy = Policy { roles: vec![role], ..Policy::default() };
+    let engine = Engine::compile(&policy);
+    for (resource, allowed) in [
+        ("/error".to_owned(), true),
+        (format!("/{}.json", "errorwarnofdebug".repeat(100)), true),
+        (format!("/{}", "aaaa.gz.js".repeat(100)), false),
+    ] {
+        let counted = allocation_counter::measure(|| {
+            let question = Question { action: b"GET", scope: b"", resource: resource.as_bytes() };
+            let decision = engine.decide(engine.anonymous(), None, question);
+            assert_eq!(matches!(decision, Decision::Allowed(_)), allowed, "{resource}");
+        });
+        assert_eq!(counted.count_total, 0, "{resource}");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ struct Question {
     records: &'static [&'static str],
 }
 
-const QUESTIONS: [Question; 9] = [
+const QUESTIONS: [Question; 10] = [
     Question {
         name: "decide",
         asks: "Does a decision cost the same however large the policy is? From a known set of roles and a canonical \
@@ -36,6 +36,12 @@ const QUESTIONS: [Question; 9] = [
                by any caller, `everything` is large in all four sizes at once. `loop` is what the loop itself costs; \
                nothing is subtracted for it.",
         records: &["decide/"],
+    },
+    Question {
+        name: "hostile",
+        asks: "What does the worst path cost that a search finds, for policies whose globs are hard to match, beside a \
+               harmless path of the same length (4 KiB, or 60 KiB where it says so)?",
+        records: &["hostile/"],
     },
     Question {
         name: "peers",

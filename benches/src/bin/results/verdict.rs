@@ -20,7 +20,7 @@ pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "c
 /// Who else decides, at 1,000 rules.
 pub(crate) const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
 
-/// All verdicts of P1, P4 and P6 that these records allow.
+/// All verdicts of P1, P4, P6 and hostile paths that these records allow.
 #[must_use]
 pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
@@ -29,7 +29,16 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     all.push(at_most("P4", "each random decision takes at most 500 ns (median)", 500.0, &random(records)));
     all.extend(PEERS.map(|peer| faster(records, peer)));
     all.extend(compile(records));
+    all.push(hostile(records));
     all
+}
+
+/// What a client can make its own request cost by choosing its path.
+fn hostile(records: &Records) -> Verdict {
+    let wanted = "the worst path found costs at most 10 × a harmless one of its length, whatever the globs";
+    let ratios: Vec<Record> =
+        records.below("hostile/").filter(|record| record.name.ends_with("/ratio")).cloned().collect();
+    at_most("paths", wanted, 10.0, &ratios)
 }
 
 /// P1: checks a second beside tonic's, each server alone on one core.

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use policy::pattern::{Glob, Pattern, Segment};
 
 use super::{LEAF, NO_NODE, Node, NodeId, Trie};
-use crate::globs::{Edge, Globs};
+use crate::globs::{Edge, GlobsBuilder};
 use crate::literals::Literals;
 use crate::rows::RowId;
 use crate::scopes::Roots;
@@ -60,14 +60,16 @@ impl TrieBuilder {
             *nodes.at_mut(number) = Node { one, owner, ..*nodes.at(number) };
         }
         self.literals.redirect(|to| or_leaf(nodes, to));
+        drop(self.glob_edges);
+        let mut builder = GlobsBuilder::default();
         let globs = self.globs.into_iter().map(|mut globs| {
             globs.iter_mut().for_each(|(_, to)| *to = or_leaf(nodes, *to));
-            Globs::new(globs)
+            builder.add(globs)
         });
         let globs = globs.collect();
         self.nodes.shrink();
         self.literals.shrink();
-        Trie { nodes: self.nodes, literals: self.literals, globs }
+        Trie { nodes: self.nodes, literals: self.literals, globs, glob_set: builder.finish() }
     }
 
     fn node(&mut self) -> NodeId {

@@ -1,0 +1,217 @@
+//! Where the pieces of globs stand in a segment: one pass for all of them (Aho and Corasick, CACM 18(6), 1975).
+//!
+//! The crate `aho-corasick` lost: it reports every piece that ends at a place, so pieces that are nested (`a`, `aa`, …)
+//! cost their number at each place. Here one piece leads to the next shorter one, and whoever asks may stop.
+
+use super::symbols::{OTHER, Symbol};
+use crate::table::{NONE, Table, number};
+use crate::work;
+
+/// The state in which nothing of any piece has been read.
+pub(crate) const ROOT: u32 = 0;
+
+/// So many entries has the table of the first states at most: 256 KiB. It holds all states of a policy with some hundred
+/// globs, and of a larger one those that are reached most.
+const ENTRIES: usize = 1 << 16;
+
+/// The states are numbered level by level: the first ones are the shallow ones, and the children of a state follow each
+/// other.
+pub(crate) struct Automaton {
+    /// Where each symbol leads from each of the first states: `width` entries each.
+    table: Box<[u32]>,
+    width: usize,
+    states: Table<State>,
+    /// The symbol with which each state is reached.
+    symbols: Table<Symbol>,
+    pieces: Table<Piece>,
+}
+
+/// What has just been read, as far as it is the beginning of a piece.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    /// The number of the first child, in the order of their symbols. They end where the next state's start.
+    children: u32,
+    /// The longest shorter state that what was read ends in.
+    shorter: u32,
+    /// The length of what was read, in symbols.
+    pub(crate) depth: u32,
+    /// The piece that this is, or `NONE`.
+    pub(crate) own: u32,
+    /// The longest middle piece that what was read ends in, or `NONE`.
+    pub(crate) middle: u32,
+    /// The longest last piece that what was read ends in, or `NONE`.
+    pub(crate) last: u32,
+}
+
+/// A piece as the automaton is made of it.
+pub(crate) struct NewPiece {
+    pub(crate) symbols: Vec<Symbol>,
+    /// In bytes.
+    pub(crate) length: u32,
+    /// Whether it stands in the middle of a glob.
+    pub(crate) middle: bool,
+    /// Whether it is the end of a glob.
+    pub(crate) last: bool,
+}
+
+/// What the automaton knows of a piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    /// In bytes.
+    pub(crate) length: u32,
+    /// The longest middle piece that this one ends in, but itself; or `NONE`.
+    pub(crate) shorter_middle: u32,
+    /// The longest last piece that this one ends in, but itself; or `NONE`.
+    pub(crate) shorter_last: u32,
+}
+
+impl Automaton {
+    pub(crate) fn state(&self, number: u32) -> &State {
+        self.states.at(number)
+    }
+
+    pub(crate) fn piece(&self, number: u32) -> &Piece {
+        self.pieces.at(number)
+    }
+
+    /// The state after one more symbol. Over a segment this takes at most two rounds a symbol: each round but the last
+    /// makes the state shorter, and each symbol makes it longer by one.
+    #[inline]
+    pub(crate) fn next(&self, mut state: u32, symbol: Symbol) -> u32 {
+        if symbol == OTHER {
+            work::step();
+            return ROOT;
+        }
+        loop {
+            work::step();
+            if let Some(next) = self.table.get(state as usize * self.width + usize::from(symbol)) {
+                return *next;
+            }
+            match self.child(state, symbol) {
+                NONE => state = self.state(state).shorter,
+                child => return child,
+            }
+        }
+    }
+
+    /// The state that is longer by this symbol, or `NONE`.
+    fn child(&self, state: u32, symbol: Symbol) -> u32 {
+        let (mut low, mut high) = (self.state(state).children, self.state(state + 1).children);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.symbols.at(middle).cmp(&symbol) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return middle,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        NONE
+    }
+
+    /// From pieces, each once and none empty, of fewer symbols than `width`.
+    pub(crate) fn new(pieces: &[NewPiece], width: usize) -> Self {
+        let mut automaton = Self {
+            table: Box::default(),
+            width,
+            states: Table::new(),
+            symbols: Table::new(),
+            pieces: pieces
+                .iter()
+                .map(|piece| Piece { length: piece.length, shorter_middle: NONE, shorter_last: NONE })
+                .collect(),
+        };
+        automaton.add_states(pieces);
+        automaton.fill_table();
+        automaton
+    }
+
+    fn add_states(&mut self, pieces: &[NewPiece]) {
+        let mut sorted: Vec<(u32, &NewPiece)> = (0..).zip(pieces).collect();
+        sorted.sort_unstable_by(|one, other| one.1.symbols.cmp(&other.1.symbols));
+        // For each state the pieces that start with it.
+        let mut open: Vec<&[(u32, &NewPiece)]> = vec![&sorted];
+        self.push(ROOT, 0, OTHER);
+        let mut state = ROOT;
+        while let Some(starting) = open.get(state as usize).copied() {
+            let depth = self.state(state).depth as usize;
+            self.states.at_mut(state).children = self.states.len();
+            for below in
+                starting.chunk_by(|one, other| one.1.symbols.get(depth) == other.1.symbols.get(depth))
+            {
+                let Some((own, piece)) = below.first() else { continue };
+                match piece.symbols.get(depth) {
+                    None => self.states.at_mut(state).own = *own,
+                    Some(symbol) => {
+                        let shorter = if state == ROOT { ROOT } else { self.after_shorter(state, *symbol) };
+                        self.push(shorter, number(depth + 1), *symbol);
+                        open.push(below);
+                    }
+                }
+            }
+            self.link(state, pieces);
+            state += 1;
+        }
+        // Where the children of the last state end.
+        self.push(ROOT, 0, OTHER);
+        self.states.at_mut(state).children = state;
+        self.states.shrink();
+        self.symbols.shrink();
+    }
+
+    fn push(&mut self, shorter: u32, depth: u32, symbol: Symbol) {
+        let state = State { children: 0, shorter, depth, own: NONE, middle: NONE, last: NONE };
+        self.states.push(state);
+        self.symbols.push(symbol);
+    }
+
+    /// The longest state that what is read ends in once this symbol follows on a state, but that one's own child. All
+    /// shorter states have their children already.
+    fn after_shorter(&self, state: u32, symbol: Symbol) -> u32 {
+        let mut shorter = self.state(state).shorter;
+        loop {
+            match self.child(shorter, symbol) {
+                NONE if shorter == ROOT => return ROOT,
+                NONE => shorter = self.state(shorter).shorter,
+                child => return child,
+            }
+        }
+    }
+
+    /// Which pieces a state ends in: its own, and those of the next shorter state, which has been linked before it.
+    fn link(&mut self, state: u32, pieces: &[NewPiece]) {
+        let own = self.state(state).own;
+        let shorter = *self.state(self.state(state).shorter);
+        let (mut middle, mut last) = (shorter.middle, shorter.last);
+        if let Some(piece) = pieces.get(own as usize) {
+            let known = self.pieces.at_mut(own);
+            (known.shorter_middle, known.shorter_last) = (middle, last);
+            middle = if piece.middle { own } else { middle };
+            last = if piece.last { own } else { last };
+        }
+        let state = self.states.at_mut(state);
+        (state.middle, state.last) = (middle, last);
+    }
+
+    /// The table of as many of the first states as it may have, at least of the root: there every way back ends.
+    fn fill_table(&mut self) {
+        let states = (ENTRIES / self.width).clamp(1, self.states.len() as usize - 1);
+        let mut table: Vec<u32> = Vec::with_capacity(states * self.width);
+        for state in (0..self.states.len()).take(states) {
+            let shorter = self.state(state).shorter as usize;
+            for symbol in 0..self.width {
+                let child = Symbol::try_from(symbol).map_or(NONE, |symbol| self.child(state, symbol));
+                let otherwise = if state == ROOT { None } else { table.get(shorter * self.width + symbol) };
+                let next = if child == NONE { otherwise.copied().unwrap_or(ROOT) } else { child };
+                table.push(next);
+            }
+        }
+        self.table = table.into();
+    }
+}
+
+#[cfg(test)]
+impl Automaton {
+    pub(super) fn has_states_beyond_the_table(&self) -> bool {
+        self.table.len() < (self.states.len() as usize - 1) * self.width
+    }
+}

@@ -1,0 +1,346 @@
+//! Matching all globs that one segment may match by one pass over it.
+//!
+//! The globs of a node are a trie whose edges are pieces: what a glob must start with, the pieces that must follow it one
+//! after another, and what it must end with. Globs that begin alike wait at the same step of it. Each piece counts where
+//! it first stands after the one before it, which leaves the most to those after it.
+//!
+//! The automaton says which pieces end at each place. A step that waits is looked at once for each of the pieces that
+//! are found after it was reached, however often they are: `checked` says for each piece how many of the steps that wait
+//! it has been tried on. So a pass costs at most a few steps for each byte, and beyond that what does not grow with the
+//! segment: for each piece that is found the fewer of the steps that wait and the edges that it has.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use policy::pattern::cuts_triplet;
+use smallvec::SmallVec;
+
+use super::automaton::{Automaton, ROOT};
+use super::symbols::Symbols;
+use crate::table::{NONE, Table, number};
+use crate::trie::{NO_NODE, NodeId};
+use crate::work;
+
+/// Up to so many are searched one by one, on the stack.
+const FEW: usize = 16;
+
+/// The globs of all nodes that are not tried one by one.
+pub(crate) struct GlobSet {
+    pub(super) symbols: Symbols,
+    pub(super) automaton: Automaton,
+    pub(super) steps: Table<Step>,
+    /// In the order of their pieces, of their kinds, and of the steps that they leave.
+    pub(super) edges: Box<[Edge]>,
+    /// Where the edges of each piece and kind start in `edges`, and at last where they end.
+    pub(super) starts: Table<u32>,
+    /// The length of the longest last piece, in bytes.
+    pub(super) longest_last: usize,
+}
+
+/// What globs have in common that have matched so far with the same pieces.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    /// Where the glob leads that ends here in a `*`.
+    pub(super) accept: NodeId,
+    /// Which kinds of edges leave.
+    pub(super) leaves: [bool; 3],
+}
+
+/// From a step by a piece to the next step; by a last piece to a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Edge {
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// Where a piece stands in its glob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// With it the segment starts.
+    First,
+    /// It stands after a `*` and before another one.
+    Middle,
+    /// With it the segment ends.
+    Last,
+}
+
+impl GlobSet {
+    /// Gives the node of each glob that matches a segment, of those that start at these steps.
+    pub(crate) fn matching(&self, segment: &[u8], starts: &[u32], mut found: impl FnMut(NodeId)) {
+        let mut scan =
+            Scan { set: self, waiting: Default::default(), checked: Checked::default(), found: &mut found };
+        starts.iter().for_each(|start| scan.reach(*start, 0));
+        scan.run(segment);
+    }
+
+    fn edges(&self, piece: u32, kind: Kind) -> &[Edge] {
+        let first = piece * 3 + kind as u32;
+        let (start, end) = (*self.starts.at(first) as usize, *self.starts.at(first + 1) as usize);
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "as in `Table`: to go on without an edge would be to pass over a `deny` rule"
+        )]
+        &self.edges[start..end]
+    }
+}
+
+struct Scan<'s, F> {
+    set: &'s GlobSet,
+    /// The steps that wait, by the kind of the piece that they wait for.
+    waiting: [Waiting; 3],
+    checked: Checked,
+    found: &'s mut F,
+}
+
+impl<F: FnMut(NodeId)> Scan<'_, F> {
+    fn run(&mut self, segment: &[u8]) {
+        let set = self.set;
+        let (mut at, mut read, mut state) = (0, 0, ROOT);
+        let mut may_start = !self.waiting(Kind::First).is_empty();
+        let mut may_skip = true;
+        while at < segment.len() {
+            let waits = !self.waiting(Kind::Middle).is_empty();
+            if may_skip && !waits && !may_start {
+                may_skip = false;
+                let tail = tail(segment, set.longest_last);
+                if tail > at {
+                    (at, state) = (tail, ROOT);
+                    continue;
+                }
+            }
+            let Some((symbol, width)) = set.symbols.read(segment, at) else { return };
+            at += width;
+            read += 1;
+            state = set.automaton.next(state, symbol);
+            if state == ROOT {
+                may_start = false;
+                continue;
+            }
+            let known = set.automaton.state(state);
+            may_start &= known.depth == read;
+            if may_start && known.own != NONE {
+                let starting = self.waiting(Kind::First).len();
+                self.advance(known.own, Kind::First, 0..starting, at);
+            }
+            if waits && known.middle != NONE {
+                self.middles(known.middle, at);
+            }
+        }
+        self.ends(set.automaton.state(state).last, segment.len());
+    }
+
+    /// A middle piece ends here, and so do shorter ones. Where one has been tried on everything that waits, so have all
+    /// shorter ones: they stood at its end then as they do now.
+    fn middles(&mut self, mut piece: u32, at: usize) {
+        while piece != NONE {
+            work::step();
+            let known = self.set.automaton.piece(piece);
+            let waiting = self.waiting(Kind::Middle);
+            let (all, until) = (waiting.len(), waiting.until(at - known.length as usize));
+            let checked = self.checked.of(piece);
+            let from = *checked;
+            if from == all {
+                return;
+            }
+            if until > from {
+                *checked = until;
+                self.advance(piece, Kind::Middle, from..until, at);
+            }
+            piece = known.shorter_middle;
+        }
+    }
+
+    /// The segment ends, in this last piece and in shorter ones.
+    fn ends(&mut self, mut piece: u32, at: usize) {
+        while piece != NONE {
+            work::step();
+            let known = self.set.automaton.piece(piece);
+            let until = self.waiting(Kind::Last).until(at - known.length as usize);
+            self.advance(piece, Kind::Last, 0..until, at);
+            piece = known.shorter_last;
+        }
+    }
+
+    /// Follows the edges of a piece that leave one of these steps that wait: whichever are fewer are gone through.
+    fn advance(&mut self, piece: u32, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
+        let edges = self.set.edges(piece, kind);
+        if edges.len() < waiting.len() {
+            for edge in edges {
+                work::step();
+                if self.waiting(kind).place(edge.from).is_some_and(|place| waiting.contains(&place)) {
+                    self.follow(edge.to, kind, at);
+                }
+            }
+            return;
+        }
+        for place in waiting {
+            work::step();
+            let from = self.waiting(kind).step(place);
+            let edge = edges.binary_search_by_key(&from, |edge| Some(edge.from)).ok();
+            if let Some(edge) = edge.and_then(|place| edges.get(place)) {
+                self.follow(edge.to, kind, at);
+            }
+        }
+    }
+
+    fn follow(&mut self, to: u32, kind: Kind, at: usize) {
+        match kind {
+            Kind::First | Kind::Middle => self.reach(to, at),
+            Kind::Last => (self.found)(NodeId(to)),
+        }
+    }
+
+    /// A step is reached by a piece that ends here.
+    fn reach(&mut self, step: u32, at: usize) {
+        work::step();
+        let Step { accept, leaves } = *self.set.steps.at(step);
+        if accept != NO_NODE {
+            (self.found)(accept);
+        }
+        for (waiting, leaves) in self.waiting.iter_mut().zip(leaves) {
+            if leaves {
+                waiting.push(step, at);
+            }
+        }
+    }
+
+    fn waiting(&self, kind: Kind) -> &Waiting {
+        let [first, middle, last] = &self.waiting;
+        match kind {
+            Kind::First => first,
+            Kind::Middle => middle,
+            Kind::Last => last,
+        }
+    }
+}
+
+/// Steps that wait for the next piece, in the order in which they were reached. No request allocates here unless more than
+/// sixteen wait at once.
+#[derive(Default)]
+struct Waiting {
+    /// Each with where the piece ends that it was reached by.
+    steps: SmallVec<[(u32, usize); FEW]>,
+    /// The place of each in `steps`, once they are not few.
+    places: HashMap<u32, usize, RandomState>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn push(&mut self, step: u32, at: usize) {
+        self.steps.push((step, at));
+        if self.steps.len() == FEW + 1 {
+            self.places.extend(self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place)));
+        } else if self.steps.len() > FEW {
+            self.places.insert(step, self.steps.len() - 1);
+        }
+    }
+
+    fn step(&self, place: usize) -> Option<u32> {
+        self.steps.get(place).map(|(step, _)| *step)
+    }
+
+    fn place(&self, step: u32) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.steps.iter().position(|(one, _)| *one == step);
+        }
+        self.places.get(&step).copied()
+    }
+
+    /// How many were reached up to here: a piece may follow them that starts here.
+    fn until(&self, start: usize) -> usize {
+        match self.steps.last() {
+            Some((_, at)) if *at > start => self.steps.partition_point(|(_, at)| *at <= start),
+            _ => self.steps.len(),
+        }
+    }
+}
+
+/// For each middle piece that was found, on how many of the steps that wait it has been tried.
+#[derive(Default)]
+struct Checked {
+    few: SmallVec<[(u32, usize); FEW]>,
+    /// All of them, once they are not few: to search those first would be most of the cost of each byte.
+    many: HashMap<u32, usize, RandomState>,
+}
+
+impl Checked {
+    fn of(&mut self, piece: u32) -> &mut usize {
+        if !self.many.is_empty() {
+            return self.many.entry(piece).or_default();
+        }
+        let known = self.few.iter().position(|(one, _)| *one == piece);
+        let place = known.unwrap_or(self.few.len());
+        if known.is_none() {
+            if self.few.len() >= FEW {
+                self.many.extend(self.few.drain(..));
+                return self.many.entry(piece).or_default();
+            }
+            self.few.push((piece, 0));
+        }
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "the piece was found at this place, or put there just now"
+        )]
+        &mut self.few[place].1
+    }
+}
+
+/// Where the end of a segment starts that last pieces of up to this length may stand in; not inside a triplet.
+fn tail(segment: &[u8], longest: usize) -> usize {
+    let start = segment.len().saturating_sub(longest + 2);
+    (start..segment.len()).find(|place| !cuts_triplet(segment, *place)).unwrap_or(segment.len())
+}
+
+/// The steps and edges of a set that globs are still added to.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) steps: Table<Step>,
+    edges: HashMap<(u32, Kind, u32), u32>,
+}
+
+impl Steps {
+    /// A step that nothing leads to: the globs of a node start there.
+    pub(super) fn start(&mut self) -> u32 {
+        self.steps.push(Step { accept: NO_NODE, leaves: [false; 3] })
+    }
+
+    /// The step after this one by a piece, which is made if there is none.
+    pub(super) fn after(&mut self, from: u32, kind: Kind, piece: u32) -> u32 {
+        if let Some(to) = self.edges.get(&(piece, kind, from)) {
+            return *to;
+        }
+        let to = self.start();
+        self.add(from, kind, piece, to);
+        to
+    }
+
+    pub(super) fn add(&mut self, from: u32, kind: Kind, piece: u32, to: u32) {
+        self.edges.insert((piece, kind, from), to);
+        let [first, middle, last] = &mut self.steps.at_mut(from).leaves;
+        *match kind {
+            Kind::First => first,
+            Kind::Middle => middle,
+            Kind::Last => last,
+        } = true;
+    }
+
+    /// All edges in their order, and where those of each piece and kind start.
+    pub(super) fn finish(self, pieces: u32) -> (Table<Step>, Box<[Edge]>, Table<u32>) {
+        let mut sorted: Vec<_> = self.edges.into_iter().collect();
+        sorted.sort_unstable();
+        let mut starts = Table::new();
+        for of in 0..=pieces * 3 {
+            starts.push(number(
+                sorted.partition_point(|((piece, kind, _), _)| piece * 3 + (*kind as u32) < of),
+            ));
+        }
+        let edges = sorted.into_iter().map(|((_, _, from), to)| Edge { from, to }).collect();
+        (self.steps, edges, starts)
+    }
+}

@@ -1,0 +1,35 @@
+//! Counts the work of matching, in tests only: seconds differ from machine to machine, steps do not.
+
+#[cfg(test)]
+use std::cell::Cell;
+
+#[cfg(test)]
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// One step whose cost has a constant bound. Nothing at all outside of tests.
+#[inline]
+pub(crate) fn step() {
+    steps(1);
+}
+
+/// So many steps.
+#[inline]
+pub(crate) fn steps(count: usize) {
+    #[cfg(test)]
+    STEPS.with(|steps| steps.set(steps.get() + u64::try_from(count).unwrap_or(u64::MAX)));
+    #[cfg(not(test))]
+    let _ = count;
+}
+
+/// The steps that this takes.
+#[cfg(test)]
+pub(crate) fn of(work: impl FnOnce()) -> u64 {
+    let before = STEPS.with(Cell::get);
+    work();
+    STEPS.with(Cell::get) - before
+}
+
+#[cfg(test)]
+mod tests;
