@@ -52,7 +52,7 @@ lint: needs-rust needs-cc $(DENY) ## Check format, lints, dependencies and licen
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
 
-fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30); FUZZ=name runs one.
+fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then every short path; FUZZ=name runs one.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.

@@ -21,6 +21,9 @@ roles:
 /// What Envoy lets through, unless told otherwise: headers of 60 KiB.
 const LENGTH: usize = 60 << 10;
 
+/// The longest path that is read in several ways is a little longer.
+const UNUSUAL: usize = 8_000;
+
 fn main() {
     let files = policy::MapFiles::of("policy.yaml", POLICY);
     let loaded =
@@ -56,14 +59,23 @@ fn main() {
         "%c3%a9",
         "/a;x/b/./c%40",
         "/%2540;a%3Bb%40/./c//d",
+        "/a%3Fb",
+        "/a%253Fb%23c/./d",
     ] {
-        let path = format!("/{}", piece.repeat(LENGTH / piece.len()));
-        println!(
-            "{:>9.1} µs  {piece}  {}",
-            cost(&authorizer, &path).as_secs_f64() * 1e6,
-            status(&authorizer, &path)
-        );
+        for path in [LENGTH, UNUSUAL].map(|length| format!("/x{}", piece.repeat(length / piece.len()))) {
+            show(&authorizer, piece, &path);
+        }
     }
+    // All the ways of reading a path at once, and then as long as these may be.
+    let start = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n/./o";
+    for length in [0, 500, 1_000, 1_500, 2_000, 4_000] {
+        show(&authorizer, start, &format!("{start}{}", "/%40".repeat(length / 4)));
+    }
+}
+
+fn show(authorizer: &Authorizer, piece: &str, path: &str) {
+    let (cost, status) = (cost(authorizer, path).as_secs_f64() * 1e6, status(authorizer, path));
+    println!("{cost:>9.1} µs  {:>5} bytes  {status}  {piece}", path.len());
 }
 
 fn status(authorizer: &Authorizer, path: &str) -> u16 {

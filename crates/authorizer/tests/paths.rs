@@ -23,7 +23,7 @@ roles:
 ";
 
 /// What paths are made of: whatever servers have been seen to disagree about.
-const PIECES: [&str; 40] = [
+const PIECES: [&str; 47] = [
     "/",
     "/",
     "/",
@@ -64,6 +64,13 @@ const PIECES: [&str; 40] = [
     "..;",
     "?",
     "#",
+    "%3f",
+    "%3Fx",
+    "%23",
+    "%253F",
+    "..%3F",
+    "/a;",
+    "%2523x",
 ];
 
 fn authorizer() -> Authorizer {
@@ -147,17 +154,22 @@ fn is_resolved(path: &[u8]) -> bool {
     true
 }
 
-/// All that a path becomes when servers do these things to it, each or not, in any order: decode (at most twice), drop
-/// `;` parameters, take `\` for `/`, merge slashes, resolve dots.
+/// What a server may do to a path, or leave out.
+type Step = fn(&[u8]) -> Vec<u8>;
+
+/// All of it but decoding.
+const STEPS: [Step; 7] =
+    [without_query, without_fragment, without_authority, without_parameters, slashed, merged, resolved];
+
+/// All that a path becomes when servers do these things to it, each or not, in any order: decode (at most twice), cut at
+/// a `?` or a `#` that is there then, take it for a URL reference, drop `;` parameters, take `\` for `/`, merge slashes,
+/// resolve dots.
 fn readings(raw: &[u8]) -> BTreeSet<Vec<u8>> {
     let cut = raw.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(raw.len());
     let mut found = BTreeSet::from([(raw[..cut].to_vec(), 0)]);
     let mut open: Vec<(Vec<u8>, u8)> = found.iter().cloned().collect();
     while let Some((path, decoded)) = open.pop() {
-        let mut next: Vec<(Vec<u8>, u8)> =
-            [without_parameters(&path), slashed(&path), merged(&path), resolved(&path)]
-                .map(|path| (path, decoded))
-                .into();
+        let mut next: Vec<(Vec<u8>, u8)> = STEPS.map(|step| (step(&path), decoded)).into();
         if decoded < 2 {
             next.push((decode(&path), decoded + 1));
         }
@@ -176,6 +188,21 @@ fn decode(path: &[u8]) -> Vec<u8> {
         at += if value.is_some() { 3 } else { 1 };
     }
     decoded
+}
+
+fn without_query(path: &[u8]) -> Vec<u8> {
+    path.iter().copied().take_while(|byte| *byte != b'?').collect()
+}
+
+fn without_fragment(path: &[u8]) -> Vec<u8> {
+    path.iter().copied().take_while(|byte| *byte != b'#').collect()
+}
+
+/// RFC 3986, 4.2: after `//` comes an authority, up to the next of `/?#`.
+fn without_authority(path: &[u8]) -> Vec<u8> {
+    let Some(authority) = path.strip_prefix(b"//") else { return path.to_vec() };
+    let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());
+    if authority[end..].starts_with(b"/") { authority[end..].to_vec() } else { b"/".to_vec() }
 }
 
 fn without_parameters(path: &[u8]) -> Vec<u8> {

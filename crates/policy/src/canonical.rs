@@ -2,12 +2,14 @@
 //!
 //! What stands behind the proxy may read a path in other ways than we do. So a path becomes its canonical form, with
 //! every other way in which it may plausibly be read beside it ([`Readings`]); what would be read too differently is
-//! refused. The order of the steps is fixed: cut at `?` and `#`, raw bytes, percent triplets, dot segments, slashes.
+//! refused. The order of the steps is fixed: cut at `?` and `#`, raw bytes, percent triplets, dot segments, slashes. `ways`
+//! has what others make of the path.
 
 mod buffers;
 mod encoding;
 mod host;
 mod shape;
+mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -51,12 +53,23 @@ pub enum PathError {
     /// Merging slashes before or after removing dot segments gives two different paths.
     #[error("adjacent slashes before a dot segment")]
     AmbiguousSlashes,
+    /// It begins with `//`, as it is or once dot segments or `;` parameters are removed: parsers of URL references read an
+    /// authority there (RFC 3986, 4.2), so that Node's `new URL("//public/admin", base)` has the path `/admin`.
+    #[error("the path begins with `//`, where an authority may be read")]
+    Authority,
+    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`: whoever cuts the path there is left with the dots.
+    #[error("an encoded `?` or `#` right after a dot segment")]
+    AmbiguousEnd,
     /// A `;` in or beside a dot segment.
     #[error("a `;` in or beside a dot segment")]
     AmbiguousParameter,
-    /// Longer than 8 KiB without its query, and not canonical.
-    #[error("a path over 8 KiB that may be read in several ways")]
+    /// Longer than 8 KiB without its query, and not canonical; or shorter, with so many ways to read it that these are
+    /// over 48 KiB.
+    #[error("a path that is too long for the many ways in which it may be read")]
     TooLong,
+    /// A segment over 4,096 bytes as received.
+    #[error("a segment of the path is over 4,096 bytes long")]
+    SegmentTooLong,
     /// Encoded twice so that decoding it twice gives dot segments, or encoded three times.
     #[error("an encoding inside an encoding that hides a dot segment or another encoding")]
     NestedEncoding,
@@ -80,14 +93,16 @@ impl<'a> Readings<'a> {
         self.first
     }
 
-    /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, with its
-    /// reserved characters decoded, decoded twice, and all of these together, as far as they differ.
+    /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, cut at an
+    /// encoded `?` or `#`, with its reserved characters decoded, decoded twice, and all of these together, as far as they
+    /// differ.
     pub fn all(&self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::once(self.first).chain(self.all.iter().skip(1))
     }
 
-    /// The readings that no `deny` rule may match; they need not be allowed: the path with its dot segments or its
-    /// adjacent slashes still in it.
+    /// The readings that no `deny` rule may match; they need not be allowed: the path with its dot segments still in it.
+    /// Its adjacent slashes are merged there too: no pattern matches an empty segment but by `**`, so what matches a path
+    /// with empty segments matches it without them.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
@@ -108,6 +123,10 @@ pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Resul
         return if method == b"OPTIONS" { Ok(Readings::one(raw)) } else { Err(PathError::NotAbsolute) };
     }
     let (text, seen) = scan(raw);
+    // The scan does not measure segments: a usual path is shorter than one may be.
+    if text.len() > LONGEST_SEGMENT && has_long_segment(text) {
+        return Err(PathError::SegmentTooLong);
+    }
     match text.first() {
         Some(b'/') if seen == 0 => Ok(Readings::one(text)),
         Some(b'/') => unusual(text, seen, buffers),
@@ -116,7 +135,10 @@ pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Resul
     }
 }
 
-/// The longest path that is read in several ways, in bytes. A client pays nothing for length; here up to twelve readings
+/// The longest segment of a path, in bytes as received: what a rule costs grows with the segment that it is matched with.
+pub const LONGEST_SEGMENT: usize = 4 << 10;
+
+/// The longest path that is read in several ways, in bytes. A client pays nothing for length; here a dozen readings and more
 /// are made and judged one by one: 5 to 15 ms for 60 KiB, which is what Envoy lets through (November 2026, 2 cores under load,
 /// `hostile_paths` in the authorizer's examples). Other servers take no longer paths at all.
 const LONGEST_UNUSUAL: usize = 8 << 10;
@@ -170,6 +192,18 @@ fn scan(raw: &[u8]) -> (&[u8], u8) {
     (raw, seen)
 }
 
+/// Whether a segment is longer than one may be. From the start of a segment this goes on at the last slash within reach,
+/// so that it looks at few bytes of a path of short segments.
+fn has_long_segment(mut text: &[u8]) -> bool {
+    while let Some(within_reach) = text.get(..=LONGEST_SEGMENT) {
+        match within_reach.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => text = text.get(slash + 1..).unwrap_or_default(),
+            None => return true,
+        }
+    }
+    false
+}
+
 /// Reads a path that has something unusual in it.
 fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
     if seen & BAD != 0 {
@@ -183,43 +217,29 @@ fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Rea
         return Err(PathError::TooLong);
     }
     let space = buffers.space();
-    read_all(text, space)?;
-    let first = space.all.iter().next().ok_or(PathError::Empty)?;
-    Ok(Readings { first, all: &space.all, deny_only: &space.deny_only })
-}
-
-/// Writes all the readings of a path to `all` and `deny_only` of `space`, the canonical one first.
-fn read_all(path: &[u8], space: &mut Space) -> Result<(), PathError> {
-    let Space { written, inner, ways, text, other, all, deny_only } = space;
-    encoding::normalise(path, written);
-    let decodes_again = encoding::once_more(written, inner, text)?;
-    for texts in [&mut *ways, &mut *all, &mut *deny_only] {
-        texts.clear();
+    ways::write(text, space)?;
+    let Space { ways, way, made, other, all, deny_only } = space;
+    all.clear();
+    deny_only.clear();
+    ways.copy(0, way);
+    shape::resolve(way, made, other)?;
+    all.push(made);
+    for way in ways.iter().filter(|way| shape::is_resolved(way)) {
+        // With its reserved characters decoded, and as it is.
+        encoding::reserved_decoded(way, made);
+        all.add(made);
+        all.add(way);
     }
-    shape::resolve(written, text, other)?;
-    all.push(text);
-    for layer in std::iter::once(&*written).chain(decodes_again.then_some(&*inner)) {
-        shape::parameters_apart_from_dots(layer, text)?;
-        shape::with_and_without_parameters(layer, text, ways);
+    for unresolved in ways.iter().filter(|way| shape::has_dots(way)) {
+        way.clear();
+        way.extend_from_slice(unresolved);
+        shape::merge(way);
+        encoding::reserved_decoded(way, made);
+        deny_only.add(made);
+        deny_only.add(way);
     }
-    for way in ways.iter() {
-        shape::resolve(way, text, other)?;
-        // As it is, and with its reserved characters decoded.
-        encoding::reserved_decoded(text, other);
-        all.add(other);
-        all.add(text);
-    }
-    for way in ways.iter() {
-        shape::unresolved(way, text, |text| {
-            encoding::reserved_decoded(text, other);
-            for text in [other.as_slice(), text] {
-                if !all.has(text) {
-                    deny_only.add(text);
-                }
-            }
-        });
-    }
-    Ok(())
+    let first = all.iter().next().ok_or(PathError::Empty)?;
+    Ok(Readings { first, all, deny_only })
 }
 
 /// What is wrong with a path that has a byte of the class [`BAD`] in it.

@@ -47,6 +47,20 @@ fn a_rule_has_a_length_and_a_number_of_methods() {
     assert!(first(many).ends_with("more than 100 methods"));
 }
 
+/// A request with a longer segment is refused, so that such a rule would look like protection and be none.
+#[test]
+fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
+    let never = "a segment of over 4096 bytes never matches: such a request is refused";
+    let half = "a".repeat(2048);
+    for segment in [format!("{half}{half}"), format!("{half}*{half}"), "%40".repeat(2_700)] {
+        assert!(loaded(with_rules(&format!("GET /x/{segment}/y"))).is_ok(), "{}", segment.len());
+    }
+    for segment in [format!("{half}{half}b"), format!("{half}*{half}b"), "é".repeat(700), "%20".repeat(1_366)]
+    {
+        assert_eq!(first(with_rules(&format!("GET /x/{segment}/y"))), format!("4:20 {never}"));
+    }
+}
+
 #[test]
 fn so_many_problems_are_counted_not_listed() {
     let problems = loaded(with_rules(&"get /a, ".repeat(20_000))).unwrap_err();

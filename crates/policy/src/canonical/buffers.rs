@@ -15,14 +15,11 @@ impl Buffers {
 /// What is written on the way from a path to its readings.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    /// The path with its triplets as they should be.
-    pub(super) written: Vec<u8>,
-    /// The same, decoded once more.
-    pub(super) inner: Vec<u8>,
-    /// Both of these, with and without their parameters.
+    /// All that the path may become, unfinished texts among them.
     pub(super) ways: Texts,
-    /// The reading that is being made, and what else that takes.
-    pub(super) text: Vec<u8>,
+    /// The text that is looked at, what is made of it, and what else that takes.
+    pub(super) way: Vec<u8>,
+    pub(super) made: Vec<u8>,
     pub(super) other: Vec<u8>,
     /// The readings.
     pub(super) all: Texts,
@@ -50,8 +47,20 @@ impl Texts {
         starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
     }
 
-    pub(super) fn has(&self, text: &[u8]) -> bool {
-        self.iter().any(|known| known == text)
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// How many bytes they are together.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes one of them to `text`.
+    pub(super) fn copy(&self, number: usize, text: &mut Vec<u8>) {
+        text.clear();
+        text.extend_from_slice(self.iter().nth(number).unwrap_or_default());
     }
 
     pub(super) fn push(&mut self, text: &[u8]) {
@@ -61,7 +70,7 @@ impl Texts {
 
     /// Adds a text that is not among them yet.
     pub(super) fn add(&mut self, text: &[u8]) {
-        if !self.has(text) {
+        if !self.iter().any(|known| known == text) {
             self.push(text);
         }
     }
@@ -72,10 +81,10 @@ mod tests {
     use super::{Buffers, Space};
 
     fn held(space: &Space) -> usize {
-        let Space { written, inner, ways, text, other, all, deny_only } = space;
+        let Space { ways, way, made, other, all, deny_only } = space;
         let texts =
             [ways, all, deny_only].map(|it| it.bytes.capacity() + it.ends.capacity() * size_of::<usize>());
-        let bytes = [written, inner, text, other].map(Vec::capacity);
+        let bytes = [way, made, other].map(Vec::capacity);
         texts.iter().chain(&bytes).sum()
     }
 
@@ -83,16 +92,26 @@ mod tests {
     fn no_path_makes_them_large() {
         let mut buffers = Buffers::default();
         let mut most = 0;
-        for piece in
-            ["/a;b", "//a%40", "/a/..", "/%2541;b%253Bc%3Bd%40//e", "/%2540a%3Bb;c%40//", "/a%252Cb;c%3B"]
-        {
-            let path = piece.repeat(8192 / piece.len());
-            super::super::path(b"GET", path.as_bytes(), &mut buffers).unwrap();
-            most = most.max(held(buffers.space()));
+        for (start, piece) in [
+            ("", "/a;b"),
+            ("", "/a//%40"),
+            ("", "/a/.."),
+            ("", "/%2541;b%253Bc%3Bd%40//e"),
+            ("", "/%2540a%3Bb;c%40//"),
+            ("", "/a%252Cb;c%3B"),
+            ("", "/a%3Fb/./c%40"),
+            ("/a%2523b%3Bc;d%253Fe/f%23g%3Fh", "/%40"),
+            ("/a%2523b%3Bc;d%253Fe/f%23g%3Fh", "/a/x/..//%40"),
+        ] {
+            for length in (1..=32).map(|times| times * 256) {
+                let path = format!("{start}{}", piece.repeat((length - start.len()) / piece.len()));
+                let _ = super::super::path(b"GET", path.as_bytes(), &mut buffers);
+                most = most.max(held(buffers.space()));
+            }
         }
         assert!((100 << 10..1 << 20).contains(&most), "{most}");
         for _ in 0..10 {
-            let _ = super::super::path(b"GET", &b"/;%40".repeat(100_000), &mut buffers);
+            let _ = super::super::path(b"GET", &b"/a;%40".repeat(100_000), &mut buffers);
         }
         assert_eq!(held(buffers.space()), most, "what is refused for its length is not copied");
     }

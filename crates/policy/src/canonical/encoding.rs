@@ -92,6 +92,16 @@ pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> 
     if split(text).zip(split(inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(true) }
 }
 
+/// What stands before the first of these triplets in a normalised text.
+pub(super) fn before<'a>(text: &'a [u8], triplet: &[u8; 3]) -> Option<&'a [u8]> {
+    text.get(..text.windows(3).position(|three| three == triplet)?)
+}
+
+/// Whether a text has a dot segment of which at least one dot is encoded.
+pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
+    split(text).any(|segment| segment.contains(&b'%') && (names(segment, b".") || names(segment, b"..")))
+}
+
 fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'/')
 }

@@ -1,45 +1,58 @@
 //! Dot segments, adjacent slashes and `;` parameters.
 
 use super::PathError;
-use super::buffers::Texts;
 use super::encoding::reserved_decoded;
 
 /// Whether a path has neither dot segments nor adjacent slashes.
 pub(super) fn is_resolved(text: &[u8]) -> bool {
-    !text.windows(2).any(|two| two == b"//") && !segments(text).any(|segment| matches!(segment, b"." | b".."))
+    !text.windows(2).any(|two| two == b"//") && !has_dots(text)
+}
+
+/// Whether a path has dot segments.
+pub(super) fn has_dots(text: &[u8]) -> bool {
+    segments(text).any(|segment| matches!(segment, b"." | b".."))
 }
 
 /// Writes the path without dot segments and adjacent slashes. `other` is overwritten.
 ///
 /// # Errors
-/// When it climbs above the root, or the order of the two steps makes a difference.
+/// When it climbs above the root, begins with `//` once the dot segments are removed, or the order of the two steps makes
+/// a difference.
 pub(super) fn resolve(text: &[u8], path: &mut Vec<u8>, other: &mut Vec<u8>) -> Result<(), PathError> {
     without_dots(segments(text), path)?;
+    has_no_authority(path)?;
     merge(path);
     without_dots(merged_segments(text), other)?;
     if path == other { Ok(()) } else { Err(PathError::AmbiguousSlashes) }
 }
 
-/// Shows what the path is to a server that leaves out a step, or both. `path` is overwritten.
-pub(super) fn unresolved(text: &[u8], path: &mut Vec<u8>, mut show: impl FnMut(&[u8])) {
-    show(text);
-    path.clear();
-    path.extend_from_slice(text);
-    merge(path);
-    show(path);
-    if without_dots(segments(text), path).is_ok() {
-        show(path);
+/// Refuses a path that begins with `//`: to a parser of URL references (RFC 3986, 4.2) an authority comes next, and the
+/// path begins after it.
+pub(super) fn has_no_authority(text: &[u8]) -> Result<(), PathError> {
+    if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
+}
+
+/// Refuses a path that ends in a dot segment: who resolves it after cutting it there leads elsewhere than who does not.
+pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
+    match segments(text).next_back() {
+        Some(b"." | b"..") => Err(PathError::AmbiguousEnd),
+        _ => Ok(()),
     }
 }
 
-/// Adds the path as it is, without its `;` parameters, and without those that an encoded `;` starts too, as far as these
-/// differ. `path` is overwritten.
-pub(super) fn with_and_without_parameters(text: &[u8], path: &mut Vec<u8>, ways: &mut Texts) {
-    ways.add(text);
+/// Makes one slash of adjacent ones.
+pub(super) fn merge(path: &mut Vec<u8>) {
+    path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
+}
+
+/// Writes the path without its `;` parameters as they are seen before anything is decoded.
+pub(super) fn without_raw_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, raw_parameter, path);
-    ways.add(path);
+}
+
+/// Writes the path without its `;` parameters, those that an encoded `;` starts among them.
+pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
-    ways.add(path);
 }
 
 /// Refuses a `;`, also an encoded one, in or beside a dot segment; and dots between one `;` and the next, which are a dot
@@ -84,11 +97,6 @@ fn without_dots<'a>(segments: impl Iterator<Item = &'a [u8]>, path: &mut Vec<u8>
     Ok(())
 }
 
-/// Makes one slash of adjacent ones.
-fn merge(path: &mut Vec<u8>) {
-    path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
-}
-
 /// The segments of the path with its adjacent slashes merged: an empty one is left only at the end.
 fn merged_segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = segments(text).peekable();
@@ -103,7 +111,7 @@ fn merged_segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// What stands after each slash of an absolute path.
-fn segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn segments(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.strip_prefix(b"/").unwrap_or(text).split(|byte| *byte == b'/')
 }
 

@@ -1,6 +1,7 @@
 //! Paths and hosts, sentence by sentence of what must hold, each with its source.
 
 use super::*;
+use crate::pattern::{Glob, Segment};
 
 /// As a thread does that reads one path after another, but for the lifetime.
 fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<Readings<'a>, PathError> {
@@ -33,9 +34,108 @@ fn a_path_is_cut_at_its_query_and_its_fragment() {
         ("/people#top", Ok(&["/people"])),
         ("/people#top?x", Ok(&["/people"])),
         ("/people?/../admin//%2F\\%00", Ok(&["/people"])),
-        ("/people%3Fx=1", Ok(&["/people%3Fx=1", "/people?x=1"])),
-        ("/people%23top", Ok(&["/people%23top", "/people#top"])),
     ]);
+}
+
+#[test]
+fn an_encoded_query_is_judged_with_and_without() {
+    // CVE-2024-38474 and CVE-2024-38475 (Apache), CWE-177: a hop that decodes and then parses again cuts the path there.
+    let end = Err(PathError::AmbiguousEnd);
+    let nested = Err(PathError::NestedEncoding);
+    holds(&[
+        ("/people%3Fx=1", Ok(&["/people%3Fx=1", "/people?x=1", "/people"])),
+        ("/people%3fx=1", Ok(&["/people%3Fx=1", "/people?x=1", "/people"])),
+        ("/people%23top", Ok(&["/people%23top", "/people#top", "/people"])),
+        ("/admin.php%3Fooo.php", Ok(&["/admin.php%3Fooo.php", "/admin.php?ooo.php", "/admin.php"])),
+        ("/a/%3Fx", Ok(&["/a/%3Fx", "/a/?x", "/a/"])),
+        ("/%3F", Ok(&["/%3F", "/?", "/"])),
+        ("/a%3Fb/c", Ok(&["/a%3Fb/c", "/a?b/c", "/a"])),
+        // At a `?` alone, or at a `#` alone.
+        ("/a%23b/c%3Fd", Ok(&["/a%23b/c%3Fd", "/a#b/c?d", "/a#b/c", "/a%23b/c", "/a"])),
+        // Cut first, or resolved first.
+        ("/a/b%3Fx/../c%3Fy", Ok(&["/a/c%3Fy", "/a/b", "/a/c?y", "/a/c"])),
+        // Cut first, or without parameters first.
+        ("/a;x%3Fy/b", Ok(&["/a;x%3Fy/b", "/a;x?y/b", "/a/b", "/a;x", "/a"])),
+        // Decoded twice.
+        ("/a%253Fx", Ok(&["/a%253Fx", "/a?x", "/a%3Fx", "/a"])),
+        ("/a%2523x", Ok(&["/a%2523x", "/a#x", "/a%23x", "/a"])),
+        ("/a%25253Fx", nested),
+        ("/public/..%3F/admin", end),
+        ("/public/..%23/admin", end),
+        ("/public/.%3Fx", end),
+        ("/public/%2e%2E%3fx", end),
+        ("/public/..%253F/admin", end),
+        ("/public/%252e%252e%253F/admin", end),
+        ("/public/%252e%252e%3F/admin", nested),
+        ("/public/...%3F/x", Ok(&["/public/...%3F/x", "/public/...?/x", "/public/..."])),
+        ("/public/a..%3F/x", Ok(&["/public/a..%3F/x", "/public/a..?/x", "/public/a.."])),
+        ("/a%3F%2fb", Err(PathError::EncodedSlash)),
+    ]);
+}
+
+#[test]
+fn a_path_with_an_authority_is_refused() {
+    // RFC 3986, 4.2; the URL standard, 4.4: `new URL("//public/admin", base)` has the path `/admin`.
+    let refused = Err(PathError::Authority);
+    holds(&[
+        ("//public/admin", refused),
+        ("//", refused),
+        ("//?x", refused),
+        ("///a", refused),
+        ("//a/../b", refused),
+        ("//user@host:80/a", refused),
+        // What removes dot segments or parameters stands before what parses the URL.
+        ("/.//public/admin", refused),
+        ("/%2e//public/admin", refused),
+        ("/a/..//public/admin", refused),
+        ("/;x/public/admin", refused),
+        ("/%3Bx/public/admin", refused),
+        ("/%253Bx/public/admin", refused),
+        ("/;/", refused),
+        ("/\\public/admin", Err(PathError::Backslash)),
+        ("/\t/public/admin", Err(PathError::ForbiddenByte)),
+        ("/%2Fpublic/admin", Err(PathError::EncodedSlash)),
+        ("http://public/admin", Err(PathError::NotAbsolute)),
+        ("javascript:/admin", Err(PathError::NotAbsolute)),
+        ("/http://public/admin", Ok(&["/http:/public/admin"])),
+        ("/a;x//public/admin", Ok(&["/a;x/public/admin", "/a/public/admin"])),
+    ]);
+}
+
+#[test]
+fn dot_segments_are_also_resolved_before_anything_is_decoded() {
+    // RFC 3986, 6.2.2.2 says that `%2e` is `.`; what takes it for a name removes it by the next `..`.
+    holds(&[
+        ("/a/b/%2e%2e/../c", Ok(&["/c", "/a/b/c"])),
+        ("/a/b/%2e/../c", Ok(&["/a/c", "/a/b/c"])),
+        ("/a/./%2e%2e/c", Ok(&["/c"])),
+        (
+            "/a;x%3By/b/d/%2e%2e/../c",
+            Ok(&["/a;x%3By/c", "/a;x;y/b/d/c", "/a;x%3By/b/d/c", "/a/b/d/c", "/a;x;y/c", "/a/c"]),
+        ),
+    ]);
+}
+
+#[test]
+fn a_segment_has_a_length() {
+    // CWE-1333: what a rule costs grows with the segment that it is matched with.
+    let segment = "a".repeat(4096);
+    for fits in [
+        format!("/{segment}"),
+        format!("/{segment}/{segment}?{segment}x"),
+        format!("/b/{segment}/#{segment}"),
+    ] {
+        assert_eq!(path(b"GET", fits.as_bytes()).map(|_| ()), Ok(()));
+    }
+    for long in [
+        format!("/{segment}b"),
+        format!("/b/{segment}b/c"),
+        format!("/{segment}/{segment}b?"),
+        "%61".repeat(1_366),
+    ] {
+        let long = format!("/{}", long.trim_start_matches('/'));
+        assert_eq!(path(b"GET", long.as_bytes()).map(|_| ()), Err(PathError::SegmentTooLong));
+    }
 }
 
 #[test]
@@ -159,17 +259,15 @@ fn dot_segments_are_removed_and_stay_below_the_root() {
 fn adjacent_slashes_are_merged_unless_that_changes_what_dots_remove() {
     // CWE-436; the nginx and Envoy option `merge_slashes`.
     holds(&[
-        ("//a", Ok(&["/a"])),
         ("/a//b", Ok(&["/a/b"])),
         ("/a///b//", Ok(&["/a/b/"])),
-        ("//", Ok(&["/"])),
         ("/a//./b", Ok(&["/a/b"])),
         ("/a/.//b", Ok(&["/a/b"])),
-        ("/a/..//b", Ok(&["/b"])),
+        ("/a/b/..//c", Ok(&["/a/c"])),
         ("/a//../b", Err(PathError::AmbiguousSlashes)),
         ("/a//b/../../c", Err(PathError::AmbiguousSlashes)),
         ("/a//%2e%2e/b", Err(PathError::AmbiguousSlashes)),
-        ("//..", Err(PathError::AboveRoot)),
+        ("/a//../..", Err(PathError::AboveRoot)),
     ]);
 }
 
@@ -182,7 +280,7 @@ fn parameters_are_judged_with_and_without_and_never_beside_dots() {
         ("/a;", Ok(&["/a;", "/a"])),
         ("/a/;x", Ok(&["/a/;x", "/a/"])),
         ("/a/;x/b", Ok(&["/a/;x/b", "/a/b"])),
-        ("/;/a", Ok(&["/;/a", "/a"])),
+        ("/a/;/b", Ok(&["/a/;/b", "/a/b"])),
         ("/a%3bx", Ok(&["/a%3Bx", "/a;x", "/a"])),
         ("/a;x%3By", Ok(&["/a;x%3By", "/a;x;y", "/a"])),
         ("/a%3Bx;y", Ok(&["/a%3Bx;y", "/a;x;y", "/a;x", "/a%3Bx", "/a"])),
@@ -280,11 +378,32 @@ fn denials_also_hold_on_readings_that_are_not_resolved() {
     assert!(deny_only("/people").is_empty());
     assert!(deny_only("/a%40b;x").is_empty());
     assert_eq!(deny_only("/a/../b"), ["/a/../b"]);
-    assert_eq!(deny_only("/a//b"), ["/a//b"]);
+    assert!(deny_only("/a//b").is_empty(), "what matches this matches `/a/b` as well");
     assert_eq!(deny_only("/%61/../b"), ["/a/../b"]);
-    assert_eq!(deny_only("/a/..//b"), ["/a/..//b", "/a/../b", "//b"]);
+    assert_eq!(deny_only("/a/b/..//c"), ["/a/b/../c"]);
+    assert_eq!(deny_only("/a/../b%3F/c"), ["/a/../b?/c", "/a/../b%3F/c", "/a/../b"]);
     assert_eq!(deny_only("/a/../%40"), ["/a/../@", "/a/../%40"]);
     assert_eq!(deny_only("/x;y/a/../b"), ["/x;y/a/../b", "/x/a/../b"]);
+}
+
+/// What allows the readings to have their adjacent slashes merged.
+#[test]
+fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
+    for rule in ["/{id}/**", "/*/**", "/a/{user}/**", "/**"] {
+        let policy = policy(&format!("GET {rule}"));
+        for (with, without) in
+            [("/a//b", "/a/b"), ("/a/b//", "/a/b/"), ("/a//", "/a/"), ("/a/b//c", "/a/b/c")]
+        {
+            let (with, without) =
+                (allows(&policy, b"", with.as_bytes()), allows(&policy, b"", without.as_bytes()));
+            assert!(without || !with, "{rule} {with}");
+        }
+    }
+    for segment in
+        [Segment::One("id".into()), Segment::Owner, Segment::Glob(Glob(vec!["".into(), "".into()]))]
+    {
+        assert!(!segment.matches(b"", Some(b"")), "{segment}");
+    }
 }
 
 #[test]
@@ -467,21 +586,40 @@ fn a_host_that_is_none_is_refused() {
 
 #[test]
 fn long_paths_are_not_read_in_several_ways() {
-    let of = |piece: &str, length: usize| format!("/{}", piece.repeat(length / piece.len()));
-    for piece in ["/%40", "/a;b", "//", "a/./", "a/../", "%2541", "%61"] {
+    let of = |piece: &str, length: usize| format!("/x{}", piece.repeat(length / piece.len()));
+    for piece in ["/%40", "/a;b", "//", "/a/./", "/a/../", "/%2541", "/%61", "/a%3F"] {
         assert!(path(b"GET", of(piece, 8_000).as_bytes()).is_ok(), "{piece}");
         let long = of(piece, 9_000);
         assert_eq!(path(b"GET", long.as_bytes()).unwrap_err(), PathError::TooLong, "{piece}");
     }
-    for canonical in [of("a/", 60_000), of("%C3%A9", 60_000), format!("/a%40?{}", "x".repeat(60_000))] {
+    for canonical in [of("a/", 60_000), of("/%C3%A9", 60_000), format!("/a%40?{}", "x".repeat(60_000))] {
         assert!(path(b"GET", canonical.as_bytes()).is_ok());
+    }
+}
+
+/// The more ways there are, the shorter the path must be: together they are bounded, and so is what they cost.
+#[test]
+fn all_readings_of_a_path_together_are_bounded() {
+    let all_at_once = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n";
+    let start = format!("{all_at_once}/j/./k");
+    let count = path(b"GET", start.as_bytes()).unwrap().all().count();
+    assert!(count > 30, "{count}");
+    for piece in ["/a", "/a;b", "/a%40", "/a/./b/..", "//", all_at_once] {
+        let (mut judged, mut most) = (0, 0);
+        for length in (0..8_000).step_by(100) {
+            let raw = format!("{start}{}", piece.repeat(length / piece.len()));
+            let Ok(readings) = path(b"GET", raw.as_bytes()) else { continue };
+            let size: usize = readings.all().chain(readings.deny_only()).map(<[u8]>::len).sum();
+            (judged, most) = (judged + 1, most.max(size));
+        }
+        assert!(judged > 1 && most <= 96 << 10, "{piece}: {judged} judged, {most} bytes");
     }
 }
 
 #[test]
 fn long_paths_are_read_without_trouble() {
-    for unit in ["/a", "//", "/.", "/a;x", "/%40", "/%2541", "/a/..", "%41"] {
-        let raw = format!("/{}", unit.repeat(60_000 / unit.len()));
+    for unit in ["/a", "//", "/.", "/a;x", "/%40", "/%2541", "/a/..", "%41", "%3F", "/%253F"] {
+        let raw = format!("/x{}", unit.repeat(60_000 / unit.len()));
         let _ = path(b"GET", raw.as_bytes()).map(|readings| readings.all().count());
     }
     let nested = format!("/%{}41", "25".repeat(30_000));

@@ -3,6 +3,7 @@
 //! It is brought into the form that canonical requests have, so that the two are compared byte for byte. A path that
 //! no canonical request can have is an error: such a rule would look like protection and be none.
 
+use crate::canonical::LONGEST_SEGMENT;
 use crate::load::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::report::{Report, Text};
@@ -40,6 +41,17 @@ struct Read {
     raw: Option<Segment>,
 }
 
+impl Read {
+    /// The least bytes that a request's segment has which it matches. That is raw, where requests may spell it so.
+    fn shortest(&self) -> usize {
+        match self.raw.as_ref().unwrap_or(&self.canonical) {
+            Segment::Literal(literal) => literal.len(),
+            Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
+            Segment::One(_) | Segment::Owner => 1,
+        }
+    }
+}
+
 /// A path that is being read.
 struct Reading<'r, 't> {
     report: &'r mut Report,
@@ -64,6 +76,15 @@ impl Reading<'_, '_> {
                     self.error(part, "a control character never matches", "leave it out");
                 }
                 _ => {}
+            }
+        }
+        for triplet in ["%3F", "%3f", "%23"] {
+            if let Some(at) = path.find(triplet) {
+                let help = "make sure that the path before it is covered by a rule as well";
+                let message =
+                    format!("a request with `{triplet}` is judged with and without what follows it");
+                let part = path.get(at..).unwrap_or_default();
+                self.report.warning_help(self.text.locate(part), message, help);
             }
         }
         if path.contains(';') {
@@ -100,7 +121,15 @@ impl Reading<'_, '_> {
             self.error(part, "`**` is not a segment of its own", help);
             return None;
         }
-        if part.contains('*') { self.glob(part) } else { self.literal(part) }
+        let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
+        if read.shortest() > LONGEST_SEGMENT {
+            let help = "match a long segment by `{id}` or by a shorter glob";
+            let message =
+                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is refused");
+            self.error(part, message, help);
+            return None;
+        }
+        Some(read)
     }
 
     fn placeholder(&mut self, part: &str) -> Option<Segment> {
