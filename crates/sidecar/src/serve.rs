@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
 use crate::address::{Address, AdminAddress};
-use crate::admin::Admin;
+use crate::admin::{Admin, Pages};
 use crate::decisions::{Counts, Decisions, Writer};
 use crate::grpc::{self, CheckService, Listener, Running, Totals};
 use crate::keys::Fetcher;
@@ -38,7 +38,8 @@ pub struct Server {
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
     reloader: Reloader,
     listeners: Vec<(Address, Listener)>,
-    admin: Option<(Address, Listener)>,
+    /// Where pages are, and which.
+    pages: Vec<(Pages, Address, Listener)>,
     /// Removed when the server has gone.
     files: Vec<SocketFile>,
 }
@@ -95,11 +96,14 @@ impl Server {
             Ok((bound.address, bound.listener))
         };
         let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
-        let admin = match &settings.admin {
-            AdminAddress::On(address) => Some(bind(address)?),
-            AdminAddress::Off => None,
-        };
-        Ok(Self { settings, status, current, reloader, listeners, admin, files })
+        let mut pages = Vec::new();
+        for (which, address) in [(Pages::All, &settings.admin), (Pages::Metrics, &settings.metrics)] {
+            if let AdminAddress::On(address) = address {
+                let (address, listener) = bind(address)?;
+                pages.push((which, address, listener));
+            }
+        }
+        Ok(Self { settings, status, current, reloader, listeners, pages, files })
     }
 
     /// Where requests are answered, with the real ports.
@@ -111,7 +115,8 @@ impl Server {
     /// Where the admin pages are, if they are anywhere.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
-        self.admin.as_ref().map(|(address, _)| address.clone())
+        let all = self.pages.iter().find(|(which, ..)| *which == Pages::All);
+        all.map(|(_, address, _)| address.clone())
     }
 
     /// Serves until a signal to stop, then ends in two phases. To be run in a runtime of one thread, with time and I/O.
@@ -125,13 +130,16 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, status, current, reloader, listeners, admin, files } = self;
+        let Self { settings, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
         let requests = Arc::new(Requests::default());
-        if let Some((address, listener)) = admin {
-            let metrics = metrics(status.clone(), decisions.clone(), requests.clone());
-            tokio::spawn(Admin::new(listener, metrics)?.run());
-            tracing::info!(%address, "admin pages");
+        let metrics = metrics(status.clone(), decisions.clone(), requests.clone());
+        for (which, address, listener) in pages {
+            tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
+            match which {
+                Pages::All => tracing::info!(%address, "admin pages"),
+                Pages::Metrics => tracing::info!(%address, "metrics"),
+            }
         }
         let keys = reloader.addresses();
         let policies = reloader.start()?;

@@ -9,6 +9,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod admin;
 mod asking;
 mod cli;
 mod keys;

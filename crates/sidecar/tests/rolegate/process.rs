@@ -111,7 +111,8 @@ impl Server {
         self.logged_address("admin pages")
     }
 
-    fn logged_address(&self, message: &str) -> SocketAddr {
+    /// The address in the log line with this message.
+    pub(crate) fn logged_address(&self, message: &str) -> SocketAddr {
         let log = self.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let addresses = lines.filter(|line| line["message"] == message);
@@ -192,7 +193,7 @@ pub(crate) fn wait_until(mut holds: impl FnMut() -> bool, what: impl Fn() -> Str
 }
 
 /// A GET over HTTP/1.1, by hand: status and body.
-fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+pub(crate) fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").ok()?;

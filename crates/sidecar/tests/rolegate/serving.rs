@@ -299,22 +299,3 @@ fn admin_may_be_off() {
     server.wait_for_log("listening");
     assert!(!server.log().contains("admin pages"));
 }
-
-#[test]
-fn slow_and_many_admin_clients_are_bounded() {
-    let server = Server::start(&example("people"), &[]);
-    let mut idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.admin()).unwrap()).collect();
-    let closed = |stream: &mut std::net::TcpStream| {
-        stream.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
-        std::io::Read::read(stream, &mut [0]).is_ok_and(|read| read == 0)
-    };
-    wait_until(
-        || idle.iter_mut().filter_map(|it| closed(it).then_some(())).count() >= 136,
-        || "the surplus to be closed".to_owned(),
-    );
-    drop(idle);
-    wait_until(
-        || server.try_page("/healthz").is_some_and(|(status, _)| status == 200),
-        || "an answer".to_owned(),
-    );
-}
