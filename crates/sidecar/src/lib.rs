@@ -19,6 +19,7 @@ mod exit;
 mod files;
 pub mod grpc;
 mod keys;
+mod lines;
 mod logs;
 mod memory;
 mod metrics;

@@ -40,8 +40,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::decisions::Counts;
 use crate::grpc::{Distribution, Totals};
+use crate::lines::Counts;
 use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
 
 pub(crate) mod histograms;

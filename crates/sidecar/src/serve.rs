@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::address::{Address, AdminAddress};
 use crate::admin::{Admin, Pages};
-use crate::decisions::{Counts, Decisions, Writer};
+use crate::decisions::Decisions;
 use crate::grpc::{self, CheckService, Listener, Running, Totals};
 use crate::keys::Fetcher;
+use crate::lines::{Counts, Writer};
 use crate::metrics::Metrics;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::Settings;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Metrics, without_secrets};
-use crate::decisions::Counts;
 use crate::grpc::{ErrorKind, Totals};
+use crate::lines::Counts;
 use crate::status::Status;
 
 fn metrics() -> Arc<Metrics> {

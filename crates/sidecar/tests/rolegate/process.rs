@@ -65,10 +65,20 @@ impl Server {
     }
 
     /// Starts this command, with what it prints in files.
-    pub(crate) fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(command: Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name| std::fs::File::create(folder.path().join(name)).unwrap();
-        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        let out = std::fs::File::create(folder.path().join("out")).unwrap();
+        Self::spawn_in(folder, command, out)
+    }
+
+    /// Starts this command, with its standard output elsewhere.
+    pub(crate) fn spawn_with_output(command: Command, stdout: impl Into<Stdio>) -> Self {
+        Self::spawn_in(tempfile::tempdir().unwrap(), command, stdout)
+    }
+
+    fn spawn_in(folder: TempDir, mut command: Command, stdout: impl Into<Stdio>) -> Self {
+        let err = std::fs::File::create(folder.path().join("err")).unwrap();
+        let child = command.stdout(stdout).stderr(err).spawn().unwrap();
         Self { child, folder }
     }
 

@@ -299,3 +299,30 @@ fn admin_may_be_off() {
     server.wait_for_log("listening");
     assert!(!server.log().contains("admin pages"));
 }
+
+/// A container runtime that does not read standard output must not make the process grow: lines of 20 kB, which clients
+/// choose, were kept in thousands.
+#[tokio::test]
+async fn a_decision_log_that_nobody_reads_takes_no_memory() {
+    let (_unread, stdout) = std::io::pipe().unwrap();
+    let policy = example("people");
+    let command =
+        rolegate(&["serve", "--policy", &policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let server = Server::spawn_with_output(command, stdout);
+    server.wait_for_log("\"listening\"");
+    let mut envoy = Envoy::connect(server.address()).await;
+    let hostile = "\u{1}".repeat(1000);
+    let ask = async |envoy: &mut Envoy| {
+        assert_eq!(envoy.ask(&hostile, &hostile, &[]).await, Came::Http(400));
+    };
+    for _ in 0..10 {
+        ask(&mut envoy).await;
+    }
+    let before = server.resident();
+    for _ in 0..4000 {
+        ask(&mut envoy).await;
+    }
+    let after = server.resident();
+    assert!(after < before + (16 << 10), "{before} KiB before, {after} KiB after");
+    assert!(server.metric("rolegate_decision_log_lines_total{result=\"dropped\"}") > Some(1000.0));
+}
