@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
 use identity::{Authenticator, FetchedKeys, Identified, Known, PasswordChecked, Refusal, Subject, Time};
+use policy::KeyUrl;
 use policy::canonical::Readings;
 use policy::model::RuleId;
 use policy::problem::Problem;
@@ -190,7 +191,7 @@ impl Authorizer {
     }
 
     /// The addresses whose keys should be fetched again, because a token named a key that they did not have.
-    pub fn take_refetches(&self) -> impl Iterator<Item = Arc<str>> {
+    pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.authenticator.take_refetches()
     }
 

@@ -22,10 +22,10 @@
 //! | `rolegate_policy_failing_seconds` | | for how long the files have not loaded; 0 if they do |
 //! | `rolegate_policy_stale` | | 1 where that is longer than `--max-policy-age` |
 //! | `rolegate_policy_warnings` | | warnings of the policy in force |
-//! | `rolegate_keys_loaded` | `url` | 1 where keys of this address are in force |
-//! | `rolegate_keys_fetched_timestamp_seconds` | `url` | when they were fetched last |
-//! | `rolegate_keys_fetches_total` | `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
-//! | `rolegate_keys_stale` | `url` | 1 where they are older than `--max-keys-age` |
+//! | `rolegate_keys_loaded` | `issuer`, `url` | 1 where keys of this issuer are active; `url` is without its query |
+//! | `rolegate_keys_fetched_timestamp_seconds` | `issuer`, `url` | when they were fetched last |
+//! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
+//! | `rolegate_keys_stale` | `issuer`, `url` | 1 where they are older than `--max-keys-age` |
 //! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
 //! | `rolegate_build_info` | `version` | this program |
 //! | `process_…` | | what the system says of the process |
@@ -162,8 +162,8 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
     }
     let mut gauges = |name, help, value: fn(&KeyFacts) -> f64| -> fmt::Result {
         let mut family = page.family(name, help, MetricType::Gauge)?;
-        for (address, keys) in &facts.keys {
-            family.encode_family(&[("url", without_secrets(address))])?.encode_gauge(&value(keys))?;
+        for (url, issuer, keys) in issuers_keys(facts) {
+            family.encode_family(&[("issuer", issuer), ("url", &url)])?.encode_gauge(&value(keys))?;
         }
         Ok(())
     };
@@ -172,18 +172,23 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
     let help = "When keys were fetched last";
     gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;
     let mut fetches = page.family("rolegate_keys_fetches", "Fetches of keys", MetricType::Counter)?;
-    for (address, keys) in &facts.keys {
+    for (url, issuer, keys) in issuers_keys(facts) {
         for (result, number) in [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
         {
-            count(&mut fetches, &[("url", without_secrets(address)), ("result", result)], number)?;
+            count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
         }
     }
     Ok(())
 }
 
-/// An address without its query, which may hold a key of its own.
-pub(crate) fn without_secrets(address: &str) -> &str {
-    address.split(['?', '#']).next().unwrap_or_default()
+/// The keys of each issuer, with what is shown of where they come from. That alone may be the same for two URLs, and
+/// Prometheus takes no page on which labels stand twice; an issuer is defined once only. Issuers that share a URL share
+/// its figures.
+fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)> {
+    facts
+        .keys
+        .iter()
+        .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
 }
 
 fn decision_log(page: &mut Page<'_>, counts: &Counts) -> fmt::Result {

@@ -142,7 +142,7 @@ impl Server {
                 Pages::Metrics => tracing::info!(%address, "metrics"),
             }
         }
-        let keys = reloader.addresses();
+        let keys = reloader.key_urls();
         let policies = reloader.start()?;
         let fetcher = Fetcher { current: current.clone(), events: policies.events(), status: status.clone() };
         tokio::spawn(fetcher.run(keys));

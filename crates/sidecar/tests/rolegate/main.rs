@@ -15,5 +15,6 @@ mod cli;
 mod keys;
 mod process;
 mod reloading;
+mod secrets;
 mod serving;
 mod settings;
