@@ -46,10 +46,9 @@ const LONG: Duration = Duration::from_secs(3600);
 /// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something has changed in a folder of the policy.
+    /// Something has changed in a folder of the policy, or a folder is no longer what it was. However many changes
+    /// there are, it is sent once until the thread has taken notice.
     Changed,
-    /// These are no longer there, or no longer what was there: a folder of the policy may be among them.
-    Moved(Vec<PathBuf>),
     /// Somebody asks for a reload.
     Asked,
     /// Keys have been fetched from a URL, changed or not. The last is dropped once they are taken.
@@ -166,10 +165,10 @@ impl Reloader {
             }
             let mut reloaded = false;
             match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
-                Ok(Event::Changed) => _ = look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE)),
-                Ok(Event::Moved(paths)) => {
-                    folders.lose(&paths);
-                    folders.watch(self.seen.folders());
+                Ok(Event::Changed) => {
+                    if folders.take_notice() {
+                        folders.watch(self.seen.folders());
+                    }
                     look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE));
                 }
                 Ok(Event::Asked) => reloaded = self.reload_as_asked(aside),
@@ -336,11 +335,11 @@ impl Reloader {
             (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
         });
     }
+
     /// Whose keys are fetched from there.
     fn issuers_of(&self, url: &KeyUrl) -> Issuers {
         self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
-
 
     fn compile(&self) -> Result<Snapshot, Vec<Problem>> {
         let Snapshot { authorizer, loaded, .. } = &self.good;
