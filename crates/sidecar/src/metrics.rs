@@ -27,6 +27,7 @@
 //! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
 //! | `rolegate_keys_stale` | `issuer`, `url` | 1 where they are older than `--max-keys-age` |
 //! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
+//! | `rolegate_log_lines_total` | `result` | the same of the log on standard error |
 //! | `rolegate_build_info` | `version` | this program |
 //! | `process_…` | | what the system says of the process |
 
@@ -56,6 +57,8 @@ pub(crate) struct Metrics {
     pub status: Arc<Status>,
     /// The decision log.
     pub decisions: Arc<Counts>,
+    /// The log of what happens now and then.
+    pub logs: Arc<Counts>,
     /// The requests.
     pub totals: Box<dyn Fn() -> Totals + Send + Sync>,
 }
@@ -97,7 +100,8 @@ impl Collector for Metrics {
         )?;
         policy(&mut page, &facts.policy)?;
         keys(&mut page, &facts)?;
-        decision_log(&mut page, &self.decisions)?;
+        lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
+        lines(&mut page, "rolegate_log_lines", "Lines of the log", &self.logs)?;
         page.info("rolegate_build", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
         process::process(&mut page)
     }
@@ -191,9 +195,8 @@ fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)
         .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
 }
 
-fn decision_log(page: &mut Page<'_>, counts: &Counts) -> fmt::Result {
-    let mut lines =
-        page.family("rolegate_decision_log_lines", "Lines of the decision log", MetricType::Counter)?;
+fn lines(page: &mut Page<'_>, name: &str, help: &str, counts: &Counts) -> fmt::Result {
+    let mut lines = page.family(name, help, MetricType::Counter)?;
     count(&mut lines, &[("result", "written")], counts.written())?;
     count(&mut lines, &[("result", "dropped")], counts.dropped())
 }

@@ -35,6 +35,8 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
+    /// What became of the lines of the log.
+    logs: Arc<Counts>,
     status: Arc<Status>,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
     reloader: Reloader,
@@ -85,7 +87,7 @@ impl Server {
     ///
     /// # Errors
     /// When the policy does not compile, or an address cannot be listened on.
-    pub fn new(settings: Settings) -> Result<Self, ServeError> {
+    pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let status = Arc::new(Status::default());
         let current = Arc::new(ArcSwapOption::empty());
         let reloader =
@@ -104,7 +106,7 @@ impl Server {
                 pages.push((which, address, listener));
             }
         }
-        Ok(Self { settings, status, current, reloader, listeners, pages, files })
+        Ok(Self { settings, logs, status, current, reloader, listeners, pages, files })
     }
 
     /// Where requests are answered, with the real ports.
@@ -131,10 +133,15 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, status, current, reloader, listeners, pages, files } = self;
+        let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
         let requests = Arc::new(Requests::default());
-        let metrics = metrics(status.clone(), decisions.clone(), requests.clone());
+        let metrics = {
+            let requests = requests.clone();
+            let totals = Box::new(move || requests.totals());
+            let (status, decisions) = (status.clone(), decisions.clone());
+            Arc::new(Metrics { status, decisions, logs, totals })
+        };
         for (which, address, listener) in pages {
             tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
             match which {
@@ -252,10 +259,6 @@ impl Requests {
             State::Before | State::After(_) => None,
         }
     }
-}
-
-fn metrics(status: Arc<Status>, decisions: Arc<Counts>, requests: Arc<Requests>) -> Arc<Metrics> {
-    Arc::new(Metrics { status, decisions, totals: Box::new(move || requests.totals()) })
 }
 
 fn check_service(

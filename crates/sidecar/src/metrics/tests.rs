@@ -26,6 +26,7 @@ fn metrics() -> Arc<Metrics> {
     Arc::new(Metrics {
         status: Arc::new(status),
         decisions: Arc::new(Counts::default()),
+        logs: Arc::new(Counts::default()),
         totals: Box::new(move || totals.clone()),
     })
 }
@@ -49,6 +50,7 @@ fn every_figure_is_on_the_page() {
         r#"rolegate_keys_fetches_total{issuer="https://one.example",url="https://id.example/k",result="ok"} 1"#,
         r#"rolegate_keys_fetches_total{issuer="https://two.example",url="https://id.example/k",result="ok"} 1"#,
         r#"rolegate_decision_log_lines_total{result="dropped"} 0"#,
+        r#"rolegate_log_lines_total{result="written"} 0"#,
         "# EOF",
     ] {
         assert!(page.lines().any(|it| it == line), "{line}\n{page}");

@@ -326,3 +326,32 @@ async fn a_decision_log_that_nobody_reads_takes_no_memory() {
     assert!(after < before + (16 << 10), "{before} KiB before, {after} KiB after");
     assert!(server.metric("rolegate_decision_log_lines_total{result=\"dropped\"}") > Some(1000.0));
 }
+
+/// Whoever reads the log has stopped reading, and the pipe is full: the thread that loads policies must not wait there.
+#[tokio::test]
+async fn a_log_that_is_not_read_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, admin) = (folder.path().join("listen"), folder.path().join("admin"));
+    let (listen, admin) = (format!("unix:{}", socket.display()), format!("unix:{}", admin.display()));
+    let policy = open_to_all_folder();
+    let mut command = rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_until(|| std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
+    let mut envoy = Envoy::over(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
+    for path in ["/one", "/two", "/three"] {
+        // A warning for each of these roles: some 400 kB of log, where a pipe holds 64.
+        let mut text = open_to_all(path);
+        for number in 0..2000 {
+            text.push_str(&format!("  unused-{number}:\n    allow: [\"GET /unused\"]\n"));
+        }
+        policy.write("policy.yaml", &text);
+        let end = Instant::now() + LONG;
+        while envoy.ask("GET", path, &[]).await != Came::Http(200) {
+            assert!(Instant::now() < end, "{path}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!(crate::process::run(&["health", "--admin", &admin]).0, 0, "the thread that answers probes");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
