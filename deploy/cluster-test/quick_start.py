@@ -119,9 +119,22 @@ def few_doors(namespace):
         ]:
             came, _ = asked(address, method, path)
             expect(came == wanted, f"{method} {path} on the health port: expected {wanted}, came {came}")
-    with namespace.forwarded("deployment/people", 9192) as address:
-        came, _ = asked(address, "POST", "/metrics")
-        expect(came == 405, f"POST /metrics on rolegate's admin port: expected 405, came {came}")
+    with namespace.forwarded("deployment/people", 9193) as address:
+        for method, path, wanted in [
+            ("GET", "/metrics", 200), ("POST", "/metrics", 405), ("GET", "/readyz", 404), ("GET", "/histograms", 404),
+        ]:
+            came, _ = asked(address, method, path)
+            expect(came == wanted, f"{method} {path} on rolegate's metrics port: expected {wanted}, came {came}")
+    on_loopback(namespace)
+
+
+def on_loopback(namespace):
+    """Of what listens in rolegate's pod at 9192, the admin pages, all is on loopback; and the probes get there."""
+    (pod,) = namespace.pods(PEOPLE)
+    (rolegate,) = [it for it in pod["spec"]["initContainers"] if it["name"] == "rolegate"]
+    expect("--admin=127.0.0.1:9192" in rolegate["args"], f"the admin pages are elsewhere: {rolegate['args']}")
+    said = namespace.kubectl("exec", pod["metadata"]["name"], "--container", "rolegate", "--", "/rolegate", "health")
+    expect(said.strip() == "ready", f"`rolegate health` says {said.strip()}")
 
 
 def figure(address, name):

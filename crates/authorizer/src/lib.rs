@@ -19,6 +19,7 @@ use engine::{Decision, Engine, Question, RoleSet};
 use identity::{
     Authenticator, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Refusal, Subject, Time,
 };
+use policy::KeyUrl;
 use policy::canonical::Readings;
 use policy::model::RuleId;
 use policy::problem::Problem;
@@ -216,7 +217,7 @@ impl Authorizer {
     }
 
     /// The addresses whose keys should be fetched again, because a token named a key that they did not have.
-    pub fn take_refetches(&self) -> impl Iterator<Item = Arc<str>> {
+    pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.authenticator.take_refetches()
     }
 

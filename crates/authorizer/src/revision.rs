@@ -13,7 +13,7 @@ pub(crate) fn revision(sources: &[Source], fetched: &FetchedKeys) -> Box<str> {
     add_count(&mut context, sources.len());
     sources.iter().for_each(|source| add(&mut context, &source.bytes));
     for (url, keys) in fetched {
-        add(&mut context, url.as_bytes());
+        add(&mut context, url.with_secrets().as_bytes());
         add(&mut context, keys);
     }
     let digest = context.finish();

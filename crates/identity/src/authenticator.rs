@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use policy::KeyUrl;
 use policy::model;
 use policy::problem::{Problem, Severity};
 use serde_json::Value;
@@ -203,7 +204,7 @@ impl<T: HeapSize> Authenticator<T> {
 
     /// The addresses whose keys should be fetched again, because a token named a key that they did not have. Each is
     /// told once until the next such token; how often that leads to a fetch is for the caller to bound.
-    pub fn take_refetches(&self) -> impl Iterator<Item = Arc<str>> {
+    pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.issuers.iter().filter_map(Issuer::take_refetch)
     }
 

@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use policy::KeyUrl;
+
 pub use authenticator::{Authenticator, Limits};
 pub use basic::{PasswordCheck, PasswordChecked};
 pub use memory::{HeapSize, allocated};
@@ -31,8 +33,8 @@ pub use refusal::Refusal;
 /// A time, since the Unix epoch.
 pub type Time = Duration;
 
-/// The bytes of the key sets that were fetched, by address.
-pub type FetchedKeys = HashMap<Arc<str>, Arc<[u8]>>;
+/// The bytes of the key sets that were fetched, by URL.
+pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 
 /// A caller whose proof has been verified.
 #[derive(Clone, Debug)]

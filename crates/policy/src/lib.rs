@@ -9,6 +9,7 @@
 pub mod canonical;
 pub mod cases;
 pub mod generate;
+mod key_url;
 mod load;
 pub mod model;
 pub mod pattern;
@@ -17,6 +18,7 @@ pub mod reference;
 mod report;
 mod yaml;
 
+pub use key_url::KeyUrl;
 pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load, load_with};
 pub use model::Policy;
 pub use problem::{Place, Problem, Severity};

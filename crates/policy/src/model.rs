@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
 
@@ -163,7 +164,7 @@ pub enum Keys {
     /// At an address, fetched off the request path.
     Url {
         /// `https:`, or `http:` on a loopback address.
-        url: Arc<str>,
+        url: KeyUrl,
         /// How often it is fetched; 5 min if not set.
         refresh: Duration,
         /// Where it is named.

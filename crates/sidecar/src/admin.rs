@@ -1,38 +1,58 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`.
+//! The pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms` on the admin listener, `/metrics` alone on
+//! that of `--metrics`.
+//!
+//! A connection is for one request and lives for ten seconds at most: so there is nothing to be had by keeping one, and
+//! one deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake in fifteen
+//! seconds, and need a deadline for each of its requests.)
 
-use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 
 use crate::grpc::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
-/// Probes and scrapers are few; more connections than this are closed at once.
-const CONNECTIONS: usize = 64;
-/// How long a client may take for a request's header, also between requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection lives at most.
-const LIFETIME: Duration = Duration::from_secs(300);
-/// How long nothing is accepted after an accept failed: there may be no file descriptors for a while.
-const PAUSE: Duration = Duration::from_millis(100);
+mod connections;
 
-/// The admin pages on one socket.
+use connections::{Connections, Evicted, Place};
+
+/// How long a client may take for the header of its request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection lives at most: from when it is accepted until the last byte is sent.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest header of a request, and what is buffered of an answer, in bytes.
+const MAX_BUFFER: usize = 16 << 10;
+/// How much of a page is handed over at a time, in bytes. The rest can still be taken back.
+const PART: usize = 8 << 10;
+/// How long nothing is accepted after an accept failed: there may be no file descriptors for a while.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Pages on one socket.
 #[derive(Debug)]
 pub(crate) struct Admin {
     socket: Socket,
+    pages: Pages,
     metrics: Arc<Metrics>,
+}
+
+/// Which pages there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// All of them.
+    All,
+    /// Only `/metrics`, for a socket that others than this machine can reach.
+    Metrics,
 }
 
 #[derive(Debug)]
@@ -42,11 +62,11 @@ enum Socket {
 }
 
 impl Admin {
-    /// Serves the pages on this socket, once [`Admin::run`] is polled.
+    /// Serves pages on this socket, once [`Admin::run`] is polled.
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub(crate) fn new(listener: Listener, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub(crate) fn new(listener: Listener, pages: Pages, metrics: Arc<Metrics>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -57,68 +77,119 @@ impl Admin {
                 Socket::Unix(UnixListener::from_std(listener)?)
             }
         };
-        Ok(Self { socket, metrics })
+        Ok(Self { socket, pages, metrics })
     }
 
     /// Never ends by itself, whatever happens to a connection.
     pub(crate) async fn run(self) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Connections::default();
         loop {
             let accepted = match &self.socket {
                 Socket::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, _)| self.answer(stream, &room))
+                    listener.accept().await.map(|(stream, _)| self.answer(stream, &connections))
                 }
                 Socket::Unix(listener) => {
-                    listener.accept().await.map(|(stream, _)| self.answer(stream, &room))
+                    listener.accept().await.map(|(stream, _)| self.answer(stream, &connections))
                 }
             };
-            if let Err(error) = accepted {
-                tracing::warn!(%error, "an admin connection was not accepted");
-                tokio::time::sleep(PAUSE).await;
+            match accepted {
+                // A request that came with its connection is answered before the next connection may evict it.
+                Ok(()) => tokio::task::yield_now().await,
+                Err(error) => {
+                    tracing::warn!(%error, "an admin connection was not accepted");
+                    connections.evict_one();
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                }
             }
         }
     }
 
-    fn answer(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, room: &Arc<Semaphore>) {
-        let Ok(place) = room.clone().try_acquire_owned() else { return };
-        let metrics = self.metrics.clone();
+    fn answer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        connections: &Connections,
+    ) {
+        let (place, evicted) = connections.open();
+        let (place, pages, metrics) = (Arc::new(place), self.pages, self.metrics.clone());
         tokio::spawn(async move {
-            let service = service_fn(move |request| std::future::ready(page(&request, &metrics)));
+            let service = service_fn(move |request| {
+                let (head, page) = page(&request, pages, &metrics).into_parts();
+                std::future::ready(Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page))))
+            });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
+                .keep_alive(false)
+                // Whoever has said all that it will say may still read.
+                .half_close(true)
                 .header_read_timeout(HEADER_TIMEOUT)
-                .max_buf_size(16 << 10)
+                .max_buf_size(MAX_BUFFER)
+                // Parts are copied into one buffer of that size, and not kept one by one.
+                .writev(false)
                 .serve_connection(TokioIo::new(stream), service);
             // What a client does wrong, or does not do in time, is its own affair.
-            let _ = tokio::time::timeout(LIFETIME, connection).await;
-            drop(place);
+            tokio::select! {
+                _ = evicted => {}
+                _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
+            }
         });
     }
 }
 
-type Page = Response<Full<Bytes>>;
+/// A page while it is sent, part by part.
+#[derive(Debug)]
+struct Sending {
+    place: Arc<Place>,
+    size: u64,
+}
 
-fn page(request: &Request<Incoming>, metrics: &Arc<Metrics>) -> Result<Page, Infallible> {
+impl Sending {
+    fn new(place: &Arc<Place>, page: String) -> Self {
+        let size = u64::try_from(page.len()).unwrap_or(u64::MAX);
+        place.send(page.into_bytes());
+        Self { place: place.clone(), size }
+    }
+}
+
+impl Body for Sending {
+    type Data = Bytes;
+    type Error = Evicted;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Evicted>>> {
+        Poll::Ready(self.place.next_part(PART).map(|part| part.map(Frame::data)).transpose())
+    }
+
+    /// Of the whole page: it is asked once, before anything is sent.
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.size)
+    }
+}
+
+type Page = Response<String>;
+
+fn page(request: &Request<Incoming>, pages: Pages, metrics: &Arc<Metrics>) -> Page {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut page = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned());
-        page.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
-        return Ok(page);
+        page.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return page;
     }
-    Ok(match request.uri().path() {
-        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => match metrics.status.ready() {
-            Ok(()) => text(StatusCode::OK, "ready\n".to_owned()),
-            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
-        },
-        "/metrics" => match metrics.render() {
+    match (request.uri().path(), pages) {
+        ("/metrics", Pages::All | Pages::Metrics) => match metrics.render() {
             Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
-        "/histograms" => with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms()),
-        _ => {
+        ("/healthz", Pages::All) => text(StatusCode::OK, "ok\n".to_owned()),
+        ("/readyz", Pages::All) => match metrics.status.ready() {
+            Ok(()) => text(StatusCode::OK, "ready\n".to_owned()),
+            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+        },
+        ("/histograms", Pages::All) => {
+            with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
+        }
+        (_, Pages::All) => {
             text(StatusCode::NOT_FOUND, "there are /healthz, /readyz, /metrics and /histograms\n".to_owned())
         }
-    })
+        (_, Pages::Metrics) => text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
+    }
 }
 
 fn text(status: StatusCode, body: String) -> Page {
@@ -126,10 +197,10 @@ fn text(status: StatusCode, body: String) -> Page {
 }
 
 fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut page = Response::new(Full::from(body));
+    let mut page = Response::new(body);
     *page.status_mut() = status;
     let headers = page.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     page
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::address::AdminAddress;
 use crate::settings::ServeArgs;
 
 /// The whole command line.
@@ -23,8 +24,8 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all is well; `explain`: allowed
-  1  `explain`: denied
+  0  all is well; `explain`: allowed; `health`: ready, or alive
+  1  `explain`: denied; `health`: not ready
   2  the arguments or the settings are wrong
   3  the policy, or the cases beside it, cannot be read or do not compile
   4  `test`: a case failed
@@ -36,6 +37,9 @@ pub enum Command {
     /// Answers Envoy's questions by a policy, until SIGTERM; SIGHUP loads the policy again.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
+    /// Asks a running `rolegate serve` whether it is ready: a probe for where only this machine reaches it.
+    #[command(after_help = HEALTH_EXAMPLES)]
+    Health(HealthArgs),
     /// Reports every problem of a policy, each with its place.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
@@ -63,6 +67,14 @@ Examples:
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
 
 A flag wins over the environment, the environment over the settings file, the file over the default.";
+
+const HEALTH_EXAMPLES: &str = "\
+Examples:
+  rolegate health                          whether it is ready: /readyz at 127.0.0.1:9192
+  rolegate health --live                   whether it answers at all: /healthz
+  rolegate health --admin unix:/run/rolegate/admin.sock
+
+In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -97,6 +109,17 @@ const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   rolegate completions bash > ~/.local/share/bash-completion/completions/rolegate
   rolegate completions fish > ~/.config/fish/completions/rolegate.fish";
+
+/// The arguments of `health`.
+#[derive(Args, Debug)]
+pub struct HealthArgs {
+    /// Where the admin pages of the server are.
+    #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
+    pub admin: AdminAddress,
+    /// Asks only whether it answers at all: a server without a policy, or one that drains, is alive.
+    #[arg(long)]
+    pub live: bool,
+}
 
 /// The arguments of `check`.
 #[derive(Args, Debug)]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// All is well; for `explain`: the request is allowed.
     Fine = 0,
-    /// `explain`: the request is refused.
+    /// `explain`: the request is refused. `health`: the server is not ready.
     Denied = 1,
     /// The arguments or the settings are wrong.
     Arguments = 2,

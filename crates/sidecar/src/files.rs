@@ -108,14 +108,28 @@ fn parent(path: &Path) -> PathBuf {
 /// How much of a file is read at a time, in bytes. Many kernels take the processor from nobody within a system call: one
 /// that reads 17 MB keeps it for four milliseconds, and the requests waiting that would have had it.
 const PART: usize = 64 << 10;
+/// The largest file that is read, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. What has no end, such as
+/// `/dev/zero`, must not take all memory.
+const MAX_FILE: usize = 256 << 20;
+/// The most names of a folder that are read.
+const MAX_NAMES: usize = 100_000;
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, MAX_FILE)
+}
+
+fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let read = || {
         let mut file = File::open(path)?;
         let mut bytes = Vec::new();
         // Of what has no size, such as a pipe, it is zero.
-        bytes.try_reserve_exact(usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX))?;
-        while next_part(&mut file, &mut bytes)? > 0 {}
+        let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+        bytes.try_reserve_exact(size.min(max))?;
+        while next_part(&mut file, &mut bytes)? > 0 {
+            if bytes.len() > max {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+        }
         Ok(bytes)
     };
     read().map_err(|error| reason(&error))
@@ -125,7 +139,12 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 fn skim(path: &Path) -> Result<u64, String> {
     let skim = || {
         let (mut file, mut part, mut hasher) = (File::open(path)?, Vec::new(), DefaultHasher::new());
+        let mut size = 0;
         while next_part(&mut file, &mut part)? > 0 {
+            size += part.len();
+            if size > MAX_FILE {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
             part.hash(&mut hasher);
             part.clear();
         }
@@ -146,6 +165,9 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
     for entry in entries {
         let name = entry.map_err(|error| reason(&error))?.file_name();
         names.extend(name.into_string().ok());
+        if names.len() > MAX_NAMES {
+            return Err(format!("more than {MAX_NAMES} names are in it"));
+        }
     }
     names.sort_unstable();
     Ok(names)
@@ -156,6 +178,7 @@ fn reason(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        io::ErrorKind::FileTooLarge => format!("it is larger than {} MiB", MAX_FILE >> 20),
         _ => error.to_string(),
     }
 }
@@ -178,7 +201,7 @@ fn fingerprint<T: Hash>(answer: &T) -> u64 {
 mod tests {
     use policy::Files;
 
-    use super::{PART, RecordedFiles};
+    use super::{PART, RecordedFiles, read_at_most};
 
     #[test]
     fn knows_whether_an_answer_would_be_another() {
@@ -220,6 +243,18 @@ mod tests {
             }
             std::fs::write(&file, [&bytes[..], b"+"].concat()).unwrap();
             assert!(!seen.still(), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_not_read_to_it() {
+        let endless = std::path::Path::new("/dev/zero");
+        assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 256 MiB".to_owned()));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for (size, fits) in [(PART - 1, true), (PART, true), (PART + 1, false), (3 * PART, false)] {
+            std::fs::write(&file, vec![b'x'; size]).unwrap();
+            assert_eq!(read_at_most(&file, PART).is_ok(), fits, "{size}");
         }
     }
 

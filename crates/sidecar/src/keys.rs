@@ -1,6 +1,6 @@
 //! The keys of issuers, fetched off the request path.
 //!
-//! One task an address: it fetches, hands what came to the policy thread, and sleeps until the next time. A token with
+//! One task for each URL: it fetches, hands what came to the policy thread, and sleeps until the next time. A token with
 //! an unknown `kid` may bring that forward, once an interval, so that a rotation is seen at once and a flood of made-up
 //! `kid`s is not passed on. Whatever fails leaves the last good keys in force.
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use tokio::sync::{mpsc, watch};
+use policy::KeyUrl;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use crate::metrics::without_secrets;
 use crate::reload::Event;
-use crate::snapshot::KeyAddresses;
+use crate::snapshot::{Issuers, KeySource, KeyUrls};
 use crate::status::Status;
 
 mod fetch;
@@ -44,16 +44,16 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Fetches from these addresses, whichever they are at the time. Never ends by itself.
-    pub(crate) async fn run(self, mut addresses: watch::Receiver<KeyAddresses>) {
+    /// Fetches from these URLs, whichever they are at the time. Never ends by itself.
+    pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
         let client = Client::default();
-        let mut tasks: BTreeMap<Arc<str>, Task> = BTreeMap::new();
+        let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
         let mut look = tokio::time::interval(LOOK);
-        addresses.mark_changed();
+        urls.mark_changed();
         loop {
             tokio::select! {
-                changed = addresses.changed() => match changed {
-                    Ok(()) => self.follow(&addresses.borrow_and_update().clone(), &mut tasks, &client),
+                changed = urls.changed() => match changed {
+                    Ok(()) => self.follow(&urls.borrow_and_update().clone(), &mut tasks, &client),
                     Err(_) => std::future::pending().await,
                 },
                 _ = look.tick() => self.pass_on_requests(&tasks),
@@ -61,27 +61,28 @@ impl Fetcher {
         }
     }
 
-    /// Starts and stops tasks, so that there is one for each address.
-    fn follow(&self, wanted: &KeyAddresses, tasks: &mut BTreeMap<Arc<str>, Task>, client: &Client) {
-        tasks.retain(|address, task| wanted.get(address) == Some(&task.refresh));
-        for (address, refresh) in wanted {
-            if !tasks.contains_key(address) {
-                tasks.insert(address.clone(), self.start(address.clone(), *refresh, client.clone()));
+    /// Starts and stops tasks, so that there is one for each URL.
+    fn follow(&self, wanted: &KeyUrls, tasks: &mut BTreeMap<KeyUrl, Task>, client: &Client) {
+        tasks.retain(|url, task| wanted.get(url) == Some(&task.source));
+        for (url, source) in wanted {
+            if !tasks.contains_key(url) {
+                tasks.insert(url.clone(), self.start(url.clone(), source.clone(), client.clone()));
             }
         }
     }
 
-    fn start(&self, address: Arc<str>, refresh: Duration, client: Client) -> Task {
+    fn start(&self, url: KeyUrl, source: KeySource, client: Client) -> Task {
         let (early, asked) = mpsc::channel(1);
-        let source =
-            KeySource { address, refresh, client, events: self.events.clone(), status: self.status.clone() };
-        Task { refresh, early, task: tokio::spawn(source.run(asked)) }
+        let KeySource { refresh, issuers } = source.clone();
+        let (events, status) = (self.events.clone(), self.status.clone());
+        let fetches = Fetches { url, issuers, refresh, client, events, status };
+        Task { source, early, task: tokio::spawn(fetches.run(asked)) }
     }
 
-    fn pass_on_requests(&self, tasks: &BTreeMap<Arc<str>, Task>) {
+    fn pass_on_requests(&self, tasks: &BTreeMap<KeyUrl, Task>) {
         let Some(current) = self.current.load_full() else { return };
-        for address in current.take_refetches() {
-            if let Some(task) = tasks.get(&address) {
+        for url in current.take_refetches() {
+            if let Some(task) = tasks.get(&url) {
                 // A full channel says that it has been asked already.
                 let _ = task.early.try_send(());
             }
@@ -89,10 +90,10 @@ impl Fetcher {
     }
 }
 
-/// The task of one address; dropping it ends the task.
+/// The task of one URL; dropping it ends the task.
 #[derive(Debug)]
 struct Task {
-    refresh: Duration,
+    source: KeySource,
     early: mpsc::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -103,16 +104,17 @@ impl Drop for Task {
     }
 }
 
-/// An address that keys come from.
-struct KeySource {
-    address: Arc<str>,
+/// The fetches from one URL.
+struct Fetches {
+    url: KeyUrl,
+    issuers: Issuers,
     refresh: Duration,
     client: Client,
     events: Sender<Event>,
     status: Arc<Status>,
 }
 
-impl KeySource {
+impl Fetches {
     async fn run(self, mut early: mpsc::Receiver<()>) {
         let mut failures = 0;
         loop {
@@ -132,28 +134,30 @@ impl KeySource {
                 () = sleep_until(next) => return,
                 Some(()) = early.recv() => {}
             }
-            tracing::info!(
-                address = without_secrets(&self.address),
-                "a token has an unknown key id: fetching keys early"
-            );
+            let Self { url, issuers, .. } = self;
+            tracing::info!(%url, %issuers, "a token has an unknown key id: fetching keys early");
             self.fetch().await;
         }
         sleep_until(next).await;
     }
 
     async fn fetch(&self) -> bool {
-        let address = without_secrets(&self.address);
-        match self.client.fetch(&self.address).await {
+        let Self { url, issuers, .. } = self;
+        match self.client.fetch(url).await {
             Ok(keys) => {
-                self.status.note_keys(&self.address, |facts| facts.fetches += 1);
-                tracing::debug!(address, bytes = keys.len(), "keys fetched");
+                self.status.note_keys(url, |facts| facts.fetches += 1);
+                tracing::debug!(%url, %issuers, bytes = keys.len(), "keys fetched");
+                let (taken, until_taken) = oneshot::channel();
                 // The policy thread is gone only when the process ends.
-                let _ = self.events.send(Event::Keys(self.address.clone(), keys));
+                let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
+                // Nothing is ever sent. While that thread compiles, a short interval must not fill its queue with
+                // sets of up to 1 MiB each.
+                let _ = until_taken.await;
                 true
             }
             Err(error) => {
-                self.status.note_keys(&self.address, |facts| facts.failures += 1);
-                tracing::warn!(address, %error, "keys not fetched: the last good ones stay in force");
+                self.status.note_keys(url, |facts| facts.failures += 1);
+                tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay in force");
                 false
             }
         }

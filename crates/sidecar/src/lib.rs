@@ -19,6 +19,7 @@ mod exit;
 mod files;
 pub mod grpc;
 mod keys;
+mod lines;
 mod logs;
 mod memory;
 mod metrics;
@@ -83,6 +84,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
 fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
     match cli.command {
         Command::Serve(args) => commands::serve(args.settings, output),
+        Command::Health(args) => commands::health(&args, output),
         Command::Check(args) => commands::check(&args, output),
         Command::Test(args) => commands::test(&args, output),
         Command::Explain(args) => commands::explain(&args, output),

@@ -24,11 +24,12 @@
 //! | `rolegate_policy_failing_seconds` | | for how long the files have not loaded; 0 if they do |
 //! | `rolegate_policy_stale` | | 1 where that is longer than `--max-policy-age` |
 //! | `rolegate_policy_warnings` | | warnings of the policy in force |
-//! | `rolegate_keys_loaded` | `url` | 1 where keys of this address are in force |
-//! | `rolegate_keys_fetched_timestamp_seconds` | `url` | when they were fetched last |
-//! | `rolegate_keys_fetches_total` | `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
-//! | `rolegate_keys_stale` | `url` | 1 where they are older than `--max-keys-age` |
+//! | `rolegate_keys_loaded` | `issuer`, `url` | 1 where keys of this issuer are active; `url` is without its query |
+//! | `rolegate_keys_fetched_timestamp_seconds` | `issuer`, `url` | when they were fetched last |
+//! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
+//! | `rolegate_keys_stale` | `issuer`, `url` | 1 where they are older than `--max-keys-age` |
 //! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
+//! | `rolegate_log_lines_total` | `result` | the same of the log on standard error |
 //! | `rolegate_build_info` | `version` | this program |
 //! | `process_…` | | what the system says of the process |
 
@@ -42,8 +43,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::decisions::Counts;
 use crate::grpc::{Distribution, Totals};
+use crate::lines::Counts;
 use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
 
 pub(crate) mod histograms;
@@ -58,6 +59,8 @@ pub(crate) struct Metrics {
     pub status: Arc<Status>,
     /// The decision log.
     pub decisions: Arc<Counts>,
+    /// The log of what happens now and then.
+    pub logs: Arc<Counts>,
     /// The requests.
     pub totals: Box<dyn Fn() -> Totals + Send + Sync>,
 }
@@ -99,7 +102,8 @@ impl Collector for Metrics {
         )?;
         policy(&mut page, &facts.policy)?;
         keys(&mut page, &facts)?;
-        decision_log(&mut page, &self.decisions)?;
+        lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
+        lines(&mut page, "rolegate_log_lines", "Lines of the log", &self.logs)?;
         page.info("rolegate_build", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
         process::process(&mut page)
     }
@@ -170,8 +174,8 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
     }
     let mut gauges = |name, help, value: fn(&KeyFacts) -> f64| -> fmt::Result {
         let mut family = page.family(name, help, MetricType::Gauge)?;
-        for (address, keys) in &facts.keys {
-            family.encode_family(&[("url", without_secrets(address))])?.encode_gauge(&value(keys))?;
+        for (url, issuer, keys) in issuers_keys(facts) {
+            family.encode_family(&[("issuer", issuer), ("url", &url)])?.encode_gauge(&value(keys))?;
         }
         Ok(())
     };
@@ -180,23 +184,27 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
     let help = "When keys were fetched last";
     gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;
     let mut fetches = page.family("rolegate_keys_fetches", "Fetches of keys", MetricType::Counter)?;
-    for (address, keys) in &facts.keys {
+    for (url, issuer, keys) in issuers_keys(facts) {
         for (result, number) in [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
         {
-            count(&mut fetches, &[("url", without_secrets(address)), ("result", result)], number)?;
+            count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
         }
     }
     Ok(())
 }
 
-/// An address without its query, which may hold a key of its own.
-pub(crate) fn without_secrets(address: &str) -> &str {
-    address.split(['?', '#']).next().unwrap_or_default()
+/// The keys of each issuer, with what is shown of where they come from. That alone may be the same for two URLs, and
+/// Prometheus takes no page on which labels stand twice; an issuer is defined once only. Issuers that share a URL share
+/// its figures.
+fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)> {
+    facts
+        .keys
+        .iter()
+        .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
 }
 
-fn decision_log(page: &mut Page<'_>, counts: &Counts) -> fmt::Result {
-    let mut lines =
-        page.family("rolegate_decision_log_lines", "Lines of the decision log", MetricType::Counter)?;
+fn lines(page: &mut Page<'_>, name: &str, help: &str, counts: &Counts) -> fmt::Result {
+    let mut lines = page.family(name, help, MetricType::Counter)?;
     count(&mut lines, &[("result", "written")], counts.written())?;
     count(&mut lines, &[("result", "dropped")], counts.dropped())
 }

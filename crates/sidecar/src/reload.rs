@@ -15,16 +15,15 @@ use std::{io, mem};
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 use identity::FetchedKeys;
-use policy::{Problem, Severity};
-use tokio::sync::watch;
+use policy::{KeyUrl, Problem, Severity};
+use tokio::sync::{oneshot, watch};
 
 use crate::clock;
 use crate::files::Seen;
 use crate::memory;
-use crate::metrics::without_secrets;
 use crate::priority::stand_behind;
 use crate::settings::{OnStale, Settings};
-use crate::snapshot::{self, KeyAddresses, Snapshot};
+use crate::snapshot::{self, Issuers, KeyUrls, Snapshot};
 use crate::status::Status;
 
 mod aside;
@@ -47,14 +46,13 @@ const LONG: Duration = Duration::from_secs(3600);
 /// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something has changed in a folder of the policy.
+    /// Something has changed in a folder of the policy, or a folder is no longer what it was. However many changes
+    /// there are, it is sent once until the thread has taken notice.
     Changed,
-    /// These are no longer there, or no longer what was there: a folder of the policy may be among them.
-    Moved(Vec<PathBuf>),
     /// Somebody asks for a reload.
     Asked,
-    /// Keys have been fetched from an address, changed or not.
-    Keys(Arc<str>, Arc<[u8]>),
+    /// Keys have been fetched from a URL, changed or not. The last is dropped once they are taken.
+    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
     /// The process ends.
     Stop,
 }
@@ -72,13 +70,13 @@ pub(crate) struct Reloader {
     rules: Rules,
     in_force: InForce,
     status: Arc<Status>,
-    addresses: watch::Sender<KeyAddresses>,
+    key_urls: watch::Sender<KeyUrls>,
     /// The last good snapshot: in force, unless it became stale.
     good: Snapshot,
     /// What the last attempt, good or not, has read.
     seen: Arc<Seen>,
     fetched: FetchedKeys,
-    fetched_at: std::collections::HashMap<Arc<str>, Instant>,
+    fetched_at: std::collections::HashMap<KeyUrl, Instant>,
 }
 
 /// What the settings say about reloading.
@@ -120,7 +118,7 @@ impl Reloader {
             rules: Rules::of(settings),
             in_force: InForce::new(current),
             status,
-            addresses: watch::Sender::default(),
+            key_urls: watch::Sender::default(),
             good: attempt.result?,
             seen: Arc::new(attempt.seen),
             fetched: FetchedKeys::new(),
@@ -132,8 +130,8 @@ impl Reloader {
 
     /// Where keys are to be fetched from, now and whenever that changes.
     #[must_use]
-    pub(crate) fn addresses(&self) -> watch::Receiver<KeyAddresses> {
-        self.addresses.subscribe()
+    pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
+        self.key_urls.subscribe()
     }
 
     /// Starts the thread.
@@ -167,14 +165,17 @@ impl Reloader {
             }
             let mut reloaded = false;
             match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
-                Ok(Event::Changed) => _ = look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE)),
-                Ok(Event::Moved(paths)) => {
-                    folders.lose(&paths);
-                    folders.watch(self.seen.folders());
+                Ok(Event::Changed) => {
+                    if folders.take_notice() {
+                        folders.watch(self.seen.folders());
+                    }
                     look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE));
                 }
                 Ok(Event::Asked) => reloaded = self.reload_as_asked(aside),
-                Ok(Event::Keys(address, keys)) => self.take_keys(&address, keys),
+                Ok(Event::Keys(url, keys, taken)) => {
+                    self.take_keys(&url, keys);
+                    drop(taken);
+                }
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -264,25 +265,29 @@ impl Reloader {
         let loaded = if again { "reloaded" } else { "loaded" };
         tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "policy {loaded}");
         log_problems(warnings);
-        self.publish_addresses();
+        self.publish_key_urls();
     }
 
     fn forget_unused_keys(&mut self) {
-        let addresses = self.good.key_addresses();
-        self.fetched.retain(|address, _| addresses.contains_key(address));
-        self.fetched_at.retain(|address, _| addresses.contains_key(address));
+        let wanted = self.good.key_urls();
+        self.fetched.retain(|url, _| wanted.contains_key(url));
+        self.fetched_at.retain(|url, _| wanted.contains_key(url));
     }
 
-    fn publish_addresses(&self) {
-        let addresses = self.good.key_addresses();
+    fn publish_key_urls(&self) {
+        let wanted = self.good.key_urls();
         self.status.note(|facts| {
-            let known = mem::take(&mut facts.keys);
-            facts.keys =
-                addresses.keys().map(|it| (it.clone(), known.get(it).cloned().unwrap_or_default())).collect();
+            let mut known = mem::take(&mut facts.keys);
+            let keys = wanted.iter().map(|(url, source)| {
+                let mut keys = known.remove(url).unwrap_or_default();
+                keys.issuers = source.issuers.clone();
+                (url.clone(), keys)
+            });
+            facts.keys = keys.collect();
         });
-        self.addresses.send_if_modified(|known| {
-            let changed = *known != addresses;
-            *known = addresses;
+        self.key_urls.send_if_modified(|known| {
+            let changed = *known != wanted;
+            *known = wanted;
             changed
         });
     }
@@ -298,37 +303,42 @@ impl Reloader {
     }
 
     /// A key set that cannot be used is as good as none fetched: the one before stays.
-    fn take_keys(&mut self, address: &Arc<str>, keys: Arc<[u8]>) {
-        if !self.good.key_addresses().contains_key(address) {
+    fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
+        if !self.good.key_urls().contains_key(url) {
             return;
         }
-        if self.fetched.get(address).is_some_and(|known| *known == keys) {
-            return self.note_fetched(address);
+        if self.fetched.get(url).is_some_and(|known| *known == keys) {
+            return self.note_fetched(url);
         }
-        let before = self.fetched.insert(address.clone(), keys);
+        let before = self.fetched.insert(url.clone(), keys);
         match self.compile() {
             Ok(snapshot) => {
-                self.note_fetched(address);
+                self.note_fetched(url);
                 self.replace(snapshot, "keys changed");
             }
             Err(problems) => {
                 match before {
-                    Some(before) => self.fetched.insert(address.clone(), before),
-                    None => self.fetched.remove(address),
+                    Some(before) => self.fetched.insert(url.clone(), before),
+                    None => self.fetched.remove(url),
                 };
-                self.status.note_keys(address, |keys| keys.rejected += 1);
+                self.status.note_keys(url, |keys| keys.rejected += 1);
                 log_problems(&problems);
-                let address = without_secrets(address);
-                tracing::error!(address, "fetched keys not used: the last good ones stay in force");
+                let issuers = self.issuers_of(url);
+                tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay in force");
             }
         }
     }
 
-    fn note_fetched(&mut self, address: &Arc<str>) {
-        self.fetched_at.insert(address.clone(), Instant::now());
-        self.status.note_keys(address, |keys| {
+    fn note_fetched(&mut self, url: &KeyUrl) {
+        self.fetched_at.insert(url.clone(), Instant::now());
+        self.status.note_keys(url, |keys| {
             (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
         });
+    }
+
+    /// Whose keys are fetched from there.
+    fn issuers_of(&self, url: &KeyUrl) -> Issuers {
+        self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
 
     fn compile(&self) -> Result<Snapshot, Vec<Problem>> {
@@ -357,9 +367,9 @@ impl Reloader {
         let max = self.rules.max_keys_age;
         let over = |at: &Instant| is_over(now.saturating_duration_since(*at), max);
         let stale: Vec<_> =
-            self.fetched_at.iter().filter(|(_, at)| over(at)).map(|(address, _)| address.clone()).collect();
-        for address in stale {
-            self.let_keys_go_stale(&address);
+            self.fetched_at.iter().filter(|(_, at)| over(at)).map(|(url, _)| url.clone()).collect();
+        for url in stale {
+            self.let_keys_go_stale(&url);
         }
     }
 
@@ -376,14 +386,15 @@ impl Reloader {
         tracing::error!(file = %self.file.display(), "the policy is past its maximum age: {action}");
     }
 
-    fn let_keys_go_stale(&mut self, address: &Arc<str>) {
-        self.fetched_at.remove(address);
+    fn let_keys_go_stale(&mut self, url: &KeyUrl) {
+        self.fetched_at.remove(url);
         let deny = self.rules.on_stale == OnStale::Deny;
-        self.status.note_keys(address, |keys| (keys.stale, keys.loaded) = (true, !deny));
+        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !deny));
         let action = if deny { "no token verifies with them now" } else { "they stay in force" };
-        tracing::error!(address = without_secrets(address), "keys are past their maximum age: {action}");
+        let issuers = self.issuers_of(url);
+        tracing::error!(%url, %issuers, "keys are past their maximum age: {action}");
         if deny {
-            self.fetched.remove(address);
+            self.fetched.remove(url);
             match self.compile() {
                 Ok(snapshot) => self.replace(snapshot, "keys dropped"),
                 // It compiled with these keys; should it not without them, no answer is better than a stale one.

@@ -13,10 +13,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
 use crate::address::{Address, AdminAddress};
-use crate::admin::Admin;
-use crate::decisions::{Counts, Decisions, Writer};
+use crate::admin::{Admin, Pages};
+use crate::decisions::Decisions;
 use crate::grpc::{self, CheckService, Listener, Running, Totals};
 use crate::keys::Fetcher;
+use crate::lines::{Counts, Writer};
 use crate::metrics::Metrics;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::Settings;
@@ -34,11 +35,14 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
+    /// What became of the lines of the log.
+    logs: Arc<Counts>,
     status: Arc<Status>,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
     reloader: Reloader,
     listeners: Vec<(Address, Listener)>,
-    admin: Option<(Address, Listener)>,
+    /// Where pages are, and which.
+    pages: Vec<(Pages, Address, Listener)>,
     /// Removed when the server has gone.
     files: Vec<SocketFile>,
 }
@@ -83,7 +87,7 @@ impl Server {
     ///
     /// # Errors
     /// When the policy does not compile, or an address cannot be listened on.
-    pub fn new(settings: Settings) -> Result<Self, ServeError> {
+    pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let status = Arc::new(Status::default());
         let current = Arc::new(ArcSwapOption::empty());
         let reloader =
@@ -95,11 +99,14 @@ impl Server {
             Ok((bound.address, bound.listener))
         };
         let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
-        let admin = match &settings.admin {
-            AdminAddress::On(address) => Some(bind(address)?),
-            AdminAddress::Off => None,
-        };
-        Ok(Self { settings, status, current, reloader, listeners, admin, files })
+        let mut pages = Vec::new();
+        for (which, address) in [(Pages::All, &settings.admin), (Pages::Metrics, &settings.metrics)] {
+            if let AdminAddress::On(address) = address {
+                let (address, listener) = bind(address)?;
+                pages.push((which, address, listener));
+            }
+        }
+        Ok(Self { settings, logs, status, current, reloader, listeners, pages, files })
     }
 
     /// Where requests are answered, with the real ports.
@@ -111,7 +118,8 @@ impl Server {
     /// Where the admin pages are, if they are anywhere.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
-        self.admin.as_ref().map(|(address, _)| address.clone())
+        let all = self.pages.iter().find(|(which, ..)| *which == Pages::All);
+        all.map(|(_, address, _)| address.clone())
     }
 
     /// Serves until a signal to stop, then ends in two phases. To be run in a runtime of one thread, with time and I/O.
@@ -125,15 +133,23 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, status, current, reloader, listeners, admin, files } = self;
+        let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
         let requests = Arc::new(Requests::default());
-        if let Some((address, listener)) = admin {
-            let metrics = metrics(status.clone(), decisions.clone(), requests.clone());
-            tokio::spawn(Admin::new(listener, metrics)?.run());
-            tracing::info!(%address, "admin pages");
+        let metrics = {
+            let requests = requests.clone();
+            let totals = Box::new(move || requests.totals());
+            let (status, decisions) = (status.clone(), decisions.clone());
+            Arc::new(Metrics { status, decisions, logs, totals })
+        };
+        for (which, address, listener) in pages {
+            tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
+            match which {
+                Pages::All => tracing::info!(%address, "admin pages"),
+                Pages::Metrics => tracing::info!(%address, "metrics"),
+            }
         }
-        let keys = reloader.addresses();
+        let keys = reloader.key_urls();
         let policies = reloader.start()?;
         let fetcher = Fetcher { current: current.clone(), events: policies.events(), status: status.clone() };
         tokio::spawn(fetcher.run(keys));
@@ -243,10 +259,6 @@ impl Requests {
             State::Before | State::After(_) => None,
         }
     }
-}
-
-fn metrics(status: Arc<Status>, decisions: Arc<Counts>, requests: Arc<Requests>) -> Arc<Metrics> {
-    Arc::new(Metrics { status, decisions, totals: Box::new(move || requests.totals()) })
 }
 
 fn check_service(

@@ -40,6 +40,12 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
+    /// Where /metrics is, and nothing else, for a Prometheus on another machine; or `off`.
+    ///
+    /// The admin address can then stay on loopback, where only this machine's probes can reach it.
+    #[arg(long, env = "ROLEGATE_METRICS", value_name = "ADDR", default_value = "off")]
+    pub metrics: AdminAddress,
+
     /// The permissions of Unix sockets, in octal.
     #[arg(long, env = "ROLEGATE_SOCKET_MODE", value_name = "MODE", default_value = "0660", value_parser = units::mode)]
     pub socket_mode: u32,
@@ -66,7 +72,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Passwords that may wait to be hashed; beyond it, those of the source with the most wrong ones are denied with 503.
+    /// Passwords that may wait to be hashed; beyond it, those of the address with the most wrong ones are denied with 503.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 

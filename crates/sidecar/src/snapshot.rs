@@ -1,6 +1,7 @@
 //! From a policy's files and fetched keys to something that answers requests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{Identity, Keys};
-use policy::{Loaded, Place, Problem};
+use policy::{KeyUrl, Loaded, Place, Problem};
 
 use crate::files::{RecordedFiles, Seen};
 
@@ -33,8 +34,28 @@ pub(crate) struct Snapshot {
     pub warnings: Vec<Problem>,
 }
 
-/// The addresses that keys come from, with how often they are to be fetched.
-pub(crate) type KeyAddresses = BTreeMap<Arc<str>, Duration>;
+/// Where keys come from.
+pub(crate) type KeyUrls = BTreeMap<KeyUrl, KeySource>;
+
+/// What is to be known of a place where keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeySource {
+    /// How often they are to be fetched.
+    pub refresh: Duration,
+    /// Whose they are, at least one. What is shown of two URLs may be the same: it is by their issuers that logs and
+    /// metrics tell them apart.
+    pub issuers: Issuers,
+}
+
+/// Names of issuers, shown with commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Issuers(pub Vec<Arc<str>>);
+
+impl fmt::Display for Issuers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
 
 /// The file of the policy at `path`: itself, or `policy.yaml` where it is a folder.
 #[must_use]
@@ -106,15 +127,17 @@ impl Snapshot {
 
     /// Where its keys come from.
     #[must_use]
-    pub(crate) fn key_addresses(&self) -> KeyAddresses {
-        let mut addresses = KeyAddresses::new();
+    pub(crate) fn key_urls(&self) -> KeyUrls {
+        let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {
-                let often = addresses.entry(url.clone()).or_insert(*refresh);
-                *often = (*often).min(*refresh);
+                let new = || KeySource { refresh: *refresh, issuers: Issuers::default() };
+                let source = urls.entry(url.clone()).or_insert_with(new);
+                source.refresh = source.refresh.min(*refresh);
+                source.issuers.0.push(issuer.issuer.clone());
             }
         }
-        addresses
+        urls
     }
 }
 

@@ -65,7 +65,9 @@ type Failure = (String, &'static str);
 fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::AddrInUse => "stop what listens there, or choose another with `--listen` or `--admin`",
+            ErrorKind::AddrInUse => {
+                "stop what listens there, or choose another with `--listen`, `--admin` or `--metrics`"
+            }
             ErrorKind::AddrNotAvailable => "it is not an address of this machine",
             ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
             _ => "choose another address",

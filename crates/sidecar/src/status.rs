@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use policy::KeyUrl;
+
+use crate::snapshot::Issuers;
 
 /// What is known, for all who ask. Requests never touch it.
 #[derive(Debug, Default)]
@@ -17,8 +21,8 @@ pub(crate) struct Status {
 pub(crate) struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
-    /// The keys that are fetched, by address.
-    pub keys: BTreeMap<Arc<str>, KeyFacts>,
+    /// The keys that are fetched, by where they come from.
+    pub keys: BTreeMap<KeyUrl, KeyFacts>,
 }
 
 /// What is known of the policy.
@@ -42,9 +46,11 @@ pub(crate) struct PolicyFacts {
     pub warnings: usize,
 }
 
-/// What is known of the keys of one address.
+/// What is known of the keys of one URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyFacts {
+    /// Whose they are.
+    pub issuers: Issuers,
     /// Whether there are any in force.
     pub loaded: bool,
     /// When they were fetched last, since the Unix epoch.
@@ -70,9 +76,9 @@ impl Status {
         change(&mut self.lock());
     }
 
-    /// Takes note of something about the keys of an address.
-    pub(crate) fn note_keys(&self, address: &Arc<str>, change: impl FnOnce(&mut KeyFacts)) {
-        self.note(|facts| change(facts.keys.entry(address.clone()).or_default()));
+    /// Takes note of something about the keys of a URL, unless the policy has none of that URL any more.
+    pub(crate) fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
+        self.note(|facts| _ = facts.keys.get_mut(url).map(change));
     }
 
     /// Says that the end has begun.
@@ -102,7 +108,7 @@ impl Status {
 }
 
 impl Facts {
-    /// Whether every address has given keys.
+    /// Whether every URL has given keys.
     pub(crate) fn all_keys_loaded(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded)
     }

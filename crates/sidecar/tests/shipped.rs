@@ -206,6 +206,7 @@ fn the_program_takes_the_flags_that_manifests_give() {
             {
                 if container["name"] == "rolegate" {
                     takes(container["args"].as_array().unwrap().iter().map(text).collect());
+                    probes(container);
                     seen += 1;
                 }
             }
@@ -215,6 +216,23 @@ fn the_program_takes_the_flags_that_manifests_give() {
     let unit = fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
     let start = unit.lines().find_map(|it| it.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
     takes(start.split(' ').map(str::to_owned).collect());
+}
+
+/// Whether the commands of its probes are the program's. Nobody listens where they ask here.
+fn probes(container: &Value) {
+    let mut seen = 0;
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        let Some(command) = container[probe]["exec"]["command"].as_array() else { continue };
+        let (program, arguments) = command.split_first().unwrap();
+        assert_eq!(program, "/rolegate", "{probe}");
+        let mut command = Command::new(ROLEGATE);
+        command.args(arguments.iter().map(text)).env("ROLEGATE_ADMIN", "unix:/nonexistent/rolegate.sock");
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(5), "{arguments:?}: {said}");
+        seen += 1;
+    }
+    assert!(seen > 0, "no probe by a command");
 }
 
 /// Whether all that is wrong with these arguments is that there is no such policy here.
@@ -234,7 +252,7 @@ fn the_chart_knows_every_setting() {
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     let flags = help.lines().filter_map(|it| it.trim_start().strip_prefix("--"));
     let mut own: BTreeSet<&str> = flags.filter_map(|it| it.split(' ').next()).collect();
-    for set in ["config", "policy", "listen", "admin", "socket-mode"] {
+    for set in ["config", "policy", "listen", "admin", "metrics", "socket-mode"] {
         assert!(own.remove(set), "no setting `{set}`");
     }
     let schema = fs::read_to_string(deploy("helm/rolegate/values.schema.json")).unwrap();

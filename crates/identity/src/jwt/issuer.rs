@@ -1,8 +1,8 @@
 //! One issuer: its settings, its keys, and the verification of its tokens.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use policy::KeyUrl;
 use policy::model::{self, Keys};
 use policy::problem::{Place, Problem};
 
@@ -37,7 +37,7 @@ impl Issuer {
         let keys = match &settings.keys {
             Keys::File { bytes, at, path } => read(bytes, at, path, Problem::error, problems),
             Keys::Url { url, at, .. } => {
-                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, without_query(url), problems))
+                fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
         };
         Self { settings: settings.clone(), keys, refetch: AtomicBool::new(false) }
@@ -66,9 +66,9 @@ impl Issuer {
 
     /// The address whose keys should be fetched again, if a token asked for one that is not there since this was last
     /// asked.
-    pub(crate) fn take_refetch(&self) -> Option<Arc<str>> {
+    pub(crate) fn take_refetch(&self) -> Option<KeyUrl> {
         match &self.settings.keys {
-            Keys::Url { url, .. } if self.refetch.swap(false, Ordering::Relaxed) => Some(Arc::clone(url)),
+            Keys::Url { url, .. } if self.refetch.swap(false, Ordering::Relaxed) => Some(url.clone()),
             Keys::Url { .. } | Keys::File { .. } => None,
         }
     }
@@ -81,11 +81,6 @@ impl Issuer {
             Refusal::UnknownKey
         })
     }
-}
-
-/// An address as it may be shown: its query may hold a key of its own.
-fn without_query(url: &str) -> &str {
-    url.split('?').next().unwrap_or_default()
 }
 
 /// A fetched set: one bad key in it must not take the good ones away, since whoever runs the issuer is somebody else.

@@ -281,7 +281,7 @@ fn a_file_without_any_usable_key_is_an_error_that_says_why() {
 }
 
 fn fetched(bytes: &str) -> FetchedKeys {
-    FetchedKeys::from([(Arc::from("https://id.example.com/jwks.json"), Arc::from(bytes.as_bytes()))])
+    FetchedKeys::from([("https://id.example.com/jwks.json".into(), Arc::from(bytes.as_bytes()))])
 }
 
 /// Whoever runs the issuer is somebody else: one bad key of his does not take the good ones away.
@@ -303,7 +303,7 @@ fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
     let settings = tokens_of(issuer(url(address)));
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
     for keys in [set(&[jwk("HS256"), weak.clone()]), set(&[weak]), json!("none")] {
-        let fetched = FetchedKeys::from([(Arc::from(address), Arc::from(keys.to_string().as_bytes()))]);
+        let fetched = FetchedKeys::from([(address.into(), Arc::from(keys.to_string().as_bytes()))]);
         let (Ok((_, problems)) | Err(problems)) = Auth::compile(&settings, &fetched, None);
         assert!(!problems.is_empty());
         for problem in problems {
@@ -392,7 +392,7 @@ fn an_unknown_kid_asks_for_the_keys_again() {
         assert_eq!(ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(), Refusal::UnknownKey);
     }
     assert_eq!(
-        refetches().iter().map(|url| &**url).collect::<Vec<_>>(),
+        refetches().iter().map(policy::KeyUrl::with_secrets).collect::<Vec<_>>(),
         ["https://id.example.com/jwks.json"]
     );
     assert!(refetches().is_empty());

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::load::draft::{self, Draft, Missing};
-use crate::load::identity::unreadable;
+use crate::load::identity::{names_a_file, unreadable};
 use crate::load::sources::{Sources, beside, identity};
 use crate::load::{identity as identities, response};
 use crate::problem::{Place, Problem};
@@ -112,7 +112,12 @@ impl<'f> Gather<'f> {
     }
 
     fn includes(&mut self, report: &mut Report, file: &Path, node: &Node) {
-        let texts = report.texts(node, "`include`", "a file's name");
+        let mut texts = report.texts(node, "`include`", "a file's name");
+        let errors = report.errors();
+        texts.retain(|(text, _)| names_a_file(report, text));
+        if report.errors() > errors {
+            self.nothing_of_it();
+        }
         report.warn_of_repetition(&texts);
         for (text, _) in texts {
             let errors = report.errors();

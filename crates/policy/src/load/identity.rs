@@ -8,7 +8,7 @@ use crate::load::sources::{Sources, beside};
 use crate::load::{htpasswd, jwt, password, rule};
 use crate::model::{Basic, BasicUser, Identity, Secret};
 use crate::problem::{Place, Problem};
-use crate::report::{Fields, Report};
+use crate::report::{Fields, Report, Text};
 use crate::yaml::{Key, Node, Value};
 
 const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
@@ -141,6 +141,9 @@ fn secret(report: &mut Report, node: &Node) -> Option<Secret> {
 
 fn from_file(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: &Node, users: &mut Users) {
     let Some(name) = report.text(node, "`users_file`") else { return };
+    if !names_a_file(report, &name) {
+        return;
+    }
     let path = beside(file, name.text);
     match sources.read(&path) {
         Ok(bytes) => {
@@ -152,6 +155,16 @@ fn from_file(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: 
         }
         Err(error) => unreadable(report, name.at, &path, &error),
     }
+}
+
+/// Whether a name of a file is none of a URL, which may hold a secret and so is never shown.
+pub(crate) fn names_a_file(report: &mut Report, name: &Text<'_>) -> bool {
+    let is_url = name.text.contains("://");
+    if is_url {
+        let help = "name a file; keys at a URL are `keys: { url: … }`";
+        report.error_help(name.at, "a URL stands where a file is expected", help);
+    }
+    !is_url
 }
 
 /// Reports a file that cannot be read.

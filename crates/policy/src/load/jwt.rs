@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::load::identity::{names, prefix, unreadable};
+use crate::load::identity::{names, names_a_file, prefix, unreadable};
 use crate::load::rule::is_name;
 use crate::load::sources::{Sources, beside};
 use crate::load::values;
@@ -134,7 +134,7 @@ fn keys_of(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: &N
             let refresh = positive(report, &fields, "refresh").unwrap_or(REFRESH);
             let (text, url) = report.shared(url, "`url`")?;
             let at = report.place(text.at);
-            values::is_url(report, &text).then(|| Keys::Url { url: url.clone(), refresh, at })
+            values::is_url(report, &text).then(|| Keys::Url { url: url.clone().into(), refresh, at })
         }
         (Some(_), Some(url)) => {
             report.error_help(url.at, "`keys` has both `file` and `url`", "leave one out");
@@ -149,7 +149,7 @@ fn keys_of(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: &N
 }
 
 fn keys_in_file(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
-    let name = report.text(node, "`file`")?;
+    let name = report.text(node, "`file`").filter(|name| names_a_file(report, name))?;
     let path = beside(file, name.text);
     match sources.read(&path) {
         Ok(bytes) => {

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::exit::Exit;
 use crate::keys::Client;
 use crate::output::Output;
-use crate::snapshot::{KeyAddresses, Snapshot};
+use crate::snapshot::{KeyUrls, Snapshot};
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
@@ -55,18 +55,18 @@ fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {
 
 /// The same policy with the keys that its issuers publish now. Those that cannot be had leave their tokens refused.
 fn with_keys(snapshot: Snapshot, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
-    let addresses = snapshot.key_addresses();
-    if addresses.is_empty() {
+    let urls = snapshot.key_urls();
+    if urls.is_empty() {
         return Ok(snapshot);
     }
-    let fetched = fetch(&addresses, output);
+    let fetched = fetch(&urls, output);
     Snapshot::compile(snapshot.loaded, &fetched, None).map_err(|problems| {
         loaded::report(&problems, format, output);
         Exit::Policy
     })
 }
 
-fn fetch(addresses: &KeyAddresses, output: &mut Output<'_>) -> FetchedKeys {
+fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -76,10 +76,12 @@ fn fetch(addresses: &KeyAddresses, output: &mut Output<'_>) -> FetchedKeys {
     };
     let client = Client::default();
     let mut fetched = FetchedKeys::new();
-    for address in addresses.keys() {
-        match runtime.block_on(client.fetch(address)) {
-            Ok(keys) => _ = fetched.insert(address.clone(), keys),
-            Err(error) => output.error(&format!("keys of `{address}` not fetched: {error}")),
+    for (url, source) in urls {
+        match runtime.block_on(client.fetch(url)) {
+            Ok(keys) => _ = fetched.insert(url.clone(), keys),
+            Err(error) => {
+                output.error(&format!("keys of {} at `{url}` not fetched: {error}", source.issuers));
+            }
         }
     }
     runtime.shutdown_background();

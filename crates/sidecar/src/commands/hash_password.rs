@@ -1,6 +1,6 @@
 //! `rolegate hash-password`: a hash for a policy.
 
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::num::NonZeroU32;
 
 use identity::{Recipe, RecipeError};
@@ -15,6 +15,8 @@ use crate::output::Output;
 const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
 /// The cost of bcrypt: about a tenth of a second.
 const BCRYPT_COST: u32 = 11;
+/// The longest line that is read, in bytes: a longer one is no password, and what has no end must not take all memory.
+const MAX_LINE: u64 = 64 << 10;
 
 /// Prints the hash of a password.
 pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
@@ -64,7 +66,10 @@ fn ask(output: &mut Output<'_>) -> io::Result<String> {
         output.prompt("password: ");
     }
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    let size = io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
+    if u64::try_from(size).is_ok_and(|size| size >= MAX_LINE) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is longer than 64 KiB"));
+    }
     if silence.is_some() {
         output.prompt("\n");
     }

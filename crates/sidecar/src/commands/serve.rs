@@ -1,6 +1,9 @@
 //! `rolegate serve`: the server as a process.
 
+use std::sync::Arc;
+
 use crate::exit::Exit;
+use crate::lines::Counts;
 use crate::logs;
 use crate::output::Output;
 use crate::serve::{ServeError, Server, signals};
@@ -8,11 +11,16 @@ use crate::settings::Settings;
 
 /// Serves until a signal ends it.
 pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
-    if let Err(error) = logs::start(settings.log_format, settings.log_level) {
-        output.error(&error.to_string());
-        return Exit::Failed;
-    }
-    match run(settings) {
+    let logs = match logs::start(settings.log_format, settings.log_level) {
+        Ok(logs) => logs,
+        Err(error) => {
+            output.error(&error.to_string());
+            return Exit::Failed;
+        }
+    };
+    let ended = run(settings, logs.counts());
+    logs.finish();
+    match ended {
         Ok(()) => Exit::Fine,
         Err(error) => {
             output.error(&error.to_string());
@@ -24,8 +32,8 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
     }
 }
 
-fn run(settings: Settings) -> Result<(), ServeError> {
-    let server = Server::new(settings)?;
+fn run(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
+    let server = Server::new(settings, logs)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async { server.run(signals()?).await });
     // A look-up of a name may still run in a thread of its own: nobody waits for its answer any more.

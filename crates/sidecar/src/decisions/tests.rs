@@ -5,8 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Counts, Decisions, QUEUE};
+use super::{Counts, Decisions};
 use crate::grpc::{DecisionRecord, DecisionSink};
+use crate::lines::MAX_BYTES;
 use crate::settings::DecisionLog;
 
 fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
@@ -105,14 +106,25 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let counts = Arc::new(Counts::default());
     let (decisions, writer) =
         Decisions::start(DecisionLog::All, Stuck(stuck), counts.clone()).unwrap().unwrap();
-    let long = "/a".repeat(500);
-    let offered = u64::try_from(QUEUE).unwrap() + 1000;
+    // As long as a line gets: each of these bytes is six in JSON.
+    let hostile = "\u{1}".repeat(2000);
+    let record = DecisionRecord {
+        method: &hostile,
+        host: &hostile,
+        request_id: &hostile,
+        user: Some(&hostile),
+        ..record(false, &hostile)
+    };
+    let offered = 2000;
     for _ in 0..offered {
-        decisions.offer(&record(true, &long));
+        decisions.offer(&record);
+        assert!(counts.waiting() <= MAX_BYTES, "{}", counts.waiting());
     }
+    // A line of 30 kB in an allocation of 32 KiB.
     let dropped = counts.dropped();
-    assert!((900..=1000).contains(&dropped), "{dropped}");
+    assert!((offered - 140..offered).contains(&dropped), "{dropped}");
     drop((release, decisions));
     writer.finish(Duration::from_secs(10));
     assert_eq!(counts.written() + counts.dropped(), offered);
+    assert_eq!(counts.waiting(), 0);
 }

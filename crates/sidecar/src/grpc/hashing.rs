@@ -198,8 +198,8 @@ impl Shared {
 impl State {
     fn finish(&mut self, key: u128, source: Source, right: bool, told: &Told) {
         self.totals.done += 1;
-        if !right {
-            self.queue.failed(source, Instant::now());
+        if right {
+            self.queue.right(source, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
         if waiters.0.is_empty() {

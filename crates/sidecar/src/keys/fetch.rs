@@ -13,6 +13,7 @@ use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use policy::KeyUrl;
 
 /// The largest key set taken.
 const MAX_SIZE: usize = 1 << 20;
@@ -62,16 +63,24 @@ impl std::fmt::Display for FetchError {
 impl Error for FetchError {}
 
 impl Client {
-    /// What is at this address.
+    /// What is at this URL.
     ///
     /// # Errors
-    /// When it is no address to fetch from, or does not answer well within time and size.
-    pub(crate) async fn fetch(&self, address: &str) -> Result<Arc<[u8]>, FetchError> {
-        let uri: Uri = address.parse().map_err(|_| FetchError::Address)?;
+    /// When it is none to fetch from, or does not answer well within time and size. No error shows more of it than
+    /// [`KeyUrl`] does.
+    pub(crate) async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+        let uri: Uri = url.with_secrets().parse().map_err(|_| FetchError::Address)?;
         if !is_allowed(&uri) {
             return Err(FetchError::Address);
         }
-        tokio::time::timeout(TIMEOUT, self.fetch_from(uri)).await.unwrap_or(Err(FetchError::Timeout))
+        let fetched = tokio::time::timeout(TIMEOUT, self.fetch_from(uri)).await;
+        match fetched.unwrap_or(Err(FetchError::Timeout)) {
+            // None of what the HTTP and TLS stacks say today has a URL in it; what they will say is theirs to choose.
+            Err(FetchError::Unreachable(reason)) if url.has_secret_in(&reason) => Err(
+                FetchError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned()),
+            ),
+            result => result,
+        }
     }
 
     async fn fetch_from(&self, uri: Uri) -> Result<Arc<[u8]>, FetchError> {

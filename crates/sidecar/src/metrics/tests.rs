@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Metrics, without_secrets};
-use crate::decisions::Counts;
+use super::Metrics;
 use crate::grpc::{ErrorKind, Totals};
-use crate::status::Status;
+use crate::lines::Counts;
+use crate::snapshot::Issuers;
+use crate::status::{KeyFacts, Status};
 
 fn metrics() -> Arc<Metrics> {
     let mut totals = Totals { allowed: 3, refused: vec![("not_allowed", 2)], ..Totals::default() };
@@ -15,10 +16,17 @@ fn metrics() -> Arc<Metrics> {
     totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
     let status = Status::default();
     status.note(|facts| facts.policy.revision = Some("r1".to_owned()));
-    status.note_keys(&"https://id.example/k?key=secret".into(), |keys| keys.fetches = 1);
+    status.note(|facts| {
+        for issuer in ["https://one.example", "https://two.example"] {
+            let url = format!("https://user:secret@id.example/k?key=secret-of-{issuer}");
+            let issuers = Issuers(vec![issuer.into()]);
+            facts.keys.insert(url.as_str().into(), KeyFacts { issuers, fetches: 1, ..KeyFacts::default() });
+        }
+    });
     Arc::new(Metrics {
         status: Arc::new(status),
         decisions: Arc::new(Counts::default()),
+        logs: Arc::new(Counts::default()),
         totals: Box::new(move || totals.clone()),
     })
 }
@@ -39,8 +47,10 @@ fn every_figure_is_on_the_page() {
         "rolegate_ready 1.0",
         r#"rolegate_policy_info{revision="r1"} 1"#,
         r#"rolegate_policy_reloads_total{result="failed"} 0"#,
-        r#"rolegate_keys_fetches_total{url="https://id.example/k",result="ok"} 1"#,
+        r#"rolegate_keys_fetches_total{issuer="https://one.example",url="https://id.example/k",result="ok"} 1"#,
+        r#"rolegate_keys_fetches_total{issuer="https://two.example",url="https://id.example/k",result="ok"} 1"#,
         r#"rolegate_decision_log_lines_total{result="dropped"} 0"#,
+        r#"rolegate_log_lines_total{result="written"} 0"#,
         "# EOF",
     ] {
         assert!(page.lines().any(|it| it == line), "{line}\n{page}");
@@ -78,10 +88,4 @@ fn the_table_in_the_header_is_the_page() {
         };
         assert!(table.iter().find(is_listed).is_some(), "{name} is not in the table");
     }
-}
-
-#[test]
-fn an_address_is_shown_without_its_query() {
-    assert_eq!(without_secrets("https://a/b?c=d#e"), "https://a/b");
-    assert_eq!(without_secrets("https://a/b"), "https://a/b");
 }

@@ -256,3 +256,10 @@ fn a_reader_who_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+/// Not cut either: the hash would be of another password.
+#[test]
+fn a_line_without_an_end_is_no_password() {
+    let (code, out, err) = run_with(&["hash-password"], &"x".repeat(64 << 10));
+    assert!(code != 0 && out.is_empty() && err.contains("64 KiB"), "{code} {out} {err}");
+}

@@ -13,14 +13,14 @@ use crate::asking::{Came, Envoy};
 use crate::process::{PolicyFolder, Server, run, wait_until};
 
 /// An issuer's key server.
-struct Issuer {
-    at: SocketAddr,
+pub(crate) struct Issuer {
+    pub(crate) at: SocketAddr,
     answer: Arc<Mutex<String>>,
     fetches: Arc<AtomicUsize>,
 }
 
 impl Issuer {
-    fn start(keys: &str) -> Self {
+    pub(crate) fn start(keys: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new(ok(keys)));
@@ -42,7 +42,7 @@ impl Issuer {
         self.answer(ok(keys));
     }
 
-    fn answer(&self, answer: String) {
+    pub(crate) fn answer(&self, answer: String) {
         *self.answer.lock().unwrap() = answer;
     }
 
@@ -60,11 +60,14 @@ impl Issuer {
     }
 
     fn metric(&self, result: &str) -> String {
-        format!("rolegate_keys_fetches_total{{url=\"http://{}/keys\",result=\"{result}\"}}", self.at)
+        format!(
+            "rolegate_keys_fetches_total{{issuer=\"https://id.example\",url=\"http://{}/keys\",result=\"{result}\"}}",
+            self.at
+        )
     }
 
     fn loaded(&self) -> String {
-        format!("rolegate_keys_loaded{{url=\"http://{}/keys\"}}", self.at)
+        format!("rolegate_keys_loaded{{issuer=\"https://id.example\",url=\"http://{}/keys\"}}", self.at)
     }
 }
 

@@ -9,10 +9,12 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod admin;
 mod asking;
 mod cli;
 mod keys;
 mod process;
 mod reloading;
+mod secrets;
 mod serving;
 mod settings;

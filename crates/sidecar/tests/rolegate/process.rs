@@ -65,10 +65,20 @@ impl Server {
     }
 
     /// Starts this command, with what it prints in files.
-    pub(crate) fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(command: Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name| std::fs::File::create(folder.path().join(name)).unwrap();
-        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        let out = std::fs::File::create(folder.path().join("out")).unwrap();
+        Self::spawn_in(folder, command, out)
+    }
+
+    /// Starts this command, with its standard output elsewhere.
+    pub(crate) fn spawn_with_output(command: Command, stdout: impl Into<Stdio>) -> Self {
+        Self::spawn_in(tempfile::tempdir().unwrap(), command, stdout)
+    }
+
+    fn spawn_in(folder: TempDir, mut command: Command, stdout: impl Into<Stdio>) -> Self {
+        let err = std::fs::File::create(folder.path().join("err")).unwrap();
+        let child = command.stdout(stdout).stderr(err).spawn().unwrap();
         Self { child, folder }
     }
 
@@ -111,7 +121,8 @@ impl Server {
         self.logged_address("admin pages")
     }
 
-    fn logged_address(&self, message: &str) -> SocketAddr {
+    /// The address in the log line with this message.
+    pub(crate) fn logged_address(&self, message: &str) -> SocketAddr {
         let log = self.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let addresses = lines.filter(|line| line["message"] == message);
@@ -192,7 +203,7 @@ pub(crate) fn wait_until(mut holds: impl FnMut() -> bool, what: impl Fn() -> Str
 }
 
 /// A GET over HTTP/1.1, by hand: status and body.
-fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+pub(crate) fn http_get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").ok()?;

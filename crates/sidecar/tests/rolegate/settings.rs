@@ -13,6 +13,7 @@ const VALUES: &[(&str, &str)] = &[
     ("policy", "p.yaml"),
     ("listen", "127.0.0.1:1,unix:/x.sock"),
     ("admin", "off"),
+    ("metrics", "127.0.0.1:9193"),
     ("socket-mode", "0600"),
     ("threads", "3"),
     ("max-message-size", "1MiB"),

@@ -1,8 +1,9 @@
 //! Every pod keeps to the Pod Security level `restricted`, and to more.
 
 use serde_json::{Value, json};
+use testbed::manifests::deploy;
 
-use crate::variants::{Variant, all};
+use crate::variants::{Variant, all, one};
 
 /// Where kinds that make pods have them.
 fn pod(manifest: &Value) -> Option<&Value> {
@@ -106,13 +107,51 @@ fn rolegate_is_asked_whether_it_is_well() {
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             assert!(!container[probe].is_null(), "{at}: no {probe}");
         }
-        assert_eq!(
-            container["livenessProbe"]["httpGet"]["path"], "/healthz",
-            "{at}: a bad policy is no death"
-        );
+        let live = json!({ "command": ["/rolegate", "health", "--live"] });
+        assert_eq!(container["livenessProbe"]["exec"], live, "{at}: a bad policy is no death");
         let user = &container["securityContext"]["runAsUser"];
         assert!(user.is_null() || *user == 65532, "{at}: {user}");
     }
+}
+
+/// Whoever reaches the listener of the probes can try to keep them from being answered. Prometheus has one of its own.
+#[test]
+fn probes_are_apart_from_what_others_reach() {
+    let mut found = 0;
+    each_container(|at, _, container| {
+        if container["name"] != "rolegate" {
+            return;
+        }
+        let arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
+        let of = |flag: &str| arguments.iter().filter(|it| it.starts_with(flag)).cloned().collect::<Vec<_>>();
+        assert_eq!(of("--admin"), ["--admin=127.0.0.1:9192"], "{at}");
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            let probe = &container[probe];
+            for from_outside in ["httpGet", "tcpSocket"] {
+                assert!(probe[from_outside].is_null(), "{at}: {probe}");
+            }
+            // The gRPC listener says itself whether it is well.
+            let asks = &probe["grpc"]["port"];
+            let own = of("--listen") == [format!("--listen=0.0.0.0:{asks}")];
+            assert!(probe["grpc"].is_null() || own, "{at}: {probe}");
+        }
+        for port in container["ports"].as_array().into_iter().flatten() {
+            assert_ne!(port["containerPort"], 9192, "{at}: the admin pages are for nobody outside");
+            if port["name"] == "rolegate-metrics" {
+                let here = format!("--metrics=0.0.0.0:{}", port["containerPort"]);
+                assert_eq!(of("--metrics"), [here], "{at}");
+            }
+        }
+    });
+    let monitor = &one(&deploy("prometheus/podmonitor.yaml").display().to_string()).manifests;
+    let endpoint = &monitor.first().unwrap()["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(endpoint["port"], "rolegate-metrics", "the PodMonitor");
+    for (at, _, container) in rolegates() {
+        let ports = container["ports"].as_array().unwrap();
+        assert!(ports.iter().any(|it| it["name"] == "rolegate-metrics"), "{at}: Prometheus finds no port");
+        found += 1;
+    }
+    assert!(found >= 6, "only {found} rolegates were found");
 }
 
 /// A native sidecar is up before what comes after it, and Envoy does.

@@ -15,8 +15,10 @@ args:
   - serve
   - --policy=/etc/rolegate/policy
   - --listen={{ .listen }}
-  # The kubelet and Prometheus come from outside the pod. No policy, no proof and no secret is shown there.
-  - --admin=0.0.0.0:9192
+  # On loopback: nobody outside the pod reaches it, so nobody outside can keep a probe from being answered.
+  - --admin=127.0.0.1:9192
+  # Prometheus comes from outside the pod. There is /metrics and nothing else.
+  - --metrics=0.0.0.0:9193
   {{- $defaults := dict "drain-delay" .drainDelay "drain-timeout" .drainTimeout }}
   {{- range $name, $value := merge (dict) $root.Values.settings $defaults }}
   - {{ printf "--%s=%v" $name $value | quote }}
@@ -25,17 +27,23 @@ ports:
   {{- if not .native }}
   - { name: grpc, containerPort: 9191 }
   {{- end }}
-  - { name: rolegate-admin, containerPort: 9192 }
+  - { name: rolegate-metrics, containerPort: 9193 }
 # Until there is a policy, nothing else is asked, and a sidecar lets nothing start after it.
 startupProbe:
-  httpGet: { path: /readyz, port: rolegate-admin }
+  {{- if .native }}
+  # The kubelet can ask neither a Unix socket nor loopback: so a command.
+  exec: { command: [/rolegate, health] }
+  {{- else }}
+  grpc: { port: 9191 }
+  {{- end }}
   periodSeconds: 1
+  timeoutSeconds: 2
   failureThreshold: 60
 readinessProbe:
   {{- if .native }}
-  # The kubelet cannot ask a Unix socket.
-  httpGet: { path: /readyz, port: rolegate-admin }
-  periodSeconds: 2
+  exec: { command: [/rolegate, health] }
+  periodSeconds: 5
+  timeoutSeconds: 2
   {{- else }}
   # What Envoy asks for, as Envoy asks it: no policy, or the end has begun, and no new Envoy comes.
   grpc: { port: 9191 }
@@ -43,9 +51,10 @@ readinessProbe:
   timeoutSeconds: 2
   {{- end }}
   failureThreshold: 2
-# Only a process that answers nothing at all is started again; a bad policy is no reason.
+# Only a process that answers nothing at all is started again; a bad policy is no reason, and neither is a flood on the
+# port that Envoys use: so a command inside the pod.
 livenessProbe:
-  httpGet: { path: /healthz, port: rolegate-admin }
+  exec: { command: [/rolegate, health, --live] }
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3

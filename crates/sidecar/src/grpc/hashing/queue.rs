@@ -3,8 +3,9 @@
 //! A flood of wrong passwords brings more than can be hashed; then the order decides who gets in:
 //!
 //! 1. Credentials that were verified before come first: nobody who does not know a password can send them.
-//! 2. Then the source with the fewest wrong passwords lately. So whoever does not share a network with the flood waits for
-//!    one hash, not for the whole queue.
+//! 2. Then the source with the fewest attempts lately that were not right. So whoever does not share a network with the
+//!    flood waits for one hash, not for the whole queue. An attempt counts when it comes, not when it is hashed: else a
+//!    source whose attempts all give way would never be known for its flood.
 //! 3. Within that the newest: whoever came last waits the longest yet. First in, first out hashes each password just as
 //!    its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150 wrong
 //!    passwords per second with a timeout of 2 s).
@@ -24,7 +25,7 @@ pub(super) struct Queue<T> {
     /// In the order of their arrival.
     entries: Vec<Entry<T>>,
     max_entries: usize,
-    failures: Failures,
+    attempts: Attempts,
 }
 
 /// A password that waits.
@@ -36,26 +37,26 @@ pub(super) struct Entry<T> {
     pub(super) item: T,
 }
 
-/// How many wrong passwords each source has sent lately.
+/// How many passwords each source has sent lately that were not right, or are not known to be.
 #[derive(Debug, Default)]
-struct Failures(HashMap<Source, Failed>);
+struct Attempts(HashMap<Source, Count>);
 
 #[derive(Clone, Copy, Debug)]
-struct Failed {
+struct Count {
     /// At `at`; it halves each [`HALF_LIFE`].
     count: f64,
     at: Instant,
 }
 
-/// In this time a source's past counts half. Long enough to remember one that sends a wrong password every few seconds;
-/// short enough to forgive somebody who mistyped.
+/// In this time a source's past counts half. Long enough to remember one that sends a password every few seconds; short
+/// enough to forgive somebody who mistyped.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 /// How many sources are remembered: 4,096 take less than half a MiB.
 const MAX_SOURCES: usize = 4096;
 
 impl<T> Queue<T> {
     pub(super) fn new(max_entries: usize) -> Self {
-        Self { entries: Vec::new(), max_entries: max_entries.max(1), failures: Failures::default() }
+        Self { entries: Vec::new(), max_entries: max_entries.max(1), attempts: Attempts::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -64,6 +65,7 @@ impl<T> Queue<T> {
 
     /// Adds an entry. Where the queue is full, the last in line gives way and is returned, which may be the new one.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
+        self.attempts.add(entry.source, 1.0, now);
         self.entries.push(entry);
         if self.entries.len() <= self.max_entries {
             return None;
@@ -86,9 +88,9 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !is_it(&entry.item));
     }
 
-    /// Notes that a source has sent a wrong password.
-    pub(super) fn failed(&mut self, source: Source, now: Instant) {
-        self.failures.add(source, now);
+    /// Takes back an attempt of a source: the password was right.
+    pub(super) fn right(&mut self, source: Source, now: Instant) {
+        self.attempts.add(source, -1.0, now);
     }
 
     /// Which of two entries is hashed first: the one that is `Less`.
@@ -96,32 +98,32 @@ impl<T> Queue<T> {
         let (Some(a), Some(b)) = (self.entries.get(one), self.entries.get(other)) else {
             return Ordering::Equal;
         };
-        let failures = |entry: &Entry<T>| self.failures.of(entry.source, now);
+        let attempts = |entry: &Entry<T>| self.attempts.of(entry.source, now);
         b.verified_before
             .cmp(&a.verified_before)
-            .then_with(|| failures(a).total_cmp(&failures(b)))
+            .then_with(|| attempts(a).total_cmp(&attempts(b)))
             .then_with(|| other.cmp(&one))
     }
 }
 
-impl Failures {
+impl Attempts {
     fn of(&self, source: Source, now: Instant) -> f64 {
-        self.0.get(&source).map_or(0.0, |failed| failed.now(now))
+        self.0.get(&source).map_or(0.0, |count| count.now(now))
     }
 
-    fn add(&mut self, source: Source, now: Instant) {
-        let count = self.of(source, now) + 1.0;
+    fn add(&mut self, source: Source, more: f64, now: Instant) {
+        let count = (self.of(source, now) + more).max(0.0);
         if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source) {
             let least = self.0.iter().min_by(|(_, one), (_, other)| one.now(now).total_cmp(&other.now(now)));
             if let Some(least) = least.map(|(source, _)| *source) {
                 self.0.remove(&least);
             }
         }
-        self.0.insert(source, Failed { count, at: now });
+        self.0.insert(source, Count { count, at: now });
     }
 }
 
-impl Failed {
+impl Count {
     fn now(self, now: Instant) -> f64 {
         let past = now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
         self.count * (-past).exp2()
@@ -140,6 +142,14 @@ mod tests {
         std::iter::from_fn(|| queue.pop(now)).map(|entry| entry.item).collect()
     }
 
+    /// So many attempts of a source that were hashed and not right.
+    fn attempt(queue: &mut Queue<&'static str>, source: u32, times: usize, now: Instant) {
+        for _ in 0..times {
+            queue.push(entry(source, "wrong"), now);
+            queue.remove(|item| *item == "wrong");
+        }
+    }
+
     #[test]
     fn the_newest_of_equals_comes_first_and_the_oldest_gives_way() {
         let now = Instant::now();
@@ -152,12 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn who_sent_fewer_wrong_passwords_comes_first_and_never_gives_way_to_who_sent_more() {
+    fn who_sent_fewer_comes_first_and_never_gives_way_to_who_sent_more() {
         let now = Instant::now();
         let mut queue = Queue::new(2);
-        queue.failed(Source::numbered(1), now);
-        queue.failed(Source::numbered(1), now);
-        queue.failed(Source::numbered(2), now);
+        attempt(&mut queue, 1, 2, now);
+        attempt(&mut queue, 2, 1, now);
         assert_eq!(queue.push(entry(3, "honest"), now), None);
         assert_eq!(queue.push(entry(2, "mistyped"), now), None);
         assert_eq!(queue.push(entry(1, "flood"), now), Some("flood"), "the new one itself");
@@ -165,11 +174,45 @@ mod tests {
         assert_eq!(pop_all(&mut queue, now), ["new", "honest"]);
     }
 
+    /// A flood that has only just begun, from many addresses: nothing of it is hashed yet.
+    #[test]
+    fn a_flood_is_known_from_its_second_attempt_on() {
+        let now = Instant::now();
+        let mut queue = Queue::new(8);
+        for _ in 0..2 {
+            for source in 1..100 {
+                queue.push(entry(source, "flood"), now);
+            }
+        }
+        queue.push(entry(1000, "honest"), now);
+        for source in 1..100 {
+            queue.push(entry(source, "flood"), now);
+        }
+        assert_eq!(queue.pop(now).map(|entry| entry.item), Some("honest"));
+    }
+
+    #[test]
+    fn a_right_password_does_not_count() {
+        let now = Instant::now();
+        let mut queue = Queue::new(100);
+        // A network whose users all sign in at once.
+        for _ in 0..50 {
+            queue.push(entry(1, "right"), now);
+            queue.remove(|item| *item == "right");
+            queue.right(Source::numbered(1), now);
+        }
+        attempt(&mut queue, 2, 1, now);
+        queue.push(entry(1, "one more"), now);
+        queue.push(entry(2, "flood"), now);
+        assert_eq!(pop_all(&mut queue, now), ["one more", "flood"]);
+        assert!(queue.attempts.of(Source::numbered(1), now) < 1.5);
+    }
+
     #[test]
     fn credentials_that_were_right_before_come_first_from_wherever() {
         let now = Instant::now();
         let mut queue = Queue::new(2);
-        queue.failed(Source::numbered(1), now);
+        attempt(&mut queue, 1, 5, now);
         queue.push(Entry { verified_before: true, ..entry(1, "known") }, now);
         queue.push(entry(2, "first"), now);
         assert_eq!(queue.push(entry(2, "second"), now), Some("first"));
@@ -180,11 +223,9 @@ mod tests {
     fn the_past_counts_less_and_less() {
         let now = Instant::now();
         let mut queue = Queue::new(4);
-        for _ in 0..64 {
-            queue.failed(Source::numbered(1), now);
-        }
+        attempt(&mut queue, 1, 64, now);
         let later = now + HALF_LIFE * 7;
-        queue.failed(Source::numbered(2), later);
+        attempt(&mut queue, 2, 1, later);
         queue.push(entry(1, "long ago"), later);
         queue.push(entry(2, "just now"), later);
         assert_eq!(pop_all(&mut queue, later), ["long ago", "just now"]);
@@ -193,14 +234,13 @@ mod tests {
     #[test]
     fn only_so_many_sources_are_remembered_and_the_worst_among_them() {
         let now = Instant::now();
-        let mut queue: Queue<&str> = Queue::new(1);
-        queue.failed(Source::numbered(0), now);
-        queue.failed(Source::numbered(0), now);
+        let mut queue = Queue::new(1);
+        attempt(&mut queue, 0, 2, now);
         for source in 1..20_000 {
-            queue.failed(Source::numbered(source), now);
+            attempt(&mut queue, source, 1, now);
         }
-        assert_eq!(queue.failures.0.len(), MAX_SOURCES);
-        assert!(queue.failures.of(Source::numbered(0), now) > 1.5);
+        assert_eq!(queue.attempts.0.len(), MAX_SOURCES);
+        assert!(queue.attempts.of(Source::numbered(0), now) > 1.5);
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! `rolegate health`: a probe by a command, for an admin address that only this machine reaches.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::address::{Address, AdminAddress};
+use crate::cli::HealthArgs;
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// How long it may take until the whole answer is there. A kubelet waits for one second, unless it is told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// The largest answer that is read, in bytes: a line, and its header.
+const MAX_ANSWER: usize = 16 << 10;
+
+/// Prints what the server says, and whether it is well by the exit code.
+pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
+    let AdminAddress::On(address) = &args.admin else {
+        output.error("without an admin address there is nobody to ask");
+        return Exit::Arguments;
+    };
+    let path = if args.live { "/healthz" } else { "/readyz" };
+    match ask(address, path) {
+        Ok((status, said)) => {
+            output.line(said.trim_end());
+            if status == 200 { Exit::Fine } else { Exit::Denied }
+        }
+        Err(error) => {
+            output.error(&format!("no answer at `{address}`: {error}"));
+            Exit::Failed
+        }
+    }
+}
+
+fn ask(address: &Address, path: &str) -> io::Result<(u16, String)> {
+    let end = Instant::now() + TIMEOUT;
+    match address {
+        Address::Tcp(at) => {
+            let stream = TcpStream::connect_timeout(at, TIMEOUT)?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            talk(&stream, path, || stream.set_read_timeout(Some(left(end)?)))
+        }
+        Address::Unix(at) => {
+            let stream = UnixStream::connect(at)?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            talk(&stream, path, || stream.set_read_timeout(Some(left(end)?)))
+        }
+    }
+}
+
+/// One request, and its answer to the end. `limit` is called before each read, to bound all of them together.
+fn talk<S>(mut stream: S, path: &str, mut limit: impl FnMut() -> io::Result<()>) -> io::Result<(u16, String)>
+where
+    S: Read + Write,
+{
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut part = [0; 1024];
+    while answer.len() < MAX_ANSWER {
+        limit()?;
+        let read = stream.read(&mut part)?;
+        let Some(part) = part.get(..read).filter(|part| !part.is_empty()) else { break };
+        answer.extend_from_slice(part);
+    }
+    parse(&String::from_utf8_lossy(&answer))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer over HTTP"))
+}
+
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// The status and the body.
+fn parse(answer: &str) -> Option<(u16, String)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.split(' ').next()?;
+    Some((status.parse().ok()?, body.to_owned()))
+}

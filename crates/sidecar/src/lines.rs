@@ -1,0 +1,197 @@
+//! Lines for whoever reads standard output or standard error, from threads that must not wait for that reader.
+//!
+//! A thread puts a line into a queue; a thread of its own writes. Where the reader is slower than the lines, lines are
+//! dropped and counted. The queue is bounded in bytes: bounded in lines only, 8,192 of them at their longest were
+//! 261 MiB.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Bytes of all lines that wait to be written, that which is being written too: a burst of a second or so.
+pub(crate) const MAX_BYTES: usize = 4 << 20;
+/// What a line takes beside its bytes: its slot in the queue, and what the allocator rounds up.
+const OVERHEAD: usize = 64;
+/// Slots of the queue, which are there from the start (24 bytes each, with a stamp of 8). At the usual length of a line,
+/// 300 bytes in an allocation of 512, as many as [`MAX_BYTES`] has room for.
+const SLOTS: usize = 8192;
+
+/// The end of the queue that threads hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    queue: SyncSender<Vec<u8>>,
+    counts: Arc<Counts>,
+}
+
+/// What became of the lines.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    /// What the lines take that are neither written nor dropped, in bytes.
+    waiting: AtomicUsize,
+}
+
+/// The thread that writes. It ends when the last [`Lines`] has gone.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    /// Nothing is ever sent: it closes when the thread ends.
+    ended: Receiver<()>,
+}
+
+impl Lines {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn start(
+        name: &str,
+        to: impl Write + Send + 'static,
+        counts: Arc<Counts>,
+    ) -> io::Result<(Self, Writer)> {
+        let (queue, lines) = sync_channel(SLOTS);
+        let (end, ended) = sync_channel(0);
+        let counted = counts.clone();
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            write(&lines, io::BufWriter::new(to), &counted);
+            drop(end);
+        })?;
+        Ok((Self { queue, counts }, Writer { ended }))
+    }
+
+    /// Puts a line into the queue, or drops it. Never waits.
+    pub(crate) fn offer(&self, line: Vec<u8>) {
+        let size = size(&line);
+        let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
+        if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
+            self.counts.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.counts.drop_one();
+        }
+    }
+}
+
+impl Counts {
+    /// Lines written since the start.
+    #[must_use]
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Lines dropped since the start: the queue was full, or they could not be written.
+    #[must_use]
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Notes a line that was not even made.
+    pub(crate) fn drop_one(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What lines take now, in bytes. While lines are offered, also what was just found to be too much.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+impl Writer {
+    /// Waits until everything in the queue is written, once all [`Lines`] have gone, but not for ever: whoever reads may
+    /// have stopped reading.
+    pub(crate) fn finish(self, limit: Duration) {
+        let _ = self.ended.recv_timeout(limit);
+    }
+}
+
+/// What a line takes: its allocation and not its length, which may be half of it.
+fn size(line: &Vec<u8>) -> usize {
+    line.capacity().saturating_add(OVERHEAD)
+}
+
+/// Writes what there is, and flushes once there is nothing more at the moment.
+fn write(lines: &Receiver<Vec<u8>>, mut to: impl Write, counts: &Counts) {
+    while let Ok(first) = lines.recv() {
+        for line in std::iter::once(first).chain(lines.try_iter()) {
+            match to.write_all(&line) {
+                Ok(()) => _ = counts.written.fetch_add(1, Ordering::Relaxed),
+                Err(_) => counts.drop_one(),
+            }
+            let size = size(&line);
+            drop(line);
+            counts.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+        // Whoever read may have gone; the next lines are then dropped and counted.
+        let _ = to.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::{Counts, Lines, MAX_BYTES, SLOTS};
+
+    /// A pipe, as standard output is one in a container; nobody reads it until the end.
+    #[test]
+    fn lines_that_nobody_reads_take_what_they_may_and_no_more() {
+        let (mut reader, pipe) = std::io::pipe().unwrap();
+        let counts = Arc::new(Counts::default());
+        let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
+        let threads = 4;
+        let each = 4 * SLOTS;
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for number in 0..each {
+                        // Long ones and short ones, with room that is not used.
+                        let mut line = Vec::with_capacity(16 << (number % 12));
+                        line.extend_from_slice(b"a line\n");
+                        lines.offer(line);
+                    }
+                });
+            }
+        });
+        assert!(counts.waiting() <= MAX_BYTES, "{}", counts.waiting());
+        assert!(counts.dropped() > 0);
+        drop(lines);
+        let mut read = String::new();
+        reader.read_to_string(&mut read).unwrap();
+        writer.finish(Duration::from_secs(10));
+        assert_eq!(counts.waiting(), 0);
+        let came = u64::try_from(read.lines().count()).unwrap();
+        assert_eq!(came, counts.written());
+        assert_eq!(counts.written() + counts.dropped(), u64::try_from(threads * each).unwrap());
+    }
+
+    #[test]
+    fn a_line_larger_than_all_is_dropped() {
+        let counts = Arc::new(Counts::default());
+        let (lines, writer) = Lines::start("test", std::io::sink(), counts.clone()).unwrap();
+        lines.offer(vec![b'x'; MAX_BYTES]);
+        lines.offer(b"small\n".to_vec());
+        drop(lines);
+        writer.finish(Duration::from_secs(10));
+        assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
+    }
+
+    /// It has gone, as in `rolegate serve | head`.
+    #[test]
+    fn lines_that_cannot_be_written_are_dropped() {
+        let (reader, pipe) = std::io::pipe().unwrap();
+        drop(reader);
+        let counts = Arc::new(Counts::default());
+        let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
+        let number = 100;
+        for _ in 0..number {
+            lines.offer(vec![b'x'; 10_000]);
+        }
+        drop(lines);
+        writer.finish(Duration::from_secs(10));
+        assert_eq!((counts.dropped(), counts.waiting()), (number, 0));
+    }
+}

@@ -1,0 +1,203 @@
+//! The admin listener under clients that hold on to their connections: it is what tells the kubelet and Prometheus how
+//! rolegate is, so it answers whoever comes next.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use tokio::net::TcpSocket;
+
+use crate::process::{LONG, PolicyFolder, Server, example, http_get, run, wait_until};
+
+/// More than the listener holds at a time.
+const MANY: usize = 100;
+
+fn connected(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// What a kubelet does, one after the other. Nothing is tried again: a single reset is a failed probe.
+fn every_probe_is_answered(server: &Server) {
+    for probe in 0..50 {
+        let path = if probe % 2 == 0 { "/healthz" } else { "/readyz" };
+        let answer = server.try_page(path);
+        assert_eq!(answer.map(|(status, _)| status), Some(200), "probe {probe}");
+    }
+}
+
+#[test]
+fn kept_connections_do_not_starve_probes() {
+    let server = Server::start(&example("people"), &[]);
+    let _silent: Vec<_> = (0..MANY).map(|_| connected(server.admin())).collect();
+    every_probe_is_answered(&server);
+    let _after_a_request: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = connected(server.admin());
+            write!(stream, "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n").unwrap();
+            assert!(stream.read(&mut [0; 16]).unwrap() > 0, "no answer");
+            stream
+        })
+        .collect();
+    every_probe_is_answered(&server);
+}
+
+/// However many there are, 64 are open at a time.
+#[test]
+fn connections_are_bounded() {
+    let server = Server::start(&example("people"), &[]);
+    let before = open_sockets(&server);
+    let _silent: Vec<_> = (0..3 * MANY).map(|_| connected(server.admin())).collect();
+    every_probe_is_answered(&server);
+    let more = open_sockets(&server) - before;
+    assert!(more <= 64, "{more}");
+}
+
+#[test]
+fn slow_headers_do_not_starve_probes() {
+    let server = Server::start(&example("people"), &[]);
+    let _slow: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = connected(server.admin());
+            write!(stream, "GET /metrics HTTP/1.1\r\nhost: a\r\nx-slow: ").unwrap();
+            stream
+        })
+        .collect();
+    every_probe_is_answered(&server);
+}
+
+#[test]
+fn half_closed_connections_are_answered_and_starve_nobody() {
+    let server = Server::start(&example("people"), &[]);
+    let _silent: Vec<_> = (0..MANY)
+        .map(|_| {
+            let stream = connected(server.admin());
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream
+        })
+        .collect();
+    every_probe_is_answered(&server);
+    let mut asked = connected(server.admin());
+    write!(asked, "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    asked.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    asked.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+}
+
+/// A policy whose page of metrics is more than what the sockets between hold: 2 MB, by long addresses of keys.
+fn policy_with_a_large_page() -> PolicyFolder {
+    let mut policy = "version: 1\nidentity:\n  jwt:\n".to_owned();
+    for number in 0..300 {
+        let path = "p".repeat(1000);
+        write!(
+            policy,
+            "    - issuer: https://id-{number}.example\n      audiences: [a]\n      \
+             keys: {{ url: \"http://127.0.0.1:9/{number}/{path}\", refresh: 1h }}\n"
+        )
+        .unwrap();
+    }
+    PolicyFolder::new(&policy)
+}
+
+/// Asks for a page and reads none of it.
+async fn reads_nothing(address: SocketAddr, path: &str) -> tokio::net::TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let stream = socket.connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert_eq!(stream.try_write(request.as_bytes()).unwrap(), request.len());
+    stream
+}
+
+/// Each holds a page of 2 MB, were there no bound on what all of them hold.
+#[tokio::test]
+async fn slow_readers_starve_nobody_and_take_no_memory() {
+    let policy = policy_with_a_large_page();
+    let server = Server::start(&policy.arg(), &["--keys-wait", "0s"]);
+    let (status, page) = server.page("/metrics");
+    assert!(status == 200 && page.len() > 1 << 20 && page.ends_with("# EOF\n"), "{}", page.len());
+    let before = server.resident();
+    let mut slow = Vec::new();
+    for _ in 0..MANY {
+        slow.push(reads_nothing(server.admin(), "/metrics").await);
+        slow.push(reads_nothing(server.admin(), "/histograms").await);
+    }
+    every_probe_is_answered(&server);
+    let after = server.resident();
+    assert!(after < before + (32 << 10), "{before} KiB before, {after} KiB after");
+    let (status, page) = server.page("/metrics");
+    assert!(status == 200 && page.ends_with("# EOF\n"), "a scrape beside them");
+}
+
+/// Nobody else comes, so nobody is evicted: it is the deadlines that end these.
+#[tokio::test]
+async fn every_connection_has_a_deadline() {
+    let policy = policy_with_a_large_page();
+    let server = Server::start(&policy.arg(), &["--keys-wait", "0s"]);
+    let before = open_sockets(&server);
+    let mut slow_header = connected(server.admin());
+    write!(slow_header, "GET / HTTP/1.1\r\nx-slow: ").unwrap();
+    let slow_reader = reads_nothing(server.admin(), "/metrics").await;
+    let open = || open_sockets(&server).saturating_sub(before);
+    wait_until(|| open() >= 2, || "both to be accepted".to_owned());
+    wait_until(|| open() == 0, || format!("the end of both: {} are open", open()));
+    drop(slow_reader);
+}
+
+fn open_sockets(server: &Server) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
+    let links = entries.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
+    links.filter(|it| it.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Prometheus comes from elsewhere, and the probes do not.
+#[test]
+fn the_metrics_listener_has_the_metrics_and_nothing_else() {
+    let server = Server::start(&example("people"), &["--metrics", "127.0.0.1:0"]);
+    let metrics = server.logged_address("metrics");
+    assert_ne!(metrics, server.admin());
+    let (status, page) = http_get(metrics, "/metrics").unwrap();
+    assert!(status == 200 && page.ends_with("# EOF\n"), "{page}");
+    for path in ["/", "/healthz", "/readyz", "/histograms", "/metrics/"] {
+        assert_eq!(http_get(metrics, path).unwrap().0, 404, "{path}");
+    }
+    let _kept: Vec<_> = (0..MANY).map(|_| connected(metrics)).collect();
+    every_probe_is_answered(&server);
+    assert_eq!(http_get(metrics, "/metrics").unwrap().0, 200);
+}
+
+#[test]
+fn health_asks_a_running_server() {
+    let server = Server::start(&example("people"), &["--drain-delay", "20s"]);
+    let admin = server.admin().to_string();
+    assert_eq!(run(&["health", "--admin", &admin]), (0, "ready\n".to_owned(), String::new()));
+    assert_eq!(run(&["health", "--live", "--admin", &admin]), (0, "ok\n".to_owned(), String::new()));
+    server.signal(rustix::process::Signal::TERM);
+    server.wait_for_log("stopping");
+    assert_eq!(run(&["health", "--admin", &admin]), (1, "not ready: draining\n".to_owned(), String::new()));
+    assert_eq!(run(&["health", "--live", "--admin", &admin]).0, 0, "draining is no death");
+    drop(server);
+    let (code, out, err) = run(&["health", "--admin", &admin]);
+    assert!(code == 5 && out.is_empty() && err.contains(&admin), "{code} {out} {err}");
+    assert_eq!(run(&["health", "--admin", "off"]).0, 2);
+}
+
+#[test]
+fn health_takes_a_unix_socket_and_nothing_that_is_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("admin.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let server = std::thread::spawn(move || {
+        for answer in ["HTTP/1.1 200 OK\r\n\r\nready\n", "HTTP/1.1 200 OK\r\n", "", "200 OK\r\n\r\n"] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let admin = format!("unix:{}", path.display());
+    let codes: Vec<i32> = (0..4).map(|_| run(&["health", "--admin", &admin]).0).collect();
+    assert_eq!(codes, [0, 5, 5, 5]);
+    server.join().unwrap();
+}
