@@ -22,6 +22,9 @@ const FLOOD_EVERY: Duration = Duration::from_nanos(3_333_333);
 const VERIFIED_EVERY: Duration = Duration::from_millis(200);
 /// Users who can sign in for the first time, in the policy of [`policy`].
 pub(crate) const USERS: u64 = 2000;
+/// Addresses of the flood, where the honest callers come from others. The more there are, the longer it takes until each of
+/// them is known for a wrong password.
+const FLOOD_ADDRESSES: u64 = 250;
 /// Where all come from, if they come from one address.
 const ONE_ADDRESS: &str = "198.51.100.1";
 
@@ -134,7 +137,7 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
         tally,
         |tally| &tally.flood,
         move |number| {
-            let from = if plan.one_address { 1 } else { number % 250 };
+            let from = if plan.one_address { 1 } else { number % FLOOD_ADDRESSES };
             let wrong = basic(&format!("guest{}", number % 1000), &format!("wrong{number}"));
             message(&format!("198.51.100.{from}"), "/people", Some(&wrong))
         },

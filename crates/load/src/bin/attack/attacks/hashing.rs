@@ -23,6 +23,9 @@ pub(crate) fn from_one_address(scene: &Scene) -> String {
 fn flood(scene: &Scene, one_address: bool) -> String {
     let tally = Arc::new(Tally::default());
     let plan = Plan { address: scene.address, until: scene.until, one_address, sign_in_every: SIGN_IN_EVERY };
+    if !passwords::verify(scene.address) {
+        return "alice cannot sign in".to_owned();
+    }
     let (start, before) = (Instant::now(), hashes(scene));
     // Each round has users of its own: one who has signed in is verified from then on.
     let threads = passwords::start(plan, &tally, u64::from(scene.round) * 200);
@@ -37,8 +40,10 @@ fn flood(scene: &Scene, one_address: bool) -> String {
     format!(
         "verified caller: {verified_allowed} of {verified_asked} allowed; first sign-ins within 2 s: {allowed} of {asked}; \
          {done:.0} hashes, {:.2} of capacity, {answered} of them answered in time; \
-         flood asked/allowed/401/denied/failed/timed out, slowest ms: {}",
+         asked/allowed/401/denied/failed/timed out, slowest ms: verified {}; first sign-ins {}; flood {}",
         done / took / scene.capacity.unwrap_or(f64::NAN),
+        shown(&tally.verified),
+        shown(&tally.sign_ins),
         shown(&tally.flood)
     )
 }
