@@ -26,7 +26,7 @@ NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench load image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz bench load attack image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,12 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) ## Measure rolegate beside others throu
 	@echo "building rolegate and rolegate-load: minutes the first time"
 	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package load --bin rolegate-load
 	@$(BUILT)/release/rolegate-load compare --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+
+attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and an honest client beside it, into target/attack/; QUICK=1, ONLY=reset, FLOOD=3600.
+	@echo "building rolegate and attack: minutes the first time"
+	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package load --bin attack
+	@$(BUILT)/release/attack --out $(BUILT)/attack $(if $(FLOOD),--flood $(FLOOD)) $(if $(ONLY),--only "$(ONLY)") \
+		$(if $(QUICK),--rounds 1 --seconds 2)
 
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run

@@ -1,0 +1,189 @@
+//! `make attack`: what an attacker does to rolegate's memory and to an honest client beside it.
+//!
+//! Each attack is put on a fresh process `rolegate`, over the wire. In each round the honest client asks in a usual window,
+//! then in one beside the attack, then until all is well again: the machine changes its speed, so only windows of one round
+//! are compared. The attacker runs at a lower priority: where cores are few, the client would else wait for a core that the
+//! attacker has, which says nothing of the server.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "it measures, and fails loudly"
+)]
+
+mod attacks;
+mod calls;
+mod honest;
+mod hour;
+mod passwords;
+mod report;
+mod server;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use load::compare::procfs::{environment, load as load_average};
+
+use crate::attacks::{Attack, Scene};
+use crate::report::{Round, Row};
+use crate::server::{Server, Stdout};
+
+/// The command line.
+#[derive(Parser)]
+#[command(about = "Attacks rolegate, and measures its memory and an honest client beside it")]
+struct Arguments {
+    /// The program `rolegate`; the one beside this one, if not given.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Where `report.txt` and `attack.md` go.
+    #[arg(long, default_value = "target/attack")]
+    out: PathBuf,
+    /// Only the flood of wrong passwords, for so many seconds, with a line per minute.
+    #[arg(long, value_name = "SECONDS")]
+    flood: Option<u64>,
+    /// Only attacks with this in their name; repeat it for more.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Rounds of each attack.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Seconds of the window beside an attack; some attacks take two or three times as long.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// How many seconds to wait after each attack until all is well.
+    #[arg(long, default_value_t = 5.0)]
+    recovery: f64,
+}
+
+/// How long what takes.
+#[derive(Clone, Copy)]
+struct Times {
+    rounds: u32,
+    /// A usual window, and most of those beside an attack.
+    window: Duration,
+    /// At most, until all is well.
+    recovery: Duration,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments = Arguments::parse();
+    let beside = std::env::current_exe()?.with_file_name("rolegate");
+    let program = arguments.program.unwrap_or(beside);
+    std::fs::create_dir_all(&arguments.out)?;
+    if let Some(seconds) = arguments.flood {
+        return flood(&program, Duration::from_secs(seconds), &arguments.out.join("flood.txt"));
+    }
+    let times = Times {
+        rounds: arguments.rounds,
+        window: Duration::from_secs_f64(arguments.seconds),
+        recovery: Duration::from_secs_f64(arguments.recovery),
+    };
+    let mut rows = Vec::new();
+    let wanted = |attack: &&Attack| {
+        arguments.only.is_empty() || arguments.only.iter().any(|text| attack.name.contains(text.as_str()))
+    };
+    for attack in attacks::ALL.iter().filter(wanted) {
+        println!("{} …", attack.name);
+        rows.push(measure(&program, attack, times)?);
+        // After each attack, so that a run that is ended early leaves what it has measured.
+        let about = about(times);
+        std::fs::write(arguments.out.join("report.txt"), format!("{about}\n{}", report::text(&rows)))?;
+        std::fs::write(arguments.out.join("attack.md"), format!("{about}\n{}", report::markdown(&rows)))?;
+    }
+    println!("{}", report::text(&rows));
+    Ok(())
+}
+
+/// Attacks a fresh server, round by round.
+fn measure(program: &Path, attack: &Attack, times: Times) -> Result<Row, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let policy = (attack.policy)(&people()?);
+    let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
+    // It hashes the password of the honest client once, and warms up.
+    honest::window(server.address, WARM_UP);
+    let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let rounds = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                most.fetch_max(server.resident(), Relaxed);
+                std::thread::sleep(MEMORY_EVERY);
+            }
+        });
+        let rounds: Vec<Round> =
+            (0..times.rounds).map(|round| one_round(&server, attack, round, times)).collect();
+        is_over.store(true, Relaxed);
+        rounds
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    let before = rounds.first().map_or(0, |round| round.before);
+    let memory = [before, most.load(Relaxed), server.resident()];
+    Ok(Row { name: attack.name, memory, rounds, ended: !server.is_running() })
+}
+
+/// A usual window, one beside the attack, and the time until all is well.
+fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Round {
+    let capacity = if attack.hashes { passwords::capacity(server, CAPACITY_TIME).ok() } else { None };
+    let usual = honest::window(server.address, times.window);
+    let (before, length) = (server.resident(), times.window * attack.times);
+    let until = Instant::now() + LEAD + length + LEAD;
+    let scene = Scene { address: server.address, admin: server.admin, until, round, capacity };
+    let run = attack.run;
+    let attacker = std::thread::spawn(move || {
+        // Of this thread alone, and of those that it starts (sched(7), "The nice value").
+        let _ = rustix::process::nice(ATTACKER_NICENESS);
+        run(&scene)
+    });
+    std::thread::sleep(LEAD);
+    let beside = honest::window(server.address, length);
+    let note = attacker.join().unwrap_or_else(|_| "THE ATTACKER FAILED".to_owned());
+    let recovery = honest::recovery(server.address, &usual, times.recovery);
+    Round { usual, before, beside, recovery, note }
+}
+
+/// What the table was measured with.
+fn about(times: Times) -> String {
+    let environment = environment(Path::new(""));
+    let shown = environment.iter().filter(|(name, value)| !value.is_empty() && name != "rolegate-load");
+    let shown: String = shown.map(|(name, value)| format!("* {name}: {value}\n")).collect();
+    format!(
+        "{shown}* load average at the end: {}\n\nMedians of {} rounds, in brackets the lowest and the highest; \
+         errors and wrong answers are sums, the recovery is the slowest.\nAn honest client asks 1,000 times per second, \
+         {} s as usual and {} s beside the attack in each round.\n",
+        load_average(),
+        times.rounds,
+        times.window.as_secs_f64(),
+        times.window.as_secs_f64()
+    )
+}
+
+/// How long an attack goes on before and after the window beside it.
+const LEAD: Duration = Duration::from_millis(300);
+const WARM_UP: Duration = Duration::from_secs(1);
+const CAPACITY_TIME: Duration = Duration::from_secs(2);
+const MEMORY_EVERY: Duration = Duration::from_millis(20);
+const ATTACKER_NICENESS: i32 = 10;
+
+/// Prints each line at once, and keeps all in a file.
+fn flood(program: &Path, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let policy = passwords::policy(&people()?);
+    let more = ["--decision-log", "off"];
+    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, folder.path())?;
+    let mut text = String::new();
+    hour::flood(&mut server, time, &mut |line| {
+        println!("{line}");
+        text += line;
+        text.push('\n');
+        let _ = std::fs::write(file, &text);
+    })?;
+    Ok(())
+}
+
+/// The policy of the people, whose bob is the honest client.
+fn people() -> std::io::Result<String> {
+    std::fs::read_to_string(testbed::repository().join("policies/people/policy.yaml"))
+}
