@@ -302,7 +302,8 @@ fn the_revision_is_that_of_the_files_and_the_keys() {
         let files = policy::MapFiles::of("policy.yaml", text);
         let loaded =
             policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
-        let fetched = keys.iter().map(|(url, keys)| (Arc::from(*url), Arc::from(keys.as_bytes()))).collect();
+        let fetched =
+            keys.iter().map(|(url, keys)| (policy::KeyUrl::from(*url), Arc::from(keys.as_bytes()))).collect();
         Authorizer::compile(Arc::new(loaded), &fetched, None).unwrap().0.revision().to_owned()
     };
     let plain = revision(PLAIN, &[]);

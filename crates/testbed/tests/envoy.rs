@@ -17,6 +17,7 @@ async fn without_rolegate_every_request_is_refused() {
             with_request_body: Some(4096),
             timeout: Duration::from_millis(500),
             health_checks: false,
+            failure_mode_allow: false,
         },
     ] {
         let folder = tempfile::tempdir().unwrap();
