@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use http::{HeaderMap, HeaderValue, Response};
@@ -56,19 +56,9 @@ fn judge(authorizer: &Authorizer, scratch: &mut Scratch, message: &[u8]) -> Opti
     let read =
         CheckRequest::decode(message, |line| headers.push(Header { name: line.name, value: line.value }));
     let read = read.ok()?;
-    let request = Request {
-        method: read.method,
-        host: read.host.as_bytes(),
-        path: read.path,
-        headers: &headers,
-        id: read.id.as_bytes(),
-    };
-    let now = now();
-    let check = match authorizer.check(&request, scratch, now) {
-        Outcome::Decided(verdict) => return encode(&verdict),
-        Outcome::Pending(check) => check,
-    };
-    encode(&authorizer.resume(&request, check.run(), scratch, now))
+    let request =
+        Request { method: read.method, host: read.host, path: read.path, headers: &headers, id: read.id };
+    encode(&authorizer.check_inline(&request, scratch, now()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the server is where the clock is read")]

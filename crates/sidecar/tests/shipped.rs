@@ -172,7 +172,8 @@ fn what_can_go_wrong_has_an_alert() {
         "rolegate_policy_reloads_total",
         "rolegate_keys_loaded",
         "rolegate_keys_stale",
-        "rolegate_hashes_rejected_total",
+        "overloaded",
+        "deadline_exceeded",
         "rolegate_decision_log_lines_total",
     ] {
         assert!(all.contains(&metric), "no alert asks for `{metric}`");

@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::exchange;
+use super::exchange::{self, Taken};
 use super::registry::{Connected, Order};
 use super::server::Options;
 use super::turns::{Slice, Sliced};
@@ -50,7 +50,9 @@ pub(super) async fn serve<I>(worker: Rc<Worker>, connected: Connected, io: I)
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let limits = http2(streams(&worker.options, connected.others()));
+    let streams = streams(&worker.options, connected.others());
+    let max_resets = usize::try_from(streams).unwrap_or(usize::MAX).saturating_mul(4);
+    let limits = http2(streams, max_resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = timeout(worker.options.read_timeout, limits.handshake(io));
@@ -59,7 +61,16 @@ where
         () = connected.closed() => return,
     };
     if let Ok(Ok(h2)) = h2 {
-        let mut connection = Connection { worker, connected, h2, slice, batch: Vec::new(), draining: false };
+        let mut connection = Connection {
+            worker,
+            connected,
+            h2,
+            slice,
+            batch: Vec::new(),
+            resets: 0,
+            max_resets,
+            draining: false,
+        };
         poll_fn(|cx| connection.poll(cx)).await;
     }
 }
@@ -73,8 +84,7 @@ fn streams(options: &Options, connections: usize) -> u32 {
     options.max_concurrent_streams.min(share.max(FEWEST_STREAMS))
 }
 
-fn http2(streams: u32) -> server::Builder {
-    let resets = usize::try_from(streams).unwrap_or(usize::MAX).saturating_mul(4);
+fn http2(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
@@ -96,6 +106,11 @@ struct Connection<I> {
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
+    /// Streams that were reset before they could be looked at, less those that were not.
+    resets: usize,
+    /// Of these so many; then the connection ends (CVE-2023-44487). `h2` counts those that wait to be accepted, and here
+    /// they wait for less than a slice.
+    max_resets: usize,
     draining: bool,
 }
 
@@ -144,7 +159,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let received = super::check::Received::now();
         self.connected.active(received.at);
         for (request, respond) in self.batch.drain(..) {
-            exchange::take(&self.worker, &self.connected, request, respond, received, cx);
+            match exchange::take(&self.worker, &self.connected, request, respond, received, cx) {
+                Taken::Alive => self.resets = self.resets.saturating_sub(1),
+                Taken::Reset => self.resets += 1,
+            }
+        }
+        if self.resets > self.max_resets {
+            self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
         self.worker.judge.handed_over(received);
     }

@@ -24,9 +24,25 @@ use super::registry::Connected;
 use super::respond;
 use super::worker::Worker;
 
-/// By how much an answer comes before the caller's timeout, at most. At its timeout Envoy makes an error of the check,
-/// which `failure_mode_allow` lets pass; so the denial must be there before. Of Envoy's default, 200 ms, 150 are left.
-const MARGIN: Duration = Duration::from_millis(50);
+/// By how much an answer comes before the caller's timeout: a quarter of it, and at most so much. At its timeout Envoy makes
+/// an error of the check, which `failure_mode_allow` lets pass; so the denial must be there before, also where both share a
+/// busy machine. Of Envoy's default, 200 ms, 150 are left.
+const MAX_MARGIN: Duration = Duration::from_secs(1);
+
+/// What became of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Alive,
+    /// The client had reset it already.
+    Reset,
+}
+
+impl Taken {
+    /// By what came of an answer that was sent at once: it fails only where the stream has been reset.
+    pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
+        if sent.is_ok() { Self::Alive } else { Self::Reset }
+    }
+}
 
 /// Takes on a stream: answers it, or sees to it that it is answered.
 pub(super) fn take(
@@ -36,15 +52,13 @@ pub(super) fn take(
     mut respond: SendResponse<Bytes>,
     received: Received,
     cx: &mut Context<'_>,
-) {
+) -> Taken {
     // A failed send means that the caller has left: there is nobody to tell.
     if let Some(refusal) = not_grpc(&request) {
-        let _ = respond::plain(&mut respond, refusal);
-        return;
+        return Taken::of(respond::plain(&mut respond, refusal));
     }
     if request.uri().path() != envoy::CHECK_PATH {
-        worker.others.take(request, respond, cx);
-        return;
+        return worker.others.take(request, respond, cx);
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body, worker.limits.clone());
@@ -62,11 +76,16 @@ pub(super) fn take(
                 });
             }
         }
-        Poll::Ready(Err(failure)) => exchange.fail(failure, &[]),
+        Poll::Ready(Err(failure)) => {
+            exchange.fail(failure, &[]);
+            if failure == Failure::Error(ErrorKind::Cancelled) {
+                return Taken::Reset;
+            }
+        }
         Poll::Pending => {
             if let Err(limit) = incoming.wait() {
                 exchange.fail(limit.into(), &[]);
-                return;
+                return Taken::Alive;
             }
             exchange.deadline = Some(deadline(worker, &head.headers));
             let pending = connected.pending();
@@ -76,6 +95,7 @@ pub(super) fn take(
             });
         }
     }
+    Taken::Alive
 }
 
 struct Exchange {
@@ -198,7 +218,7 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 /// When a request must be answered: before the caller's `grpc-timeout` ends, and never later than the settings say.
 fn deadline(worker: &Worker, headers: &HeaderMap) -> Instant {
     let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
-    let asked = asked.map(|asked| asked - MARGIN.min(asked / 4));
+    let asked = asked.map(|asked| asked - MAX_MARGIN.min(asked / 4));
     Instant::now() + asked.map_or(worker.options.read_timeout, |asked| asked.min(worker.options.read_timeout))
 }
 

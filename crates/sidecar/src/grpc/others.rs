@@ -23,6 +23,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::check::{CheckService, Failure};
+use super::exchange::Taken;
 use super::message::{Budget, Incoming, Limits};
 use super::respond;
 use super::server::Phase;
@@ -80,45 +81,49 @@ impl Others {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
         cx: &mut Context<'_>,
-    ) {
-        // A failed send means that the caller has left: there is nobody to tell.
+    ) -> Taken {
         let Some(method) = method(request.uri().path()) else {
-            let _ = respond::unimplemented(&mut respond);
-            return;
+            return Taken::of(respond::unimplemented(&mut respond));
         };
         let others = Rc::new(self.clone());
         if method == Method::Reflection {
-            match self.limits.budget.hold(REFLECTION) {
-                Err(limit) => drop(respond::limit(&mut respond, limit)),
+            return match self.limits.budget.hold(REFLECTION) {
+                Err(limit) => Taken::of(respond::limit(&mut respond, limit)),
                 Ok(held) => {
                     spawn_local(async move {
                         others.reflection.serve(request, respond, others.read_timeout).await;
                         drop(held);
                     });
+                    Taken::Alive
                 }
-            }
-            return;
+            };
         }
         let mut incoming = Incoming::new(request.into_body(), self.limits.clone());
         match incoming.poll(cx) {
-            Poll::Ready(message) => self.health(method, message, respond),
+            Poll::Ready(message) => Taken::of(self.health(method, message, respond)),
             Poll::Pending => {
                 if let Err(limit) = incoming.wait() {
-                    let _ = respond::limit(&mut respond, limit);
-                    return;
+                    return Taken::of(respond::limit(&mut respond, limit));
                 }
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(cx));
                     let message = timeout(others.read_timeout, message).await;
-                    others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
+                    // A failed send means that the caller has left: there is nobody to tell.
+                    let _ = others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
+                Taken::Alive
             }
         }
     }
 
     /// Answers a call of the health service, once its message is there.
-    fn health(&self, method: Method, message: Result<Bytes, Failure>, mut respond: SendResponse<Bytes>) {
-        let sent = match message {
+    fn health(
+        &self,
+        method: Method,
+        message: Result<Bytes, Failure>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
+        match message {
             Err(Failure::Error(kind)) => respond::error(&mut respond, kind),
             Err(Failure::Limit(limit)) => respond::limit(&mut respond, limit),
             Ok(message) if method == Method::HealthWatch => match self.limits.budget.hold(WATCH) {
@@ -129,13 +134,11 @@ impl Others {
                         watch.await;
                         drop(held);
                     });
-                    return;
+                    Ok(())
                 }
             },
             Ok(message) => self.health.check(&message, &mut respond),
-        };
-        // A failed send means that the caller has left.
-        drop(sent);
+        }
     }
 }
 

@@ -61,6 +61,7 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
     let first = connect(&server).await;
     let second = connect(&server).await;
     assert!(check(&second, &by_alice()).await.is_ok());
+    assert!(check(&second, &by_alice()).await.is_ok() && check(&first, &by_alice()).await.is_ok());
     // Now both are busy, and nobody is closed for a third one.
     let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut third = TcpStream::connect(address).await.unwrap();

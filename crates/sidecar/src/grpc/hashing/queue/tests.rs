@@ -1,0 +1,124 @@
+//! The order of the queue, what counts against a source, and what does not.
+
+use super::*;
+
+fn entry(source: u32, item: &'static str) -> Entry<&'static str> {
+    Entry { source: Source::numbered(source), verified_before: false, item }
+}
+
+fn pop_all(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
+    std::iter::from_fn(|| queue.pop(now)).map(|entry| entry.item).collect()
+}
+
+/// So many attempts of a source that were hashed and not right.
+fn attempt(queue: &mut Queue<&'static str>, source: u32, times: usize, now: Instant) {
+    for _ in 0..times {
+        queue.push(entry(source, "wrong"), now);
+        queue.remove(|item| *item == "wrong");
+    }
+}
+
+#[test]
+fn the_newest_of_equals_comes_first_and_the_oldest_gives_way() {
+    let now = Instant::now();
+    let mut queue = Queue::new(3);
+    for item in ["a", "b", "c"] {
+        assert_eq!(queue.push(entry(1, item), now), None);
+    }
+    assert_eq!(queue.push(entry(1, "d"), now), Some("a"));
+    assert_eq!(pop_all(&mut queue, now), ["d", "c", "b"]);
+}
+
+#[test]
+fn who_sent_fewer_comes_first_and_never_gives_way_to_who_sent_more() {
+    let now = Instant::now();
+    let mut queue = Queue::new(2);
+    attempt(&mut queue, 1, 2, now);
+    attempt(&mut queue, 2, 1, now);
+    assert_eq!(queue.push(entry(3, "honest"), now), None);
+    assert_eq!(queue.push(entry(2, "mistyped"), now), None);
+    assert_eq!(queue.push(entry(1, "flood"), now), Some("flood"), "the new one itself");
+    assert_eq!(queue.push(entry(4, "new"), now), Some("mistyped"));
+    assert_eq!(pop_all(&mut queue, now), ["new", "honest"]);
+}
+
+/// A flood that has only just begun, from many addresses: nothing of it is hashed yet.
+#[test]
+fn a_flood_is_known_from_its_second_attempt_on() {
+    let now = Instant::now();
+    let mut queue = Queue::new(8);
+    for _ in 0..2 {
+        for source in 1..100 {
+            queue.push(entry(source, "flood"), now);
+        }
+    }
+    queue.push(entry(1000, "honest"), now);
+    for source in 1..100 {
+        queue.push(entry(source, "flood"), now);
+    }
+    assert_eq!(queue.pop(now).map(|entry| entry.item), Some("honest"));
+}
+
+#[test]
+fn a_right_password_does_not_count() {
+    let now = Instant::now();
+    let mut queue = Queue::new(100);
+    // A network whose users all sign in at once.
+    for _ in 0..50 {
+        queue.push(entry(1, "right"), now);
+        queue.remove(|item| *item == "right");
+        queue.right(Source::numbered(1), now);
+    }
+    attempt(&mut queue, 2, 1, now);
+    queue.push(entry(1, "one more"), now);
+    queue.push(entry(2, "flood"), now);
+    assert_eq!(pop_all(&mut queue, now), ["one more", "flood"]);
+    assert!(queue.attempts.of(Source::numbered(1), now) < 1.5);
+}
+
+#[test]
+fn credentials_that_were_right_before_come_first_from_wherever() {
+    let now = Instant::now();
+    let mut queue = Queue::new(2);
+    attempt(&mut queue, 1, 5, now);
+    queue.push(Entry { verified_before: true, ..entry(1, "known") }, now);
+    queue.push(entry(2, "first"), now);
+    assert_eq!(queue.push(entry(2, "second"), now), Some("first"));
+    assert_eq!(pop_all(&mut queue, now), ["known", "second"]);
+}
+
+#[test]
+fn the_past_counts_less_and_less() {
+    let now = Instant::now();
+    let mut queue = Queue::new(4);
+    attempt(&mut queue, 1, 64, now);
+    let later = now + HALF_LIFE * 7;
+    attempt(&mut queue, 2, 1, later);
+    queue.push(entry(1, "long ago"), later);
+    queue.push(entry(2, "just now"), later);
+    assert_eq!(pop_all(&mut queue, later), ["long ago", "just now"]);
+}
+
+#[test]
+fn only_so_many_sources_are_remembered_and_the_worst_among_them() {
+    let now = Instant::now();
+    let mut queue = Queue::new(1);
+    attempt(&mut queue, 0, 2, now);
+    for source in 1..20_000 {
+        attempt(&mut queue, source, 1, now);
+    }
+    assert_eq!(queue.attempts.0.len(), MAX_SOURCES);
+    assert!(queue.attempts.of(Source::numbered(0), now) > 1.5);
+}
+
+#[test]
+fn an_entry_can_leave() {
+    let now = Instant::now();
+    let mut queue = Queue::new(4);
+    for item in ["a", "b", "c"] {
+        queue.push(entry(1, item), now);
+    }
+    queue.remove(|item| *item == "b");
+    assert_eq!(queue.find(|item| *item == "b"), None);
+    assert_eq!(pop_all(&mut queue, now), ["c", "a"]);
+}
