@@ -160,7 +160,7 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(server.page("/readyz").0, 200);
-    assert!(server.log().contains("keys are late"), "{}", server.log());
+    server.wait_for_log("keys are late");
     assert_eq!(server.metric(&issuer.loaded()), Some(0.0));
     assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
     assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));

@@ -21,7 +21,7 @@ async fn a_changed_file_comes_into_force() {
     server.wait_for_metric(OK, 1.0);
     assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(200), "the same connection sees the new policy");
     assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(401));
-    assert!(server.log().contains("policy reloaded"));
+    server.wait_for_log("policy reloaded");
 }
 
 /// A large policy takes seconds: who looks after it has the nice value 10, who answers has 0 (proc_pid_stat(5), field 19),
@@ -124,8 +124,8 @@ async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
     assert_eq!(server.page("/readyz").0, 200);
     assert!(server.metric("rolegate_policy_failing_seconds") > Some(0.0));
     assert_eq!(self::revision(&server), revision);
-    let log = server.log();
-    assert!(log.contains("policy.yaml:3:13") && log.contains("the last good one stays in force"), "{log}");
+    server.wait_for_log("policy.yaml:3:13");
+    server.wait_for_log("the last good one stays in force");
     std::fs::remove_file(folder.path().join("policy.yaml")).unwrap();
     server.wait_for_metric(FAILED, 2.0);
     assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));

@@ -80,7 +80,7 @@ async fn requests_are_answered_on_every_listener() {
         &["--listen", &unix, "--socket-mode", "0600", "--decision-log", "off"],
     );
     server.wait_for_logs("\"listening\"", 2);
-    assert!(server.log().contains(&format!("\"{unix}\"")), "{}", server.log());
+    server.wait_for_log(&format!("\"{unix}\""));
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let (alice, wrong) = (basic("alice:wonderland"), basic("alice:wrong"));
     let mut envoy = Envoy::connect(server.address()).await;
