@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
 use benches::message::{self, ALICE, Shape};
 use benches::people;
 use benches::signer::Signer;
@@ -88,18 +88,9 @@ fn judge<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>
         lines.push(Header { name: line.name, value: line.value });
     });
     let read = read.unwrap();
-    let request = Request {
-        method: read.method,
-        host: read.host.as_bytes(),
-        path: read.path,
-        headers: lines,
-        id: read.id.as_bytes(),
-    };
-    let check = match authorizer.check(&request, scratch, NOW) {
-        Outcome::Decided(verdict) => return answer(&verdict),
-        Outcome::Pending(check) => check,
-    };
-    answer(&authorizer.resume(&request, check.run(), scratch, NOW))
+    let request =
+        Request { method: read.method, host: read.host, path: read.path, headers: lines, id: read.id };
+    answer(&authorizer.check_inline(&request, scratch, NOW))
 }
 
 fn answer(verdict: &Verdict<'_>) -> (u16, Vec<u8>) {

@@ -228,7 +228,7 @@ fn hostile(criterion: &mut Criterion) {
             [&worst, &harmless].map(|path| least(&engine, path, times).as_secs_f64());
         let ratio = worst_time / harmless_time;
         let name = hostile.name;
-        let shown = &worst[..worst.len().min(60)];
+        let shown: String = worst.chars().take(60).collect();
         println!(
             "hostile/{name}: {ratio:.2} ({:.1} and {:.1} µs): {shown}…",
             worst_time * 1e6,
