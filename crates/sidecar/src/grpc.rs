@@ -18,7 +18,7 @@ mod quiet;
 mod registry;
 mod respond;
 mod server;
-mod turns;
+mod slices;
 mod worker;
 
 pub use check::CheckService;

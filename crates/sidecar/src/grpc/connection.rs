@@ -18,11 +18,11 @@ use tokio::time::timeout;
 use super::exchange::{self, Taken};
 use super::registry::{Connected, Order};
 use super::server::Options;
-use super::turns::{Slice, Sliced};
+use super::slices::{Slice, Sliced};
 use super::worker::Worker;
 
-/// So many requests are collected before they are answered, and after so many others have their turn. Enough to fill a
-/// large write, and few enough that the first does not wait long for the last.
+/// Requests that are collected before they are answered; a full batch also ends the slice. Enough to fill a large write,
+/// and few enough that the first does not wait long for the last.
 const BATCH: usize = 64;
 /// What a connection may send ahead: four messages of 250 KB, or thousands of small ones.
 const CONNECTION_WINDOW: u32 = 1 << 20;
@@ -106,17 +106,19 @@ struct Connection<I> {
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
-    /// Streams that were reset before they could be looked at, less those that were not.
+    /// One more for each stream that was reset before it was read, one less for any other, never below 0.
     resets: usize,
-    /// Of these so many; then the connection ends (CVE-2023-44487). `h2` counts those that wait to be accepted, and here
-    /// they wait for less than a slice.
+    /// Above this the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2` counts only streams
+    /// that wait to be accepted, and here few do: what was read in a slice is accepted before the next one.
     max_resets: usize,
     draining: bool,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.slice.renew();
+        self.slice.begin();
+        // Before its next slice the connection only writes.
+        let mut ended = self.slice.is_used_up();
         loop {
             match self.connected.order(cx) {
                 Order::Close => return Poll::Ready(()),
@@ -130,16 +132,19 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             if self.batch.is_empty() && !open {
                 return Poll::Ready(());
             }
+            if self.slice.is_used_up() && (ended || self.batch.is_empty()) {
+                self.worker.slices.wait(&self.slice, cx);
+                return Poll::Pending;
+            }
             if self.batch.is_empty() {
-                if self.slice.is_used_up() {
-                    self.worker.turns.wait(cx);
-                }
                 return Poll::Pending;
             }
             if self.batch.len() >= BATCH {
                 self.slice.use_up();
             }
             self.answer(cx);
+            // What was read in a slice is answered in it, up to a batch; then the answers are still written.
+            ended = self.slice.is_used_up();
         }
     }
 

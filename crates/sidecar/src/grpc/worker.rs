@@ -22,7 +22,7 @@ use super::others::Others;
 use super::quiet::Quiet;
 use super::registry::Registry;
 use super::server::Options;
-use super::turns::Turns;
+use super::slices::SliceQueue;
 
 /// What the connections of one thread share.
 pub(super) struct Worker {
@@ -31,7 +31,7 @@ pub(super) struct Worker {
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
     pub(super) others: Others,
-    pub(super) turns: Rc<Turns>,
+    pub(super) slices: Rc<SliceQueue>,
     registry: Rc<Registry>,
 }
 
@@ -108,11 +108,11 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
         limits: parts.limits,
         hashing: parts.hashing,
         others: parts.others,
-        turns: Rc::default(),
+        slices: Rc::default(),
         registry: Registry::new(share, counters),
     });
     // Ends with the runtime.
-    spawn_local(Rc::clone(&worker.turns).run());
+    spawn_local(Rc::clone(&worker.slices).run());
     while let Some(order) = orders.recv().await {
         match order {
             Order::Serve(accepted) => worker.serve(accepted),

@@ -1,10 +1,9 @@
-//! Sharing one thread among its connections, so that one that sends without end delays the others little.
+//! Cooperative scheduling of the connections of one worker.
 //!
-//! `h2` reads for as long as there is something to read, and handles it at once. A client that sends tens of thousands of
-//! resets or frames keeps a thread for milliseconds, and sixty of them keep it for a tenth of a second, while requests on
-//! other connections wait (November 2026: the p99 of a client beside 100,000 resets was 10 times its usual one). So a
-//! connection reads for one slice of time at most; one that has used it up waits for its turn. One of these is let in at a
-//! time, and between two of them the system is asked what else has come.
+//! `h2` reads for as long as there is something to read, so one client can keep a thread for milliseconds, and sixty of
+//! them for a tenth of a second, while requests on other connections wait (November 2026: the p99 of a client beside
+//! 100,000 resets was 10 times its usual one). So a connection reads for one slice of time at most. One that has used it up
+//! is queued for its next, and one of the queue is resumed for each time that the runtime asks the system for events.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,16 +16,16 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// For how long a connection reads before others come first. Some dozens of requests, or a few hundred resets.
+/// How long a connection reads before others come first. Some dozens of requests, or a few hundred resets.
 const SLICE: Duration = Duration::from_micros(200);
-/// How many reads find something before the time is looked at. A usual wake-up has one, and is spared the clock.
+/// Reads that find something before the clock is read. A usual wake-up has one.
 const FREE_READS: u32 = 2;
 
-/// The connections of a worker that have used up their slice.
+/// The connections of a worker that have used up their slices, in the order in which they did.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    waiting: RefCell<VecDeque<Waker>>,
-    /// Of [`Turns::run`], while nobody waits.
+pub(super) struct SliceQueue {
+    waiting: RefCell<VecDeque<(Rc<Slice>, Waker)>>,
+    /// Of [`SliceQueue::run`], while nobody waits.
     idle: RefCell<Option<Waker>>,
 }
 
@@ -35,9 +34,10 @@ pub(super) struct Turns {
 pub(super) struct Slice {
     /// Reads that found something; `None` while nothing is counted.
     reads: Cell<Option<u32>>,
-    /// When the time was looked at first.
+    /// When the clock was read first.
     since: Cell<Option<Instant>>,
     used_up: Cell<bool>,
+    queued: Cell<bool>,
 }
 
 /// A socket that pretends to have nothing to read once the slice is used up.
@@ -47,16 +47,19 @@ pub(super) struct Sliced<I> {
     slice: Rc<Slice>,
 }
 
-impl Turns {
-    /// Wakes this task when its turn has come.
-    pub(super) fn wait(&self, cx: &Context<'_>) {
-        self.waiting.borrow_mut().push_back(cx.waker().clone());
+impl SliceQueue {
+    /// Queues a connection, once, for its next slice; then its task is woken.
+    pub(super) fn wait(&self, slice: &Rc<Slice>, cx: &Context<'_>) {
+        if slice.queued.replace(true) {
+            return;
+        }
+        self.waiting.borrow_mut().push_back((Rc::clone(slice), cx.waker().clone()));
         if let Some(idle) = self.idle.borrow_mut().take() {
             idle.wake();
         }
     }
 
-    /// Gives the turns, for ever.
+    /// Resumes one connection after the other, for ever.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = poll_fn(|cx| match self.waiting.borrow_mut().pop_front() {
@@ -66,7 +69,9 @@ impl Turns {
                     Poll::Pending
                 }
             });
-            next.await.wake();
+            let (slice, waker) = next.await;
+            slice.queued.set(false);
+            waker.wake();
             // The runtime runs this again only after it has asked the system for events.
             tokio::task::yield_now().await;
         }
@@ -74,14 +79,15 @@ impl Turns {
 }
 
 impl Slice {
-    /// A new turn.
-    pub(super) fn renew(&self) {
-        self.reads.set(Some(0));
-        self.since.set(None);
-        self.used_up.set(false);
+    /// Begins a new slice, unless the connection is still queued for one.
+    pub(super) fn begin(&self) {
+        if !self.queued.get() {
+            self.reads.set(Some(0));
+            self.since.set(None);
+            self.used_up.set(false);
+        }
     }
 
-    /// Ends the turn.
     pub(super) fn use_up(&self) {
         self.used_up.set(true);
     }
@@ -90,7 +96,7 @@ impl Slice {
         self.used_up.get()
     }
 
-    /// Whether something may be read. Looks at the time now and then.
+    /// Whether the slice is not used up yet. Reads the clock now and then.
     fn may_read(&self) -> bool {
         if self.reads.get().is_some_and(|reads| reads >= FREE_READS) {
             match self.since.get() {
@@ -120,7 +126,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.slice.may_read() {
-            // Whoever polls this looks at the slice, and waits for its turn.
+            // The connection that polls this looks at the slice, and queues for its next.
             return Poll::Pending;
         }
         let read = Pin::new(&mut self.io).poll_read(cx, to);
@@ -177,18 +183,18 @@ mod tests {
         }
     }
 
-    /// What is always readable is read in slices, and between two slices of the one the other has its turn.
+    /// What is always readable is read in slices, and between two slices of the one comes one of the other.
     #[tokio::test(flavor = "local")]
-    async fn two_that_never_stop_take_turns() {
-        let turns = Rc::new(Turns::default());
+    async fn two_that_never_stop_alternate() {
+        let queue = Rc::new(SliceQueue::default());
         let order = Rc::new(RefCell::new(Vec::new()));
         let endless = |name: char| {
-            let (turns, order) = (Rc::clone(&turns), Rc::clone(&order));
+            let (queue, order) = (Rc::clone(&queue), Rc::clone(&order));
             async move {
                 let slice = Rc::new(Slice::default());
                 let mut socket = Sliced::new(Endless, Rc::clone(&slice));
                 for _ in 0..20 {
-                    slice.renew();
+                    slice.begin();
                     order.borrow_mut().push(name);
                     poll_fn(|cx| {
                         let mut buffer = [0; 1024];
@@ -203,14 +209,14 @@ mod tests {
                         if std::mem::replace(&mut waited, true) {
                             return Poll::Ready(());
                         }
-                        turns.wait(cx);
+                        queue.wait(&slice, cx);
                         Poll::Pending
                     })
                     .await;
                 }
             }
         };
-        let run = tokio::task::spawn_local(Rc::clone(&turns).run());
+        let run = tokio::task::spawn_local(Rc::clone(&queue).run());
         let (one, other) = (tokio::task::spawn_local(endless('a')), tokio::task::spawn_local(endless('b')));
         one.await.unwrap();
         other.await.unwrap();
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_the_first_turn_nothing_is_counted() {
+    async fn before_the_first_slice_nothing_is_counted() {
         let mut socket = Sliced::new(Endless, Rc::default());
         for _ in 0..10_000 {
             assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 64);
