@@ -119,6 +119,9 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
+/// What of a request's id is shown, in bytes. Envoy's has 20 digits; a caller of another kind may send a message full.
+const LONGEST_ID: usize = 256;
+
 /// How a policy answers what it refuses.
 #[derive(Debug)]
 pub(crate) struct Refusals {
@@ -167,6 +170,7 @@ impl Refusals {
             body.push_str(text);
             return;
         }
+        let id = id.get(..LONGEST_ID).unwrap_or(id);
         let reason_name = self.settings.explain.then(|| reason.name());
         let rule = rule.filter(|_| self.settings.explain);
         let error = error_name(reason);

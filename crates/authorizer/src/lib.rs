@@ -156,8 +156,8 @@ impl Authorizer {
         }
     }
 
-    /// Remembers a password that was right, for whoever sends it next: the caller that it was hashed for may have left
-    /// by now. A wrong one is not remembered. Returns whether it was right, by this policy.
+    /// Remembers a password that was right, for the next request with it: the caller that it was hashed for may have left.
+    /// A wrong one is not remembered. Returns whether it was right, by this policy.
     pub fn remember(&self, checked: &PasswordChecked, now: Time) -> bool {
         let identified = self.authenticator.finish(checked, now, |subject| self.attach(subject));
         matches!(identified, Some(Identified::Known(_)))

@@ -192,8 +192,8 @@ impl fmt::Display for Limit {
         f.write_str(match self {
             Self::HeaderLines => "too many header lines",
             Self::MessageSize => "the message is larger than `max-message-size`",
-            Self::Capacity => "no capacity is left for it",
-            Self::Deadline => "it was not complete in time",
+            Self::Capacity => "the server is overloaded",
+            Self::Deadline => "the deadline has passed",
         })
     }
 }

@@ -65,7 +65,7 @@ pub enum PathError {
     AmbiguousParameter,
     /// Longer than 8 KiB without its query, and not canonical; or shorter, with so many ways to read it that these are
     /// over 48 KiB.
-    #[error("a path that is too long for the many ways in which it may be read")]
+    #[error("the path has too many or too long interpretations")]
     TooLong,
     /// A segment over 4,096 bytes as received.
     #[error("a segment of the path is over 4,096 bytes long")]

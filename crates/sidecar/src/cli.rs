@@ -37,7 +37,7 @@ pub enum Command {
     /// Answers Envoy's questions by a policy, until SIGTERM; SIGHUP loads the policy again.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Asks a running `rolegate serve` whether it is ready: a probe for where only this machine reaches it.
+    /// Asks a running `rolegate serve` whether it is ready: for exec probes, as the admin address is on loopback.
     #[command(after_help = HEALTH_EXAMPLES)]
     Health(HealthArgs),
     /// Reports every problem of a policy, each with its place.

@@ -14,7 +14,7 @@
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
 //! | `rolegate_hashes_shared_total` | | checks that shared the hash of an equal one |
-//! | `rolegate_hashes_rejected_total` | | checks turned away: the queue was full of others that come first |
+//! | `rolegate_hashes_rejected_total` | | password checks denied with 503 because the queue was full |
 //! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
 //! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
 //! | `rolegate_ready` | | 1 where `/readyz` says so |
@@ -136,11 +136,15 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
     page.counter(
         "rolegate_hashes_abandoned",
-        "Checks that left the queue with their callers",
+        "Password checks dropped from the queue because the caller had gone",
         hashing.abandoned,
     )?;
     page.counter("rolegate_hashes_unawaited", "Passwords hashed whose callers had left", hashing.unawaited)?;
-    page.counter("rolegate_hashes_rejected", "Checks turned away as the queue was full", hashing.rejected)
+    page.counter(
+        "rolegate_hashes_rejected",
+        "Password checks denied because the queue was full",
+        hashing.rejected,
+    )
 }
 
 /// The durations of checks in buckets from 1.024 µs to 1.07 s, of evaluations from 64 ns to 1.05 ms.

@@ -40,9 +40,9 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
-    /// Where /metrics is, and nothing else, for a Prometheus on another machine; or `off`.
+    /// Address of a listener that serves only /metrics, for a Prometheus on another host; or `off`.
     ///
-    /// The admin address can then stay on loopback, where only this machine's probes can reach it.
+    /// The admin address can then stay on loopback.
     #[arg(long, env = "ROLEGATE_METRICS", value_name = "ADDR", default_value = "off")]
     pub metrics: AdminAddress,
 
@@ -72,7 +72,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Passwords that may wait to be hashed; beyond it, those of the address with the most wrong ones are denied with 503.
+    /// Passwords that may wait to be hashed; beyond it, those from the source (an IPv4 address, or the /64
+    /// of an IPv6 address) with the most recent unsuccessful attempts are denied with 503.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 

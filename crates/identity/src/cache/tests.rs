@@ -42,7 +42,7 @@ fn an_entry_that_is_not_used_ends() {
     assert_eq!(find(&cache, 1, 1_279), None, "100 seconds after its last use");
 }
 
-/// P9: a request of a known caller writes no memory that threads share.
+/// A request of a known caller writes no memory that threads share.
 #[test]
 fn a_use_in_the_first_quarter_writes_nothing() {
     let cache = renewing();

@@ -82,7 +82,7 @@ impl Reading<'_, '_> {
             if let Some(at) = path.find(triplet) {
                 let help = "make sure that the path before it is covered by a rule as well";
                 let message =
-                    format!("a request with `{triplet}` is judged with and without what follows it");
+                    format!("a request with `{triplet}` must be allowed with and without what follows it");
                 let part = path.get(at..).unwrap_or_default();
                 self.report.warning_help(self.text.locate(part), message, help);
             }

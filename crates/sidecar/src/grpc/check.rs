@@ -64,6 +64,9 @@ pub(super) struct Judge {
     answers: Cell<u64>,
 }
 
+/// The longest answer that allows a request, in bytes. Until the client reads it, it waits in memory.
+const MAX_ANSWER: usize = 64 << 10;
+
 /// Room for the header lines of most requests without an allocation.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
@@ -201,6 +204,10 @@ impl Judge {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+                // What is removed are headers of the request, so a client can make that long.
+                if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
+                    return self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
+                }
                 self.counters.evaluated(ended.saturating_duration_since(begun));
                 self.note(&verdict, &request, authorizer, received, ended);
                 Ok(Judged::Answer(answer.into()))

@@ -15,7 +15,7 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::exchange::{self, Taken};
+use super::exchange::{self, StreamState};
 use super::registry::{Connected, Order};
 use super::server::Options;
 use super::slices::{Slice, Sliced};
@@ -30,12 +30,16 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const STREAM_WINDOW: u32 = 256 << 10;
 /// What the n-th connection may have, over all threads and times n. That is far more than it needs: at a millisecond an
 /// answer ten streams carry 10,000 checks a second, and Envoy opens another connection where one is full. All 1,024
-/// connections together may then have fewer than 15,000. An answer that the client leaves no window for, or does not
-/// read, takes 3.4 KiB until its connection is closed (November 2026): 50 MiB at the worst. Dividing by n squared would
+/// connections together may then have fewer than 13,000. An answer that the client leaves no window for, or does not
+/// read, takes 3.4 KiB until its connection is closed (November 2026): 40 MiB at the worst, beside what the
+/// connections themselves take. Dividing by n squared would
 /// leave the hundredth connection of a shared service hardly any; eight times as many held 68 MiB with 20 connections.
-const ALL_STREAMS: usize = 2 << 10;
+const ALL_STREAMS: usize = 3 << 9;
 /// What every connection may have.
 const FEWEST_STREAMS: u32 = 4;
+/// So many streams may be reset at once on any connection, however few it may have open: the clients of an Envoy that leave
+/// together must not end the connection, and with it the checks of all others.
+const FEWEST_RESETS: usize = 1 << 10;
 /// gRPC metadata is small; what the client's request has for headers is inside the message.
 const HEADER_LIST: u32 = 16 << 10;
 /// What a stream that is not read may keep us from writing. Answers are far smaller.
@@ -51,7 +55,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let streams = streams(&worker.options, connected.others());
-    let max_resets = usize::try_from(streams).unwrap_or(usize::MAX).saturating_mul(4);
+    let max_resets = usize::try_from(streams).unwrap_or(usize::MAX).max(FEWEST_RESETS).saturating_mul(4);
     let limits = http2(streams, max_resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
@@ -85,11 +89,13 @@ fn streams(options: &Options, connections: usize) -> u32 {
 }
 
 fn http2(streams: u32, resets: usize) -> server::Builder {
+    let pending = resets / 3;
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
         // A client that cancels all it has asked, again and again, is within its rights: Envoy does so on timeouts.
-        .max_pending_accept_reset_streams(resets)
+        // Each takes some hundred bytes until it is accepted.
+        .max_pending_accept_reset_streams(pending)
         // What still arrives for a stream that we gave up is ignored; once forgotten, it would end the connection.
         .max_concurrent_reset_streams(resets)
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
@@ -165,8 +171,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         self.connected.active(received.at);
         for (request, respond) in self.batch.drain(..) {
             match exchange::take(&self.worker, &self.connected, request, respond, received, cx) {
-                Taken::Alive => self.resets = self.resets.saturating_sub(1),
-                Taken::Reset => self.resets += 1,
+                StreamState::Open => self.resets = self.resets.saturating_sub(1),
+                StreamState::Reset => self.resets += 1,
             }
         }
         if self.resets > self.max_resets {
@@ -183,12 +189,12 @@ mod tests {
     #[test]
     fn streams_become_fewer_as_connections_become_more() {
         let options = Options { threads: 2, ..Options::default() };
-        assert_eq!(streams(&options, 0), 1024);
-        assert_eq!(streams(&options, 1), 512);
-        assert_eq!(streams(&options, 49), 20);
+        assert_eq!(streams(&options, 0), 768);
+        assert_eq!(streams(&options, 1), 384);
+        assert_eq!(streams(&options, 49), 15);
         assert_eq!(streams(&options, 511), 4);
         let all: u32 = (0..512).map(|connections| 2 * streams(&options, connections)).sum();
-        assert!(all < 15_000, "{all}");
+        assert!(all < 13_000, "{all}");
         assert_eq!(streams(&Options { max_concurrent_streams: 10, ..options }, 0), 10);
     }
 }

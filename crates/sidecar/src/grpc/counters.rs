@@ -9,7 +9,8 @@ pub use histogram::Distribution;
 
 /// Why a check got a gRPC error in place of a verdict. Never an OK.
 ///
-/// A client behind the proxy can cause none of these: what it can cause is a denial ([`authorizer::Limit`]).
+/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where nobody waits for the answer; all else that it
+/// can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// There is no policy in force.
@@ -92,7 +93,7 @@ pub struct HashingTotals {
     pub done: u64,
     /// Checks that shared the hash of an equal one.
     pub shared: u64,
-    /// Checks turned away: the queue was full of others that come first.
+    /// Checks denied with 503 because the queue was full of others that come first.
     pub rejected: u64,
     /// Checks that left the queue because nobody waited for them any more.
     pub abandoned: u64,

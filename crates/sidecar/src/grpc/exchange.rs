@@ -24,23 +24,22 @@ use super::registry::Connected;
 use super::respond;
 use super::worker::Worker;
 
-/// By how much an answer comes before the caller's timeout: a quarter of it, and at most so much. At its timeout Envoy makes
-/// an error of the check, which `failure_mode_allow` lets pass; so the denial must be there before, also where both share a
-/// busy machine. Of Envoy's default, 200 ms, 150 are left.
+/// Upper bound of the margin by which an answer comes before the caller's timeout; below it, a quarter of that. At its
+/// timeout Envoy makes an error of the check, which `failure_mode_allow` lets pass; so the denial must be there before, also
+/// where both share a busy machine. Of Envoy's default, 200 ms, 150 are left.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-/// What became of a stream.
+/// Whether the client had already reset the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    Alive,
-    /// The client had reset it already.
+pub(super) enum StreamState {
+    Open,
     Reset,
 }
 
-impl Taken {
-    /// By what came of an answer that was sent at once: it fails only where the stream has been reset.
+impl StreamState {
+    /// From an answer that is sent at once: it fails only where the stream has been reset.
     pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
-        if sent.is_ok() { Self::Alive } else { Self::Reset }
+        if sent.is_ok() { Self::Open } else { Self::Reset }
     }
 }
 
@@ -52,10 +51,10 @@ pub(super) fn take(
     mut respond: SendResponse<Bytes>,
     received: Received,
     cx: &mut Context<'_>,
-) -> Taken {
+) -> StreamState {
     // A failed send means that the caller has left: there is nobody to tell.
     if let Some(refusal) = not_grpc(&request) {
-        return Taken::of(respond::plain(&mut respond, refusal));
+        return StreamState::of(respond::plain(&mut respond, refusal));
     }
     if request.uri().path() != envoy::CHECK_PATH {
         return worker.others.take(request, respond, cx);
@@ -79,13 +78,13 @@ pub(super) fn take(
         Poll::Ready(Err(failure)) => {
             exchange.fail(failure, &[]);
             if failure == Failure::Error(ErrorKind::Cancelled) {
-                return Taken::Reset;
+                return StreamState::Reset;
             }
         }
         Poll::Pending => {
             if let Err(limit) = incoming.wait() {
                 exchange.fail(limit.into(), &[]);
-                return Taken::Alive;
+                return StreamState::Open;
             }
             exchange.deadline = Some(deadline(worker, &head.headers));
             let pending = connected.pending();
@@ -95,7 +94,7 @@ pub(super) fn take(
             });
         }
     }
-    Taken::Alive
+    StreamState::Open
 }
 
 struct Exchange {
@@ -141,6 +140,8 @@ impl Exchange {
 
     /// Has a password hashed, then authorizes and answers.
     async fn hash(mut self, message: Bytes, mut unhashed: Unhashed) {
+        // Copied: it keeps the buffer that `h2` has read into, which is larger than most messages.
+        let message = Bytes::copy_from_slice(&message);
         let held = self.worker.limits.budget.hold(message.len().saturating_add(unhashed.0.bytes()));
         if let Err(limit) = held {
             self.fail(limit.into(), &message);

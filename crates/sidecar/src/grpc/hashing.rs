@@ -82,9 +82,9 @@ struct Job {
     waiters: Waiters,
 }
 
-/// Those that wait for one check, by their numbers.
+/// Those that wait for one check, by their numbers. Thousands may wait for one, and leave together.
 #[derive(Debug, Default)]
-struct Waiters(Vec<(u64, oneshot::Sender<Told>)>);
+struct Waiters(HashMap<u64, oneshot::Sender<Told>>);
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` checks wait for one.
@@ -116,10 +116,10 @@ impl Hashing {
         let queued = queue.find(|job| job.check.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
-            waiters.0.push((number, tell));
+            waiters.0.insert(number, tell);
         } else {
             let verified_before = check.verified_before();
-            let item = Job { check, waiters: Waiters(vec![(number, tell)]) };
+            let item = Job { check, waiters: Waiters(HashMap::from([(number, tell)])) };
             if let Some(displaced) = queue.push(Entry { source, verified_before, item }, Instant::now()) {
                 totals.rejected += 1;
                 displaced.waiters.tell(&Err(NotHashed::Displaced));
@@ -224,12 +224,12 @@ impl State {
 
 impl Waiters {
     fn leave(&mut self, number: u64) {
-        self.0.retain(|(each, _)| *each != number);
+        self.0.remove(&number);
     }
 
     fn tell(self, told: &Told) {
         // Whoever has left by now need not be told.
-        self.0.into_iter().for_each(|(_, tell)| drop(tell.send(told.clone())));
+        self.0.into_values().for_each(|tell| drop(tell.send(told.clone())));
     }
 }
 

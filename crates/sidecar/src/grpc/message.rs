@@ -57,8 +57,14 @@ impl Incoming {
     /// # Errors
     /// When there is none left.
     pub(super) fn wait(&mut self) -> Result<(), Limit> {
-        if let Arrived::Nothing = self.arrived {
-            self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?);
+        match &self.arrived {
+            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?),
+            // Only the end of the stream is missing. Copied: it keeps the buffer that `h2` has read into.
+            Arrived::Whole(message) => {
+                let held = self.limits.budget.hold(message.len())?;
+                self.arrived = Arrived::Parts(message.to_vec(), held);
+            }
+            Arrived::Parts(..) => {}
         }
         Ok(())
     }
@@ -108,7 +114,7 @@ impl Incoming {
             Arrived::Whole(_) if data.is_empty() => Ok(()),
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, held) => {
-                held.more(data.len())?;
+                grow(parts, data.len(), held)?;
                 parts.extend_from_slice(&data);
                 let length = expected(parts, self.limits.message)?;
                 if length.is_some_and(|length| length < parts.len()) {
@@ -132,6 +138,17 @@ impl Incoming {
         message.advance(PREFIX);
         Ok(message)
     }
+}
+
+/// Makes room for more bytes; what the buffer takes is taken off the budget, not only what is in it.
+fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Limit> {
+    let needed = parts.len().saturating_add(more);
+    if needed > parts.capacity() {
+        let capacity = needed.max(parts.capacity().saturating_mul(2));
+        held.more(capacity - parts.capacity())?;
+        parts.reserve_exact(capacity - parts.len());
+    }
+    Ok(())
 }
 
 /// How long the message with its prefix will be, once that has arrived.

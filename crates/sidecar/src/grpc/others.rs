@@ -23,7 +23,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::check::{CheckService, Failure};
-use super::exchange::Taken;
+use super::exchange::StreamState;
 use super::message::{Budget, Incoming, Limits};
 use super::respond;
 use super::server::Phase;
@@ -33,25 +33,29 @@ use reflection::Reflection;
 /// The longest message of a call, in bytes. A health request has the name of a service in it; a reflection request that of
 /// a type.
 const MAX_MESSAGE: usize = 4 << 10;
-/// What all these calls may hold together.
-const BUDGET: usize = 2 << 20;
+/// What the unfinished messages of health calls may hold together. Apart from the next: calls that last must not keep a
+/// probe from being answered.
+const MESSAGES: usize = 4 << 20;
+/// What calls that last may hold together.
+const CALLS: usize = 2 << 20;
 /// What a call holds that goes on for long, beside its messages: a task, a stream, its headers. 4,088 watches took 17 KiB
 /// each when tonic served them (November 2026).
 const WATCH: usize = 6 << 10;
 /// What a reflection call holds: tonic's buffers for both directions, an answer, and what `upload` lets wait.
 const REFLECTION: usize = 64 << 10;
 
-/// The services.
 #[derive(Clone)]
 pub(super) struct Others {
     health: Health,
     reflection: Arc<Reflection>,
+    /// Of the messages of health calls.
     limits: Limits,
+    /// For calls that last.
+    calls: Arc<Budget>,
     /// How long a message may take.
     read_timeout: Duration,
 }
 
-/// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     HealthCheck,
@@ -70,7 +74,8 @@ impl Others {
         Ok(Self {
             health: Health::new(service, phase),
             reflection: Arc::new(Reflection::new(MAX_MESSAGE)?),
-            limits: Limits { message: MAX_MESSAGE, budget: Budget::new(BUDGET) },
+            limits: Limits { message: MAX_MESSAGE, budget: Budget::new(MESSAGES) },
+            calls: Budget::new(CALLS),
             read_timeout,
         })
     }
@@ -81,29 +86,29 @@ impl Others {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
         cx: &mut Context<'_>,
-    ) -> Taken {
+    ) -> StreamState {
         let Some(method) = method(request.uri().path()) else {
-            return Taken::of(respond::unimplemented(&mut respond));
+            return StreamState::of(respond::unimplemented(&mut respond));
         };
         let others = Rc::new(self.clone());
         if method == Method::Reflection {
-            return match self.limits.budget.hold(REFLECTION) {
-                Err(limit) => Taken::of(respond::limit(&mut respond, limit)),
+            return match self.calls.hold(REFLECTION) {
+                Err(limit) => StreamState::of(respond::limit(&mut respond, limit)),
                 Ok(held) => {
                     spawn_local(async move {
                         others.reflection.serve(request, respond, others.read_timeout).await;
                         drop(held);
                     });
-                    Taken::Alive
+                    StreamState::Open
                 }
             };
         }
         let mut incoming = Incoming::new(request.into_body(), self.limits.clone());
         match incoming.poll(cx) {
-            Poll::Ready(message) => Taken::of(self.health(method, message, respond)),
+            Poll::Ready(message) => StreamState::of(self.health(method, message, respond)),
             Poll::Pending => {
                 if let Err(limit) = incoming.wait() {
-                    return Taken::of(respond::limit(&mut respond, limit));
+                    return StreamState::of(respond::limit(&mut respond, limit));
                 }
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(cx));
@@ -111,7 +116,7 @@ impl Others {
                     // A failed send means that the caller has left: there is nobody to tell.
                     let _ = others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
-                Taken::Alive
+                StreamState::Open
             }
         }
     }
@@ -126,10 +131,10 @@ impl Others {
         match message {
             Err(Failure::Error(kind)) => respond::error(&mut respond, kind),
             Err(Failure::Limit(limit)) => respond::limit(&mut respond, limit),
-            Ok(message) if method == Method::HealthWatch => match self.limits.budget.hold(WATCH) {
+            Ok(message) if method == Method::HealthWatch => match self.calls.hold(WATCH) {
                 Err(limit) => respond::limit(&mut respond, limit),
                 Ok(held) => {
-                    let watch = self.health.clone().watch(message, respond);
+                    let watch = self.health.clone().watch(message, respond, self.read_timeout);
                     spawn_local(async move {
                         watch.await;
                         drop(held);

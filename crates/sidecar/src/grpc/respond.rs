@@ -52,21 +52,21 @@ pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Resul
 /// Sends to a call that is no check that it exceeds a limit.
 pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(), h2::Error> {
     let status = match limit {
-        Limit::Deadline => ("4", "out of time"),
+        Limit::Deadline => ("4", "deadline exceeded"),
         Limit::MessageSize => ("8", "the message is too large"),
-        Limit::Capacity | Limit::HeaderLines => ("8", "too many calls"),
+        Limit::Capacity | Limit::HeaderLines => ("8", "resource limit exceeded"),
     };
     respond.send_response(failed(status), true).map(drop)
 }
 
 /// Sends that there is no such call.
 pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(failed(("12", "no such call")), true).map(drop)
+    respond.send_response(failed(("12", "unknown method")), true).map(drop)
 }
 
 /// Sends that there is no such service.
 pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(failed(("5", "no such service")), true).map(drop)
+    respond.send_response(failed(("5", "unknown service")), true).map(drop)
 }
 
 /// Sends a bare HTTP status, to a client that does not speak gRPC.

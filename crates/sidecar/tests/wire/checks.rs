@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use prost::Message as _;
 use sidecar::grpc::{CheckService, DecisionRecord, DecisionSink, ErrorKind, Options, Running};
 
 use crate::support::*;
@@ -244,6 +246,25 @@ async fn texts_that_are_not_utf8_are_denied() {
         let reply = check(&client, &replaced(text)).await;
         assert_eq!(reply.denied(), status, "{}", String::from_utf8_lossy(text));
     }
+}
+
+/// What is echoed of a request is bounded: an answer waits in memory until it is read.
+#[tokio::test]
+async fn answers_are_small_whatever_the_request() {
+    let server = serve();
+    let client = connect(&server).await;
+    let mut request = auth::CheckRequest::decode(&*message(Shape::Raw, "GET", "/people", &[])).unwrap();
+    let http = request.attributes.as_mut().unwrap().request.as_mut().unwrap().http.as_mut().unwrap();
+    http.id = "\u{1}".repeat(200_000);
+    let reply = check(&client, &request.encode_to_vec()).await;
+    assert_eq!(reply.denied(), 401);
+    assert!(reply.body.len() < 4096, "{}", reply.body.len());
+
+    // Aliases of a header that the policy sets, all of which an answer would have to remove.
+    let mut lines = vec![("authorization", ALICE)];
+    lines.extend((0..9_000).map(|number| (["x_user", "x.user"][number % 2], "root")));
+    let reply = check(&client, &message(Shape::Raw, "GET", "/people", &lines)).await;
+    assert_eq!(reply.denied(), 400);
 }
 
 /// A caller that is known costs no hash, so a check answers while the hashing threads are busy.

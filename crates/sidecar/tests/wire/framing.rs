@@ -131,6 +131,18 @@ async fn the_rest_of_a_message_must_come_in_time() {
     assert_eq!(server.totals().in_flight, 0);
 }
 
+/// All of the message is there, and more might follow.
+#[tokio::test]
+async fn the_end_of_a_message_must_come_in_time() {
+    let service = CheckService::new(people());
+    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let mut client = connect(&server).await.ready().await.unwrap();
+    let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+    stream.send_data(framed(&by_alice()), false).unwrap();
+    assert_eq!(reply(response).await.unwrap().denied(), 503);
+    assert_eq!(server.totals().in_flight, 0);
+}
+
 #[tokio::test]
 async fn what_does_not_speak_grpc_gets_a_plain_status() {
     let server = serve();

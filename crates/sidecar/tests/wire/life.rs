@@ -6,6 +6,7 @@ use sidecar::grpc::{CheckService, Options};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use crate::frames::*;
 use crate::support::*;
 
 /// Envoy cancels all that it has asked when a timeout passes: that must not cost it the connection.
@@ -29,6 +30,36 @@ async fn a_burst_of_cancelled_checks_does_not_close_the_connection() {
         assert!(check(&client, &by_alice()).await.is_ok());
     }
     assert_eq!((server.totals().connections, server.totals().connections_accepted), (1, 1));
+}
+
+/// The same on one of many connections, each of which may have few streams.
+#[tokio::test]
+async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
+    let server = serve();
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(connect(&server).await);
+    }
+    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let left = tokio::task::spawn_blocking(move || {
+        let mut raw = Raw::open(address, &[]).unwrap();
+        raw.settle().unwrap();
+        let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
+        for round in 0..25_u32 {
+            let burst = (0..40).flat_map(|number| {
+                let stream = 2 * (40 * round + number) + 1;
+                let head = frame(HEADERS, END_HEADERS, stream, &check_head());
+                let reset = frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+                [head, frame(DATA, END_STREAM, stream, &message), reset].concat()
+            });
+            raw.write(&burst.collect::<Vec<u8>>()).unwrap();
+        }
+        raw.write(&frame(HEADERS, END_HEADERS, 2001, &check_head())).unwrap();
+        raw.write(&frame(DATA, END_STREAM, 2001, &message)).unwrap();
+        raw.reaction()
+    });
+    let reaction = left.await.unwrap();
+    assert!(reaction.calm == 0 && reaction.closed == 0 && reaction.data > 0, "{reaction:?}");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ args:
   - serve
   - --policy=/etc/rolegate/policy
   - --listen={{ .listen }}
-  # On loopback: nobody outside the pod reaches it, so nobody outside can keep a probe from being answered.
+  # On loopback: no other pod can delay the liveness probe.
   - --admin=127.0.0.1:9192
   # Prometheus comes from outside the pod. There is /metrics and nothing else.
   - --metrics=0.0.0.0:9193

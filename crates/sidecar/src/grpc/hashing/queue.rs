@@ -1,19 +1,19 @@
-//! Which password is hashed next, and which gives way when the queue is full.
+//! Which password is hashed next, and which is displaced when the queue is full.
 //!
-//! A flood of wrong passwords brings more than can be hashed; then the order decides who gets in:
+//! A flood of wrong passwords brings more than can be hashed; then the order decides who is hashed:
 //!
 //! 1. Credentials that were verified before come first: nobody who does not know a password can send them.
 //! 2. Then the source with the fewest attempts lately that were not right. So whoever does not share a network with the
 //!    flood waits for one hash, not for the whole queue. An attempt counts when it comes, not when it is hashed: else a
-//!    source whose attempts all give way would never be known for its flood.
-//! 3. Within that the newest: whoever came last waits the longest yet. First in, first out hashes each password just as
+//!    source whose attempts are all displaced would never be counted.
+//! 3. Within that the newest: it has the most time left before its client gives up. First in, first out hashes each password just as
 //!    its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150 wrong
 //!    passwords per second with a timeout of 2 s).
 //!
-//! The one that gives way is the last by the same order. All searches are linear: there are 256 entries and some dozens of
-//! hashes per second.
+//! The one that is displaced is the last by the same order. All searches are linear in the entries, of which there are 256
+//! by default.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ struct Count {
     at: Instant,
 }
 
-/// In this time a source's past counts half. Long enough to remember one that sends a password every few seconds; short
+/// Half-life of the count. Long enough to remember one that sends a password every few seconds; short
 /// enough to forgive somebody who mistyped.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 /// How many sources are remembered: 4,096 take less than half a MiB.
@@ -63,20 +63,20 @@ impl<T> Queue<T> {
         self.entries.len()
     }
 
-    /// Adds an entry. Where the queue is full, the last in line gives way and is returned, which may be the new one.
+    /// Adds an entry. Where the queue is full, the last by the order is displaced and returned, which may be the new one.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
         self.attempts.add(entry.source, 1.0, now);
         self.entries.push(entry);
         if self.entries.len() <= self.max_entries {
             return None;
         }
-        let last = (0..self.entries.len()).max_by(|one, other| self.order(*one, *other, now))?;
+        let last = (0..self.entries.len()).max_by_key(|place| self.order(*place, now))?;
         Some(self.entries.remove(last).item)
     }
 
     /// The entry that is hashed next, which leaves the queue.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Entry<T>> {
-        let next = (0..self.entries.len()).min_by(|one, other| self.order(*one, *other, now))?;
+        let next = (0..self.entries.len()).min_by_key(|place| self.order(*place, now))?;
         Some(self.entries.remove(next))
     }
 
@@ -93,16 +93,10 @@ impl<T> Queue<T> {
         self.attempts.add(source, -1.0, now);
     }
 
-    /// Which of two entries is hashed first: the one that is `Less`.
-    fn order(&self, one: usize, other: usize, now: Instant) -> Ordering {
-        let (Some(a), Some(b)) = (self.entries.get(one), self.entries.get(other)) else {
-            return Ordering::Equal;
-        };
-        let attempts = |entry: &Entry<T>| self.attempts.of(entry.source, now);
-        b.verified_before
-            .cmp(&a.verified_before)
-            .then_with(|| attempts(a).total_cmp(&attempts(b)))
-            .then_with(|| other.cmp(&one))
+    /// What comes first is the least: see the head of this file.
+    fn order(&self, place: usize, now: Instant) -> Option<(bool, u32, Reverse<usize>)> {
+        let entry = self.entries.get(place)?;
+        Some((!entry.verified_before, self.attempts.rank(entry.source, now), Reverse(place)))
     }
 }
 
@@ -111,15 +105,34 @@ impl Attempts {
         self.0.get(&source).map_or(0.0, |count| count.now(now))
     }
 
+    /// The attempts by powers of two, so that sources with about as many are equal, and the newest of them comes first: by
+    /// the exact numbers the oldest would, since its one attempt has become a little less.
+    fn rank(&self, source: Source, now: Instant) -> u32 {
+        let attempts = self.of(source, now);
+        let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
+        while attempts >= bound && rank < 32 {
+            (rank, bound) = (rank + 1, bound * 2.0);
+        }
+        rank
+    }
+
     fn add(&mut self, source: Source, more: f64, now: Instant) {
         let count = (self.of(source, now) + more).max(0.0);
         if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source) {
-            let least = self.0.iter().min_by(|(_, one), (_, other)| one.now(now).total_cmp(&other.now(now)));
-            if let Some(least) = least.map(|(source, _)| *source) {
-                self.0.remove(&least);
-            }
+            self.forget_half(now);
         }
         self.0.insert(source, Count { count, at: now });
+    }
+}
+
+impl Attempts {
+    /// Forgets the sources with the fewest attempts: half at once, so that a new source costs little on average.
+    fn forget_half(&mut self, now: Instant) {
+        let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
+        let middle = counts.len() / 2;
+        let (_, median, _) = counts.select_nth_unstable_by(middle, f64::total_cmp);
+        let median = *median;
+        self.0.retain(|_, count| count.now(now) > median);
     }
 }
 

@@ -43,26 +43,41 @@ impl Health {
         }
     }
 
-    /// Tells each change, until the watcher leaves or the connections are drained.
-    pub(super) async fn watch(self, message: Bytes, mut respond: SendResponse<Bytes>) {
+    /// Tells each change, until the watcher leaves, does not read one for `send_timeout`, or the connections are drained.
+    pub(super) async fn watch(
+        self,
+        message: Bytes,
+        mut respond: SendResponse<Bytes>,
+        send_timeout: Duration,
+    ) {
         let sent = match HealthCheckRequest::decode(message) {
             Err(_) => respond::error(&mut respond, ErrorKind::Malformed),
             Ok(request) => match respond::begin(&mut respond) {
                 Err(error) => Err(error),
-                Ok(stream) => self.tell(&request.service, stream).await,
+                Ok(stream) => self.tell(&request.service, stream, send_timeout).await,
             },
         };
         // A failed send means that the watcher has left.
         drop(sent);
     }
 
-    async fn tell(mut self, service: &str, mut stream: SendStream<Bytes>) -> Result<(), h2::Error> {
+    async fn tell(
+        mut self,
+        service: &str,
+        mut stream: SendStream<Bytes>,
+        send_timeout: Duration,
+    ) -> Result<(), h2::Error> {
         let mut last = None;
         while *self.phase.borrow() != Phase::Draining {
             let status = self.status(service).unwrap_or(ServingStatus::ServiceUnknown);
             if last != Some(status) {
                 last = Some(status);
-                send_data(&mut stream, encoded(status)).await?;
+                let sent = tokio::time::timeout(send_timeout, send_data(&mut stream, encoded(status))).await;
+                let Ok(sent) = sent else {
+                    stream.send_reset(h2::Reason::CANCEL);
+                    return Ok(());
+                };
+                sent?;
             }
             tokio::select! {
                 left = poll_fn(|cx| stream.poll_reset(cx)) => return left.map(drop),

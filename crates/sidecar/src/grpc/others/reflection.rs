@@ -19,7 +19,7 @@ use super::upload::{Upload, upload};
 type Answer = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 type Call = Box<dyn Fn(Request<Upload>) -> Answer + Send + Sync>;
 
-/// Both versions.
+/// `v1` and `v1alpha` have the same messages.
 pub(super) struct Reflection {
     v1: Call,
     v1alpha: Call,

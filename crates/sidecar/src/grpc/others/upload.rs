@@ -15,6 +15,8 @@ use tokio::time::timeout;
 
 /// How much may wait for tonic, in bytes.
 const MAX_WAITING: usize = 16 << 10;
+/// What each part takes beside its bytes: its allocation, and its place in the channel.
+const PART: usize = 64;
 
 /// What tonic reads.
 #[derive(Debug)]
@@ -47,11 +49,13 @@ impl Pump {
         while let Some(data) = timeout(idle_timeout, self.stream.data()).await.map_err(|_| Misbehaved)? {
             let data = data.map_err(|_| Misbehaved)?;
             self.stream.flow_control().release_capacity(data.len()).map_err(|_| Misbehaved)?;
-            if self.waiting.fetch_add(data.len(), Relaxed) + data.len() > MAX_WAITING {
+            let size = data.len().saturating_add(PART);
+            if self.waiting.fetch_add(size, Relaxed).saturating_add(size) > MAX_WAITING {
                 return Err(Misbehaved);
             }
             // tonic has ended the call: what still comes is of no use.
-            let _ = self.parts.send(data);
+            // Copied: `data` keeps the buffer that `h2` has read into, 8 KiB for a part of one byte.
+            let _ = self.parts.send(Bytes::copy_from_slice(&data));
         }
         Ok(())
     }
@@ -67,7 +71,7 @@ impl Body for Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         self.parts.poll_recv(cx).map(|part| {
             let part = part?;
-            self.waiting.fetch_sub(part.len(), Relaxed);
+            self.waiting.fetch_sub(part.len().saturating_add(PART), Relaxed);
             Some(Ok(Frame::data(part)))
         })
     }
