@@ -89,7 +89,7 @@ impl Reading<'_, '_> {
         }
         if path.contains(';') {
             let help = "make sure that the path without its parameters is covered by a rule as well";
-            let message = "a request with `;` is judged with and without what follows it";
+            let message = "a request with `;` must be allowed with and without what follows it";
             self.report.warning_help(self.text.locate(path), message, help);
         }
     }
