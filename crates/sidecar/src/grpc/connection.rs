@@ -55,8 +55,8 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let streams = streams(&worker.options, connected.others());
-    let max_resets = usize::try_from(streams).unwrap_or(usize::MAX).max(FEWEST_RESETS).saturating_mul(4);
-    let limits = http2(streams, max_resets);
+    let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(FEWEST_RESETS);
+    let limits = http2(streams, resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = timeout(worker.options.read_timeout, limits.handshake(io));
@@ -72,7 +72,7 @@ where
             slice,
             batch: Vec::new(),
             resets: 0,
-            max_resets,
+            max_resets: resets.saturating_mul(4),
             draining: false,
         };
         poll_fn(|cx| connection.poll(cx)).await;
@@ -89,15 +89,14 @@ fn streams(options: &Options, connections: usize) -> u32 {
 }
 
 fn http2(streams: u32, resets: usize) -> server::Builder {
-    let pending = resets / 3;
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
         // A client that cancels all it has asked, again and again, is within its rights: Envoy does so on timeouts.
         // Each takes some hundred bytes until it is accepted.
-        .max_pending_accept_reset_streams(pending)
+        .max_pending_accept_reset_streams(resets + resets / 4)
         // What still arrives for a stream that we gave up is ignored; once forgotten, it would end the connection.
-        .max_concurrent_reset_streams(resets)
+        .max_concurrent_reset_streams(resets.saturating_mul(4))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
         .initial_window_size(STREAM_WINDOW)
@@ -115,7 +114,7 @@ struct Connection<I> {
     /// One more for each stream that was reset before it was read, one less for any other, never below 0.
     resets: usize,
     /// Above this the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2` counts only streams
-    /// that wait to be accepted, and here few do: what was read in a slice is accepted before the next one.
+    /// that wait to be accepted; a client that resets them a little slower than they are accepted stays below it.
     max_resets: usize,
     draining: bool,
 }
