@@ -26,7 +26,7 @@ pub(crate) struct Lines {
     counts: Arc<Counts>,
 }
 
-/// What became of the lines.
+/// Lines written and dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     written: AtomicU64,
