@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 pub use recipe::{Recipe, RecipeError, hash_password};
 
-/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, and whoever asks chooses
+/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, and the client chooses
 /// it: 23 ms at 1,400 bytes (November 2026). Nobody types so many, and generated ones are shorter.
 pub(crate) const MAX_PASSWORD: usize = 256;
 

@@ -57,7 +57,7 @@ pub enum PathError {
     /// authority there (RFC 3986, 4.2), so that Node's `new URL("//public/admin", base)` has the path `/admin`.
     #[error("the path begins with `//`, where an authority may be read")]
     Authority,
-    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`: whoever cuts the path there is left with the dots.
+    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`: a server that cuts the path there is left with the dots.
     #[error("an encoded `?` or `#` right after a dot segment")]
     AmbiguousEnd,
     /// A `;` in or beside a dot segment.

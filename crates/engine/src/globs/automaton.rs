@@ -1,7 +1,7 @@
 //! Where the pieces of globs stand in a segment: one pass for all of them (Aho and Corasick, CACM 18(6), 1975).
 //!
 //! The crate `aho-corasick` lost: it reports every piece that ends at a place, so pieces that are nested (`a`, `aa`, …)
-//! cost their number at each place. Here one piece leads to the next shorter one, and whoever asks may stop.
+//! cost their number at each place. Here one piece leads to the next shorter one, and the caller may stop early.
 
 use super::symbols::{OTHER, Symbol};
 use crate::table::{NONE, Table, number};

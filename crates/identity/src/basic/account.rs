@@ -130,7 +130,7 @@ impl Accounts {
     }
 }
 
-/// The key of the choice of decoys: whoever does not know the policy's hashes cannot tell who stands in for a name.
+/// The key of the choice of decoys: without the policy's hashes nobody can predict a name's decoy.
 ///
 /// It is made of those hashes whose digests are the least, whatever their order in the policy. All of them would do too,
 /// but each password that is changed would then move all users that do not exist to other costs, while those that exist

@@ -146,7 +146,7 @@ fn finished(auth: &Auth, checked: &PasswordChecked) -> Option<bool> {
     })
 }
 
-/// safety.md: what a reload removes is refused from then on, also where a hash was under way. A check that was begun under
+/// What a reload removes is refused from then on, also where a hash was under way. A check that was begun under
 /// the old policy and comes back under the new one counts only if the hash is the same.
 #[test]
 fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
@@ -182,7 +182,7 @@ fn a_check_of_an_unknown_user_counts_while_there_is_no_such_user() {
     assert!(ask(&added, &header("bob:wonderland")).is_ok(), "identified again, bob is known");
 }
 
-/// A hash is kept although its caller has left, and may be reported to whoever waits as well.
+/// A hash is kept although its caller has left, and may be reported to a new caller as well.
 #[test]
 fn finishing_a_check_twice_is_as_finishing_it_once() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
