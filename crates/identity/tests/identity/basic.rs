@@ -49,7 +49,7 @@ fn another_scheme_is_refused() {
     }
 }
 
-/// safety.md: a user that does not exist and a wrong password are not told apart.
+/// A user that does not exist and a wrong password are not told apart.
 #[test]
 fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
     let auth = people();
@@ -60,7 +60,7 @@ fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
     }
 }
 
-/// safety.md: an unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
+/// An unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
 #[test]
 fn an_unknown_user_costs_a_hash_too() {
     let auth = people();
@@ -178,7 +178,7 @@ fn credentials_without_end_are_refused_before_they_cost_anything() {
     }
 }
 
-/// safety.md: passwords over 256 bytes are refused before hashing, also for a user that does not exist.
+/// Passwords over 256 bytes are refused before hashing, also for a user that does not exist.
 #[test]
 fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
@@ -213,7 +213,7 @@ fn where_passwords_are_not_checked_their_length_does_not_matter() {
     assert!(ask(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
 }
 
-/// safety.md: the first request costs the hash, the next ones do not; a failure is never cached.
+/// The first request costs the hash, the next ones do not; a failure is never cached.
 #[test]
 fn the_second_time_costs_no_hash_and_a_failure_is_not_remembered() {
     let auth = people();
@@ -237,7 +237,7 @@ fn limit() -> u64 {
     Limits::default().credentials_for.as_secs()
 }
 
-/// safety.md: bounded in time.
+/// Bounded in time.
 #[test]
 fn a_verified_credential_is_forgotten_after_its_time() {
     let value = header("alice:wonderland");
@@ -248,7 +248,7 @@ fn a_verified_credential_is_forgotten_after_its_time() {
     }
 }
 
-/// safety.md: callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
+/// Callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
 /// locks out a caller who keeps calling.
 #[test]
 fn a_caller_who_keeps_calling_is_never_hashed_again() {
@@ -284,7 +284,7 @@ fn a_token_is_not_renewed_by_using_it() {
     assert_eq!(at(100 + skew), Err(Refusal::Expired));
 }
 
-/// safety.md: callers whose credentials were verified before come first.
+/// Callers whose credentials were verified before come first.
 #[test]
 fn a_check_says_whether_its_credentials_were_verified_before() {
     let auth = people();
@@ -306,7 +306,7 @@ fn a_check_says_whether_its_credentials_were_verified_before() {
     assert!(!verified_before("mallory:wonderland", limit()), "nor is a user that does not exist");
 }
 
-/// safety.md: bounded in number.
+/// Bounded in number.
 #[test]
 fn only_so_many_credentials_are_remembered() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();

@@ -76,7 +76,7 @@ fn a_reload_does_not_lengthen_the_time() {
     assert!(matches!(ask_then(&after(&again, &basic(&[("alice", BCRYPT)]))), Identified::Pending(_)));
 }
 
-/// safety.md: callers whose credentials were verified before are renewed on use, also across reloads.
+/// Callers whose credentials were verified before are renewed on use, also across reloads.
 #[test]
 fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
     let users = [("alice", BCRYPT)];
@@ -199,7 +199,7 @@ fn finishing_a_check_twice_is_as_finishing_it_once() {
     }
 }
 
-/// safety.md: the cache of tokens dies with its key set.
+/// The cache of tokens dies with its key set.
 #[test]
 fn tokens_are_verified_anew_under_a_new_key_set() {
     let jwks = signer::set(&[signer::jwk("ES256")]);

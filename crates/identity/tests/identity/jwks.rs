@@ -380,7 +380,7 @@ fn keys_that_have_not_been_fetched_verify_nothing() {
     assert_eq!(ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(), Refusal::KeysUnavailable);
 }
 
-/// safety.md: an unknown `kid` is refused; that it was asked for is told once.
+/// An unknown `kid` is refused; that it was asked for is told once.
 #[test]
 fn an_unknown_kid_asks_for_the_keys_again() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));

@@ -50,7 +50,7 @@ fn a_token_before_its_time_is_refused() {
     }
 }
 
-/// safety.md: a missing `exp` is refused; the others may be missing.
+/// A missing `exp` is refused; the others may be missing.
 #[test]
 fn a_token_without_an_end_is_refused() {
     assert_eq!(without("exp").err(), Some(Refusal::MalformedClaims));

@@ -70,7 +70,7 @@ fn encrypted_tokens_are_refused() {
     assert_eq!(with("enc", json!("A128GCM")), Err(Refusal::UnsafeHeader));
 }
 
-/// safety.md: only `[A-Za-z0-9_.-]`, and one text for each value (RFC 4648, 3.5).
+/// Only `[A-Za-z0-9_.-]`, and one text for each value (RFC 4648, 3.5).
 #[test]
 fn only_canonical_base64url_is_read() {
     let good = token("ES256");
@@ -96,7 +96,7 @@ fn only_canonical_base64url_is_read() {
     );
 }
 
-/// safety.md: at most 16 KiB.
+/// At most 16 KiB.
 #[test]
 fn a_token_that_is_too_long_is_refused() {
     let of = |length: usize| {

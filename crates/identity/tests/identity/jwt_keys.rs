@@ -209,7 +209,7 @@ fn a_key_without_alg_has_one_algorithm_all_the_same() {
     }
 }
 
-/// safety.md: an unknown `kid` is refused, also where only one key is there; RFC 7515, 4.1.4: case-sensitive.
+/// An unknown `kid` is refused, also where only one key is there; RFC 7515, 4.1.4: case-sensitive.
 #[test]
 fn an_unknown_kid_is_refused() {
     let auth = with(&[jwk("ES256")]);

@@ -46,7 +46,7 @@ fn differing(one: &Accounts, other: &Accounts) -> usize {
     (0..1_000).filter(|name| cost(one, *name) != cost(other, *name)).count() / 10
 }
 
-/// safety.md: the decoy of an unknown name depends on the name and the policy alone.
+/// The decoy of an unknown name depends on the name and the policy alone.
 #[test]
 fn an_unknown_user_costs_the_same_after_a_restart_and_on_each_replica() {
     let mut hashes = hashes(1, 40);
