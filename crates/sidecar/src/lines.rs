@@ -1,4 +1,4 @@
-//! Lines for whoever reads standard output or standard error, from threads that must not wait for that reader.
+//! Writes lines to standard output or error from a background thread, so that a slow reader never blocks the caller.
 //!
 //! A thread puts a line into a queue; a thread of its own writes. Where the reader is slower than the lines, lines are
 //! dropped and counted. The queue is bounded in bytes: bounded in lines only, 8,192 of them at their longest were

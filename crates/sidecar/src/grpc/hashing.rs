@@ -1,7 +1,7 @@
 //! Hashing passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and equal checks
 //! run once.
 //!
-//! Whoever sends one wrong password a thousand times at once costs one hash. Nothing is hashed that nobody waits for: a
+//! One wrong password that is sent a thousand times at once costs one hash. Nothing is hashed that nobody waits for: a
 //! check whose callers have left leaves the queue at once. A hash that has been begun is finished and remembered, also
 //! where its callers have left: where hashing takes longer than a client waits, the next try then succeeds.
 

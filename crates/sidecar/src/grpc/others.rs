@@ -1,6 +1,6 @@
 //! Everything that is not `Check`: health by hand, reflection by tonic.
 //!
-//! Whoever reaches the listener can call these, so each call has a deadline and counts against a budget. A budget of its
+//! Every client that reaches the listener can call these, so each call has a deadline and counts against a budget. A budget of its
 //! own: what these calls hold never keeps a check from being answered.
 
 mod health;

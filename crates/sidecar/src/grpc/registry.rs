@@ -92,7 +92,7 @@ impl Registry {
     }
 
     /// Closes an idle connection: the oldest on which nothing was ever asked, or else the one that has been idle the
-    /// longest. So whoever opens thousands of connections closes its own. Returns whether there was one.
+    /// longest. So a client that opens thousands of connections closes its own. Returns whether there was one.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
         let idle = open.iter().filter(|(_, seat)| seat.is_idle(now));

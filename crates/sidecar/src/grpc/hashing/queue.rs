@@ -3,12 +3,12 @@
 //! A flood of wrong passwords brings more than can be hashed; then the order decides who is hashed:
 //!
 //! 1. Credentials that were verified before come first: nobody who does not know a password can send them.
-//! 2. Then the source with the fewest attempts lately that were not right. So whoever does not share a network with the
-//!    flood waits for one hash, not for the whole queue. An attempt counts when it comes, not when it is hashed: else a
-//!    source whose attempts are all displaced would never be counted.
-//! 3. Within that the newest: it has the most time left before its client gives up. First in, first out hashes each password just as
-//!    its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150 wrong
-//!    passwords per second with a timeout of 2 s).
+//! 2. Then the source with the fewest attempts lately that were not right. So a caller who shares no network with the flood
+//!    waits for one hash, not for the whole queue. An attempt counts when it comes, not when it is hashed: else a source
+//!    whose attempts are all displaced would never be counted.
+//! 3. Within that the newest: it has the most time left before its client gives up. First in, first out hashes each password
+//!    just as its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150
+//!    wrong passwords per second with a timeout of 2 s).
 //!
 //! The one that is displaced is the last by the same order. All searches are linear in the entries, of which there are 256
 //! by default.
@@ -48,8 +48,8 @@ struct Count {
     at: Instant,
 }
 
-/// Half-life of the count. Long enough to remember one that sends a password every few seconds; short
-/// enough to forgive somebody who mistyped.
+/// Half-life of the count. Long enough to remember a source that sends a password every few seconds; short enough to forgive
+/// somebody who mistyped.
 const HALF_LIFE: Duration = Duration::from_secs(30);
 /// How many sources are remembered: 4,096 take less than half a MiB.
 const MAX_SOURCES: usize = 4096;
@@ -123,9 +123,7 @@ impl Attempts {
         }
         self.0.insert(source, Count { count, at: now });
     }
-}
 
-impl Attempts {
     /// Forgets the sources with the fewest attempts: half at once, so that a new source costs little on average.
     fn forget_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
