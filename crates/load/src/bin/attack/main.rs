@@ -118,6 +118,7 @@ fn measure(program: &Path, attack: &Attack, times: Times) -> Result<Row, Box<dyn
         is_over.store(true, Relaxed);
         rounds
     });
+    // The column "after" is what is left when the server has had a second to give memory back.
     std::thread::sleep(Duration::from_secs(1));
     let before = rounds.first().map_or(0, |round| round.before);
     let memory = [before, most.load(Relaxed), server.resident()];
