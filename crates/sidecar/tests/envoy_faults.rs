@@ -64,7 +64,8 @@ async fn a_rolegate_that_hangs_allows_nothing() {
 async fn a_client_cannot_make_an_envoy_fail_open() {
     let open = Settings {
         failure_mode_allow: true,
-        timeout: Duration::from_millis(500),
+        // A quarter of it is what rolegate has to answer before Envoy gives up.
+        timeout: Duration::from_secs(2),
         with_request_body: Some(6 << 20),
         health_checks: false,
         ..Settings::default()

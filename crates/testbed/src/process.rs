@@ -37,6 +37,8 @@ pub struct Process {
     earlier: usize,
 }
 
+/// How long a process may take to stand still.
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
 /// How long a process may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -97,9 +99,25 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Stops it where it is (SIGSTOP): it holds its connections and answers nothing.
+    /// Stops it where it is (SIGSTOP), and waits until it stands still: it holds its connections and answers nothing.
+    ///
+    /// The signal only asks; on a busy machine a thread goes on for as long as its processor takes to notice.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
+        let until = Instant::now() + STOPS_WITHIN;
+        while !self.stands_still() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether each of its threads is stopped (state `T` in `/proc/PID/task/TID/stat`).
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name before it is in parentheses and may hold any character.
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
+        })
     }
 
     /// Lets it go on (SIGCONT).
