@@ -1,6 +1,6 @@
 //! One connection: HTTP/2 by `h2`, its limits, and the loop that answers in batches.
 //!
-//! Whatever can be read is read first, then everything that was asked is answered in one go, and one write carries all
+//! What there is to read is read first, then everything that was asked is answered in one go, and one write carries all
 //! the answers. There is no task and no channel for a request that can be answered at once, which is nearly every one.
 //! `h2` itself rather than hyper on it: 412,000 against 365,000 checks a second and core, nothing decoded (August 2026).
 
@@ -21,8 +21,8 @@ use super::server::Options;
 use super::slices::{Slice, Sliced};
 use super::worker::Worker;
 
-/// Requests that are collected before they are answered; a full batch also ends the slice. Enough to fill a large write,
-/// and few enough that the first does not wait long for the last.
+/// Requests that are collected before they are answered; after so many the slice ends. Enough to fill a large write, and
+/// few enough that the first does not wait long for the last.
 const BATCH: usize = 64;
 /// What a connection may send ahead: four messages of 250 KB, or thousands of small ones.
 const CONNECTION_WINDOW: u32 = 1 << 20;
@@ -59,7 +59,10 @@ where
     let limits = http2(streams, resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
-    let handshake = timeout(worker.options.read_timeout, limits.handshake(io));
+    let handshake = async {
+        worker.slices.first(&slice).await;
+        timeout(worker.options.read_timeout, limits.handshake(io)).await
+    };
     let h2 = tokio::select! {
         h2 = handshake => h2,
         () = connected.closed() => return,
@@ -71,6 +74,7 @@ where
             h2,
             slice,
             batch: Vec::new(),
+            taken: 0,
             resets: 0,
             max_resets: resets.saturating_mul(4),
             draining: false,
@@ -111,6 +115,8 @@ struct Connection<I> {
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
+    /// Requests of this slice.
+    taken: usize,
     /// One more for each stream that was reset before it was read, one less for any other, never below 0.
     resets: usize,
     /// Above this the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2` counts only streams
@@ -119,11 +125,22 @@ struct Connection<I> {
     draining: bool,
 }
 
+/// How a round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// There was nothing more to read.
+    Drained,
+    /// There may be more to read.
+    Full,
+    /// The connection has ended.
+    Closed,
+}
+
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.slice.begin();
-        // Before its next slice the connection only writes.
-        let mut ended = self.slice.is_used_up();
+        if self.slice.begin() {
+            self.taken = 0;
+        }
         loop {
             match self.connected.order(cx) {
                 Order::Close => return Poll::Ready(()),
@@ -133,23 +150,44 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 }
                 Order::Drain | Order::Serve => {}
             }
+            match self.round(cx) {
+                Round::Closed => return Poll::Ready(()),
+                _ if self.slice.is_used_up() => {
+                    self.worker.slices.wait(&self.slice, cx);
+                    return Poll::Pending;
+                }
+                Round::Full => {}
+                Round::Drained => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Reads, answers all that has been read, and writes the answers. Where the slice is used up, nothing more is read, but
+    /// all the rest is done.
+    fn round(&mut self, cx: &mut Context<'_>) -> Round {
+        let (taken, resets) = (self.taken, self.resets);
+        self.slice.begin_round();
+        let open = loop {
             let open = self.collect(cx);
-            if self.batch.is_empty() && !open {
-                return Poll::Ready(());
-            }
-            if self.slice.is_used_up() && (ended || self.batch.is_empty()) {
-                self.worker.slices.wait(&self.slice, cx);
-                return Poll::Pending;
-            }
             if self.batch.is_empty() {
-                return Poll::Pending;
+                break open;
             }
-            if self.batch.len() >= BATCH {
+            self.taken += self.batch.len();
+            if self.taken >= BATCH {
                 self.slice.use_up();
             }
             self.answer(cx);
-            // What was read in a slice is answered in it, up to a batch; then the answers are still written.
-            ended = self.slice.is_used_up();
+        };
+        let is_full = self.slice.is_round_full();
+        if self.resets > resets {
+            self.slice.shorten_rounds();
+        } else if self.taken > taken {
+            self.slice.lengthen_rounds();
+        }
+        match (open, is_full) {
+            (false, _) => Round::Closed,
+            (true, true) => Round::Full,
+            (true, false) => Round::Drained,
         }
     }
 

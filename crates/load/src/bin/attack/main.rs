@@ -2,8 +2,11 @@
 //!
 //! Each attack is put on a fresh process `rolegate`, over the wire. In each round the honest client asks in a usual window,
 //! then in one beside the attack, then until all is well again: the machine changes its speed, so only windows of one round
-//! are compared. The attacker runs at a lower priority: where cores are few, the client would else wait for a core that the
-//! attacker has, which says nothing of the server.
+//! are compared.
+//!
+//! The server has the first core for itself, with one request thread. The honest client and the attacker share the others,
+//! and the attacker stands aside (`SCHED_IDLE`): where they share cores, the client waits for a core that the attacker has,
+//! which says nothing of the server.
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -26,11 +29,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use load::compare::pin::{Pin, Pins, on};
 use load::compare::procfs::{environment, load as load_average};
+use thread_priority::unix::{NormalThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id};
+use thread_priority::{ThreadPriority, ThreadSchedulePolicy};
 
 use crate::attacks::{Attack, Scene};
 use crate::report::{Round, Row};
-use crate::server::{Server, Stdout};
+use crate::server::{Program, Server, Stdout};
 
 /// The command line.
 #[derive(Parser)]
@@ -71,8 +77,14 @@ struct Times {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
+    let pins = Pins::new(Pin::Cores);
+    on(pins.outside.as_deref(), || run(arguments, pins.pod.as_deref()))
+}
+
+/// Measures what is asked for, the server on these cores.
+fn run(arguments: Arguments, cores: Option<&[usize]>) -> Result<(), Box<dyn Error>> {
     let beside = std::env::current_exe()?.with_file_name("rolegate");
-    let program = arguments.program.unwrap_or(beside);
+    let program = Program { file: arguments.program.unwrap_or(beside), cores };
     std::fs::create_dir_all(&arguments.out)?;
     if let Some(seconds) = arguments.flood {
         return flood(&program, Duration::from_secs(seconds), &arguments.out.join("flood.txt"));
@@ -90,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{} …", attack.name);
         rows.push(measure(&program, attack, times)?);
         // After each attack, so that a run that is ended early leaves what it has measured.
-        let about = about(times);
+        let about = about(times, cores);
         std::fs::write(arguments.out.join("report.txt"), format!("{about}\n{}", report::text(&rows)))?;
         std::fs::write(arguments.out.join("attack.md"), format!("{about}\n{}", report::markdown(&rows)))?;
     }
@@ -99,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Attacks a fresh server, round by round.
-fn measure(program: &Path, attack: &Attack, times: Times) -> Result<Row, Box<dyn Error>> {
+fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let policy = (attack.policy)(&people()?);
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
@@ -134,8 +146,7 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
     let scene = Scene { address: server.address, admin: server.admin, until, round, capacity };
     let run = attack.run;
     let attacker = std::thread::spawn(move || {
-        // Of this thread alone, and of those that it starts (sched(7), "The nice value").
-        let _ = rustix::process::nice(ATTACKER_NICENESS);
+        stand_aside();
         run(&scene)
     });
     std::thread::sleep(LEAD);
@@ -145,19 +156,30 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
     Round { usual, before, beside, recovery, note }
 }
 
+/// Lets this thread, and those that it starts, have a core only when no other wants it (sched(7)).
+fn stand_aside() {
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+}
+
 /// What the table was measured with.
-fn about(times: Times) -> String {
+fn about(times: Times, cores: Option<&[usize]>) -> String {
     let environment = environment(Path::new(""));
     let shown = environment.iter().filter(|(name, value)| !value.is_empty() && name != "rolegate-load");
     let shown: String = shown.map(|(name, value)| format!("* {name}: {value}\n")).collect();
     format!(
         "{shown}* load average at the end: {}\n\nMedians of {} rounds, in brackets the lowest and the highest; \
          errors and wrong answers are sums, the recovery is the slowest.\nAn honest client asks 1,000 times per second, \
-         {} s as usual and {} s beside the attack in each round.\n",
+         {} s as usual and {} s beside the attack in each round.\n{}.\n",
         load_average(),
         times.rounds,
         times.window.as_secs_f64(),
-        times.window.as_secs_f64()
+        times.window.as_secs_f64(),
+        if cores.is_some() {
+            "rolegate has a core for itself; the client and the attacker, at idle priority, share the others"
+        } else {
+            "All share one core, so a ratio has the scheduler in it"
+        }
     )
 }
 
@@ -166,10 +188,9 @@ const LEAD: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(1);
 const CAPACITY_TIME: Duration = Duration::from_secs(2);
 const MEMORY_EVERY: Duration = Duration::from_millis(20);
-const ATTACKER_NICENESS: i32 = 10;
 
 /// Prints each line at once, and keeps all in a file.
-fn flood(program: &Path, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
+fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let policy = passwords::policy(&people()?);
     let more = ["--decision-log", "off"];

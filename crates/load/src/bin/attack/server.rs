@@ -3,11 +3,19 @@
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use load::compare::pin;
 use load::compare::procfs::Usage;
+
+/// What is attacked.
+pub(crate) struct Program<'a> {
+    pub(crate) file: PathBuf,
+    /// The cores that it has for itself, if there are enough.
+    pub(crate) cores: Option<&'a [usize]>,
+}
 
 /// A running `rolegate serve`. Dropping it ends it.
 pub(crate) struct Server {
@@ -32,7 +40,7 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(2);
 impl Server {
     /// Starts it with this policy, its files in `folder`.
     pub(crate) fn start(
-        program: &Path,
+        program: &Program<'_>,
         policy: &str,
         more: &[&str],
         out: Stdout,
@@ -40,16 +48,17 @@ impl Server {
     ) -> Result<Self> {
         let (file, log) = (folder.join("policy.yaml"), folder.join("rolegate.log"));
         std::fs::write(&file, policy)?;
-        let child = Command::new(program)
+        let mut command = Command::new(&program.file);
+        command
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json"])
             .arg("--policy")
             .arg(&file)
             .args(more)
             .stdin(Stdio::null())
             .stdout(if out == Stdout::Unread { Stdio::piped() } else { Stdio::null() })
-            .stderr(File::create(&log)?)
-            .spawn()
-            .map_err(|error| Error::new(error.kind(), format!("{}: {error}", program.display())))?;
+            .stderr(File::create(&log)?);
+        let child = pin::on(program.cores, || command.spawn())
+            .map_err(|error| Error::new(error.kind(), format!("{}: {error}", program.file.display())))?;
         let mut server =
             Self { address: ([127, 0, 0, 1], 0).into(), admin: ([127, 0, 0, 1], 0).into(), child };
         let end = Instant::now() + START;
