@@ -137,7 +137,7 @@ fn probes_are_apart_from_what_others_reach() {
         }
         for port in container["ports"].as_array().into_iter().flatten() {
             assert_ne!(port["containerPort"], 9192, "{at}: the admin pages are for nobody outside");
-            if port["name"] == "rolegate-metrics" {
+            if port["name"] == "authz-metrics" {
                 let here = format!("--metrics=0.0.0.0:{}", port["containerPort"]);
                 assert_eq!(of("--metrics"), [here], "{at}");
             }
@@ -145,10 +145,10 @@ fn probes_are_apart_from_what_others_reach() {
     });
     let monitor = &one(&deploy("prometheus/podmonitor.yaml").display().to_string()).manifests;
     let endpoint = &monitor.first().unwrap()["spec"]["podMetricsEndpoints"][0];
-    assert_eq!(endpoint["port"], "rolegate-metrics", "the PodMonitor");
+    assert_eq!(endpoint["port"], "authz-metrics", "the PodMonitor");
     for (at, _, container) in rolegates() {
         let ports = container["ports"].as_array().unwrap();
-        assert!(ports.iter().any(|it| it["name"] == "rolegate-metrics"), "{at}: Prometheus finds no port");
+        assert!(ports.iter().any(|it| it["name"] == "authz-metrics"), "{at}: Prometheus finds no port");
         found += 1;
     }
     assert!(found >= 6, "only {found} rolegates were found");

@@ -86,6 +86,22 @@ fn ports_have_the_names_that_are_used() {
     }
 }
 
+/// What the schemas do not say and the API server insists on: RFC 6335, 5.1, for the ports of a container.
+#[test]
+fn port_names_are_at_most_15_characters() {
+    for Variant { name, manifests } in all() {
+        for deployment in of_kind(manifests, "Deployment") {
+            for container in containers(&deployment["spec"]["template"]["spec"]) {
+                for port in container["ports"].as_array().into_iter().flatten() {
+                    let port = port["name"].as_str().unwrap_or("unnamed");
+                    let allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+                    assert!(port.len() <= 15 && port.bytes().all(allowed), "{name}: {port}");
+                }
+            }
+        }
+    }
+}
+
 /// A volume that names what is not there keeps a pod from starting.
 #[test]
 fn volumes_name_what_is_there() {

@@ -27,7 +27,7 @@ ports:
   {{- if not .native }}
   - { name: grpc, containerPort: 9191 }
   {{- end }}
-  - { name: rolegate-metrics, containerPort: 9193 }
+  - { name: authz-metrics, containerPort: 9193 }
 # Until there is a policy, nothing else is asked, and a sidecar lets nothing start after it.
 startupProbe:
   {{- if .native }}
