@@ -60,11 +60,11 @@ pub(crate) fn read<'a>(request: &Request<'a>, scratch: &'a mut ReadScratch) -> R
 }
 
 /// The value of the one `Authorization`. There is exactly one or none (RFC 9110, 11.6.2 and 5.3): neither two lines nor
-/// two in one, as proxies join them; neither credentials of Basic nor of Bearer can have a comma in them.
+/// two in one, as proxies join them.
 pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let mut lines = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(b"authorization"));
     let Some(line) = lines.next() else { return Ok(None) };
-    if lines.next().is_some() || line.value.contains(&b',') {
+    if lines.next().is_some() || (line.value.contains(&b',') && !may_have_commas(line.value)) {
         return Err(Reason::DuplicateAuthorization);
     }
     // Without an early end the compiler looks at many bytes at once: tokens are long.
@@ -72,6 +72,13 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
         return Err(Reason::ControlBytes);
     }
     Ok(Some(line.value))
+}
+
+/// Whether the value has a scheme whose credentials may have a comma in them, such as Digest (RFC 7616, 3.4). Those of Basic
+/// and Bearer have none (RFC 7617, 2; RFC 6750, 2.1), and all other schemes are refused whatever follows.
+fn may_have_commas(value: &[u8]) -> bool {
+    let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
+    is_token(scheme) && ![&b"basic"[..], b"bearer"].iter().any(|ours| scheme.eq_ignore_ascii_case(ours))
 }
 
 /// RFC 9110, 5.6.2.

@@ -107,6 +107,23 @@ fn more_than_one_authorization_is_refused() {
         (("GET", "", "/people", &[("authorization", &joined)]), twice),
         (("GET", "", "/people", &[("authorization", &format!("{},", ALICE.1))]), twice),
         (("GET", "", "/people", &[("authorization", ",")]), twice),
+        (("GET", "", "/people", &[("authorization", &format!("bearer x, {}", ALICE.1))]), twice),
+        (("GET", "", "/people", &[("authorization", "Digest,Basic YTpi")]), twice),
+        (("GET", "", "/people", &[("authorization", &format!(",{}", ALICE.1))]), twice),
+    ]);
+    // Commas that belong to one proof: RFC 7616, 3.4, and AWS Signature Version 4. No such scheme is supported, and one of
+    // them in front of another proof is refused as well.
+    let unsupported = Some(Reason::BadProof(Refusal::UnsupportedScheme));
+    holds(&[
+        (
+            ("GET", "", "/open/x", &[("authorization", "Digest username=\"alice\", realm=\"people\"")]),
+            unsupported,
+        ),
+        (
+            ("GET", "", "/open/x", &[("authorization", "AWS4-HMAC-SHA256 Credential=a, Signature=b")]),
+            unsupported,
+        ),
+        (("GET", "", "/people", &[("authorization", &format!("Digest a=b, {}", ALICE.1))]), unsupported),
     ]);
 }
 

@@ -25,4 +25,4 @@ pub use check::CheckService;
 pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::{Address, Listener};
-pub use server::{Options, Running, Server};
+pub use server::{Counting, Options, Running, Server};

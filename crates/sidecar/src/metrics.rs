@@ -9,7 +9,8 @@
 //! | `rolegate_checks_in_flight` | | checks that wait for bytes or for a password's hash |
 //! | `rolegate_connections` | | open connections |
 //! | `rolegate_connections_accepted_total` | | connections accepted |
-//! | `rolegate_connections_evicted_total` | | connections closed as there were too many |
+//! | `rolegate_connections_evicted_total` | | idle connections closed to make room for others |
+//! | `rolegate_connections_rejected_total` | | connections closed at once: too many, and none was idle |
 //! | `rolegate_accept_errors_total` | | failed accepts: no file descriptors left, say |
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
@@ -126,8 +127,13 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
     page.counter(
         "rolegate_connections_evicted",
-        "Connections closed as too many",
+        "Idle connections closed to make room for others",
         totals.connections_evicted,
+    )?;
+    page.counter(
+        "rolegate_connections_rejected",
+        "Connections closed at once as there were too many and none was idle",
+        totals.connections_rejected,
     )?;
     page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
     let hashing = &totals.hashing;

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::address::{Address, AdminAddress};
 use crate::admin::{Admin, Pages};
 use crate::decisions::Decisions;
-use crate::grpc::{self, CheckService, Listener, Running, Totals};
+use crate::grpc::{self, CheckService, Listener, Running};
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::metrics::Metrics;
@@ -135,10 +135,11 @@ impl Server {
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
-        let requests = Arc::new(Requests::default());
+        // Set once requests are answered. It stays until the process ends, as the last requests count, too.
+        let counting = Arc::new(OnceLock::<grpc::Counting>::new());
         let metrics = {
-            let requests = requests.clone();
-            let totals = Box::new(move || requests.totals());
+            let counting = counting.clone();
+            let totals = Box::new(move || counting.get().map(grpc::Counting::totals).unwrap_or_default());
             let (status, decisions) = (status.clone(), decisions.clone());
             Arc::new(Metrics { status, decisions, logs, totals })
         };
@@ -157,7 +158,8 @@ impl Server {
 
         let (service, writer) = check_service(&settings, current, decisions)?;
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
-        requests.run(grpc::Server::start(listeners, service, options(&settings))?);
+        let running = grpc::Server::start(listeners, service, options(&settings))?;
+        let _ = counting.set(running.counting());
         for address in addresses {
             tracing::info!(%address, "listening");
         }
@@ -165,7 +167,7 @@ impl Server {
             drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
             status,
-            requests,
+            running,
             policies,
             writer,
             _files: files,
@@ -178,7 +180,7 @@ struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
     status: Arc<Status>,
-    requests: Arc<Requests>,
+    running: Running,
     policies: Policies,
     writer: Option<Writer>,
     /// Removed when the server has gone.
@@ -197,67 +199,30 @@ impl Serving {
 
     /// Lets requests end, then the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
+        let Self { drain_delay, drain_timeout, status, running, policies, writer, _files } = self;
         tokio::select! {
-            () = self.drain() => {}
+            () = drain(&status, running, drain_delay, drain_timeout) => {}
             () = told_to_stop(signals) => return Err(ServeError::Interrupted),
         }
-        self.policies.stop();
-        if let Some(writer) = self.writer {
+        policies.stop();
+        if let Some(writer) = writer {
             writer.finish(LAST_LINES);
         }
         Ok(())
     }
-
-    /// First everybody is told (readiness ends, health says `NOT_SERVING`), then connections are closed in two phases.
-    async fn drain(&self) {
-        tracing::info!(timeout = ?self.drain_timeout, "stopping: requests in flight may end");
-        self.status.drain();
-        let Some(running) = self.requests.end() else { return };
-        running.announce();
-        // Envoy asks for health now and then only; until it knows, it would take a closed listener for a failure.
-        tokio::time::sleep(self.drain_delay).await;
-        if running.drain(self.drain_timeout).await {
-            tracing::info!("stopped");
-        } else {
-            tracing::warn!("stopped: what was open after the drain timeout is closed");
-        }
-    }
 }
 
-/// The requests: those that run, and how many there were once they have ended.
-#[derive(Debug, Default)]
-struct Requests {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-enum State {
-    #[default]
-    Before,
-    Running(Running),
-    After(Totals),
-}
-
-impl Requests {
-    fn totals(&self) -> Totals {
-        match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Before => Totals::default(),
-            State::Running(running) => running.totals(),
-            State::After(totals) => totals.clone(),
-        }
-    }
-
-    fn run(&self, running: Running) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Running(running);
-    }
-
-    fn end(&self) -> Option<Running> {
-        let totals = self.totals();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut *state, State::After(totals)) {
-            State::Running(running) => Some(running),
-            State::Before | State::After(_) => None,
-        }
+/// First everybody is told (readiness ends, health says `NOT_SERVING`), then connections are closed in two phases.
+async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
+    tracing::info!(?timeout, "stopping: requests in flight may end");
+    status.drain();
+    running.announce();
+    // Envoy asks for health now and then only; until it knows, it would take a closed listener for a failure.
+    sleep(delay).await;
+    if running.drain(timeout).await {
+        tracing::info!("stopped");
+    } else {
+        tracing::warn!("stopped: what was open after the drain timeout is closed");
     }
 }
 

@@ -71,8 +71,10 @@ pub struct Totals {
     pub connections: u64,
     /// Connections accepted since the start.
     pub connections_accepted: u64,
-    /// Connections closed since there were too many.
+    /// Idle connections closed to make room for others.
     pub connections_evicted: u64,
+    /// Connections closed at once: there were too many, and none of them was idle.
+    pub connections_rejected: u64,
     /// Failed accepts (no file descriptors left, say).
     pub accept_errors: u64,
     /// The password hashing.

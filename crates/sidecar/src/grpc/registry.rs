@@ -73,7 +73,7 @@ impl Registry {
     /// busy.
     pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<Connected> {
         if self.open.borrow().len() >= self.limit && !self.evict(now) {
-            self.counters.evicted.one_more();
+            self.counters.rejected.one_more();
             return None;
         }
         let number = self.last.get() + 1;
@@ -229,6 +229,9 @@ mod tests {
         connected.active(start);
         let soon = start + IDLE_AFTER - Duration::from_millis(1);
         assert!(registry.enter(soon).is_none() && !registry.evict(soon));
+        let counts =
+            |registry: &Registry| (registry.counters.rejected.read(), registry.counters.evicted.read());
+        assert_eq!(counts(&registry), (1, 0));
         let waits = connected.pending();
         let later = start + IDLE_AFTER * 60;
         assert!(registry.enter(later).is_none() && !registry.evict(later));

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use identity::PasswordChecked;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::acceptor;
 use super::check::CheckService;
-use super::counters::Totals;
+use super::counters::{self, Totals};
 use super::hashing::Hashing;
 use super::listener::{Address, Listener};
 use super::message::{Budget, Limits};
@@ -78,6 +78,13 @@ pub struct Running {
     phase: watch::Sender<Phase>,
     workers: Vec<Hired>,
     acceptor: JoinHandle<()>,
+    counting: Counting,
+}
+
+/// The counters of a server. They can be read while it drains and after its end.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    workers: Vec<Arc<counters::Worker>>,
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
 }
@@ -107,7 +114,9 @@ impl Server {
         let orders = workers.iter().map(|worker| worker.orders.clone()).collect();
         let accept_errors = Arc::<AtomicU64>::default();
         let acceptor = acceptor::start(listeners, orders, Arc::clone(&accept_errors), phases)?;
-        Ok(Running { addresses, phase, workers, acceptor, accept_errors, hashing })
+        let counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
+        let counting = Counting { workers: counters, accept_errors, hashing };
+        Ok(Running { addresses, phase, workers, acceptor, counting })
     }
 }
 
@@ -118,14 +127,16 @@ impl Running {
         &self.addresses
     }
 
+    /// The counters.
+    #[must_use]
+    pub fn counting(&self) -> Counting {
+        self.counting.clone()
+    }
+
     /// The counters, summed up now.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        Totals {
-            accept_errors: self.accept_errors.load(Relaxed),
-            hashing: self.hashing.totals(),
-            ..Totals::sum(self.workers.iter().map(|worker| &*worker.counters))
-        }
+        self.counting.totals()
     }
 
     /// Tells health checks that the end is near (`NOT_SERVING`), while everything is served as before.
@@ -137,11 +148,12 @@ impl Running {
     /// every client knows, the real one. Whatever is open after `deadline` is closed. Returns whether all ended by
     /// themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
+        let end = Instant::now() + deadline;
         let Self { phase, workers, acceptor, .. } = self;
         phase.send_replace(Phase::Draining);
         // What the system had accepted by now is served too; so the workers drain after the acceptor has ended.
         let accepted = tokio::task::spawn_blocking(move || acceptor.join());
-        let _ = timeout(deadline, accepted).await;
+        let _ = timeout_at(end, accepted).await;
         let (orders, ends): (Vec<_>, Vec<_>) =
             workers.into_iter().map(|worker| (worker.orders, worker.ended)).unzip();
         for orders in &orders {
@@ -152,9 +164,21 @@ impl Running {
                 let _ = ended.await;
             }
         };
-        let in_time = timeout(deadline, all).await.is_ok();
+        let in_time = timeout_at(end, all).await.is_ok();
         drop(orders);
         in_time
+    }
+}
+
+impl Counting {
+    /// The counters, summed up now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            accept_errors: self.accept_errors.load(Relaxed),
+            hashing: self.hashing.totals(),
+            ..Totals::sum(self.workers.iter().map(|worker| &**worker))
+        }
     }
 }
 
@@ -174,5 +198,37 @@ impl Options {
     fn limits(&self) -> Limits {
         let budget = UNFINISHED.max(self.max_message_size.saturating_mul(4));
         Limits { message: self.max_message_size, budget: Budget::new(budget) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    /// One deadline for the acceptor and the workers together.
+    #[tokio::test]
+    async fn a_drain_takes_no_longer_than_its_deadline() {
+        const DEADLINE: Duration = Duration::from_millis(500);
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let hashing = Hashing::start(1, 1, Box::new(|_| false)).unwrap();
+        let (orders, _to_do) = mpsc::unbounded_channel();
+        let (_end, ended) = oneshot::channel();
+        let running = Running {
+            addresses: Vec::new(),
+            phase: watch::Sender::new(Phase::Serving),
+            workers: vec![Hired { orders, counters: Arc::default(), ended }],
+            acceptor: thread::spawn(move || _ = stopped.recv()),
+            counting: Counting {
+                workers: Vec::new(),
+                accept_errors: Arc::default(),
+                hashing: Arc::new(hashing),
+            },
+        };
+        let start = Instant::now();
+        assert!(!running.drain(DEADLINE).await);
+        assert!(start.elapsed() < DEADLINE * 2, "{:?}", start.elapsed());
+        drop(stop);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
@@ -14,6 +14,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use policy::KeyUrl;
+use tokio::sync::OnceCell;
 
 /// The largest key set taken.
 const MAX_SIZE: usize = 1 << 20;
@@ -26,7 +27,7 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, E
 /// where there are none, as in an image that holds nothing but this program, Mozilla's, as they were when it was built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
-    https: Arc<OnceLock<Result<Https, String>>>,
+    https: Arc<OnceCell<Result<Https, String>>>,
 }
 
 /// Why a key set was not fetched.
@@ -89,14 +90,28 @@ impl Client {
             .header(USER_AGENT, concat!("rolegate/", env!("CARGO_PKG_VERSION")))
             .body(Empty::new())
             .map_err(|_| FetchError::Address)?;
-        let https =
-            self.https.get_or_init(client).as_ref().map_err(|reason| FetchError::Roots(reason.clone()))?;
-        let answer =
-            https.request(request).await.map_err(|error| FetchError::Unreachable(innermost(&error)))?;
+        let answer = self
+            .https()
+            .await?
+            .request(request)
+            .await
+            .map_err(|error| FetchError::Unreachable(innermost(&error)))?;
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status().as_u16()));
         }
         body(answer).await
+    }
+}
+
+impl Client {
+    /// The client, made when first needed. The system's roots of trust are hundreds of files: they are read aside, as the
+    /// runtime that fetches also answers probes.
+    async fn https(&self) -> Result<&Https, FetchError> {
+        let made = self.https.get_or_init(|| async {
+            let made = tokio::task::spawn_blocking(client).await;
+            made.unwrap_or_else(|error| Err(error.to_string()))
+        });
+        made.await.as_ref().map_err(|reason| FetchError::Roots(reason.clone()))
     }
 }
 

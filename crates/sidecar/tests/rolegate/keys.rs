@@ -6,11 +6,46 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
 use serde_json::json;
 use testbed::tokens::Signer;
 
 use crate::asking::{Came, Envoy};
-use crate::process::{PolicyFolder, Server, run, wait_until};
+use crate::process::{PolicyFolder, Server, rolegate, run, wait_until};
+
+/// The thread that answers probes does not read the roots of trust, which may be on a file system that hangs.
+#[test]
+fn probes_are_answered_while_roots_of_trust_are_read() {
+    let policy = PolicyFolder::new(
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+         keys: { url: \"https://127.0.0.1:9/keys\" }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n",
+    );
+    // Whoever opens a FIFO to read waits until somebody opens it to write.
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots.pem");
+    mknodat(CWD, &roots, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let arg = policy.arg();
+    let args = [
+        "serve",
+        "--policy",
+        &arg,
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--keys-wait",
+        "10ms",
+    ];
+    let mut command = rolegate(&args);
+    command.env("SSL_CERT_FILE", &roots);
+    let mut server = Server::spawn(command);
+    server.wait_for_log("listening");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.page("/healthz").0, 200);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended(), 0);
+}
 
 /// An issuer's key server.
 pub(crate) struct Issuer {

@@ -183,6 +183,18 @@ async fn a_drain_lets_requests_end() {
     assert!(log.contains("stopping") && log.contains("\"stopped\""), "{log}");
 }
 
+/// The last requests before the end count, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_goes_on_counting() {
+    let server = Server::start(&open_to_all_folder().arg(), &["--drain-delay", "1h"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    server.signal(Signal::TERM);
+    server.wait_for_log("stopping");
+    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    server.wait_for_metric("rolegate_checks_total{decision=\"allowed\",reason=\"\"}", 2.0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_does_not_wait() {
     let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);

@@ -45,6 +45,7 @@ pub(in super::super) struct Worker {
     pub(in super::super) connections: Tally,
     pub(in super::super) accepted: Tally,
     pub(in super::super) evicted: Tally,
+    pub(in super::super) rejected: Tally,
 }
 
 impl Default for Worker {
@@ -59,6 +60,7 @@ impl Default for Worker {
             connections: Tally::default(),
             accepted: Tally::default(),
             evicted: Tally::default(),
+            rejected: Tally::default(),
         }
     }
 }
@@ -96,6 +98,7 @@ impl Worker {
         totals.connections += self.connections.read();
         totals.connections_accepted += self.accepted.read();
         totals.connections_evicted += self.evicted.read();
+        totals.connections_rejected += self.rejected.read();
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
         self.handler.add_to(&mut totals.handler);
         self.evaluation.add_to(&mut totals.evaluation);
