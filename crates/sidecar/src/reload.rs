@@ -21,18 +21,18 @@ use tokio::sync::{oneshot, watch};
 use crate::clock;
 use crate::files::Seen;
 use crate::memory;
-use crate::priority::stand_behind;
+use crate::priority;
 use crate::settings::{OnStale, Settings};
 use crate::snapshot::{self, Issuers, KeyUrls, Snapshot};
 use crate::status::Status;
 
-mod aside;
+mod active;
+mod background;
 mod folders;
-mod in_force;
 
-use aside::{Aside, PATIENCE};
+use active::ActiveSnapshot;
+use background::{Background, TIMEOUT};
 use folders::Folders;
-use in_force::InForce;
 
 /// A change of several files is one change: how long the first is waited after.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ pub(crate) struct Policies {
 pub(crate) struct Reloader {
     file: PathBuf,
     rules: Rules,
-    in_force: InForce,
+    active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
     /// The last good snapshot: in force, unless it became stale.
@@ -116,7 +116,7 @@ impl Reloader {
         let mut reloader = Self {
             file,
             rules: Rules::of(settings),
-            in_force: InForce::new(current),
+            active: ActiveSnapshot::new(current),
             status,
             key_urls: watch::Sender::default(),
             good: attempt.result?,
@@ -141,15 +141,15 @@ impl Reloader {
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
-        let aside = Aside::start()?;
+        let background = Background::start()?;
         thread::Builder::new().name("policy".to_owned()).spawn(move || {
-            stand_behind();
-            self.run(&told, folders, &aside);
+            priority::lower(priority::POLICY);
+            self.run(&told, folders, &background);
         })?;
         Ok(Policies { events })
     }
 
-    fn run(mut self, told: &Receiver<Event>, mut folders: Folders, aside: &Aside) {
+    fn run(mut self, told: &Receiver<Event>, mut folders: Folders, background: &Background) {
         folders.watch(self.seen.folders());
         // Something may have changed between the first load and the watch.
         let mut look = Some(Instant::now());
@@ -160,7 +160,7 @@ impl Reloader {
                 look.get_or_insert_with(|| Instant::now() + REST);
             }
             let mut wake = look.unwrap_or(poll).min(poll);
-            if self.in_force.holds_more() {
+            if self.active.has_replaced() {
                 wake = wake.min(Instant::now() + REST);
             }
             let mut reloaded = false;
@@ -171,7 +171,7 @@ impl Reloader {
                     }
                     look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE));
                 }
-                Ok(Event::Asked) => reloaded = self.reload_as_asked(aside),
+                Ok(Event::Asked) => reloaded = self.reload_as_asked(background),
                 Ok(Event::Keys(url, keys, taken)) => {
                     self.take_keys(&url, keys);
                     drop(taken);
@@ -185,7 +185,7 @@ impl Reloader {
                 self.judge_age(now);
                 // A folder that was not there may be there now.
                 folders.watch(self.seen.folders());
-                if self.reload_if_changed(aside) {
+                if self.reload_if_changed(background) {
                     reloaded = true;
                 } else {
                     rest = Instant::now() + (now.elapsed() * SHARE).min(REST);
@@ -198,7 +198,7 @@ impl Reloader {
                 // As after the first load.
                 look = Some(Instant::now() + SETTLE);
             }
-            self.in_force.let_go(aside);
+            self.active.free_replaced(background);
         }
     }
 
@@ -210,8 +210,8 @@ impl Reloader {
     }
 
     /// Whether there was anything to load.
-    fn reload_as_asked(&mut self, aside: &Aside) -> bool {
-        let reloaded = self.reload_if_changed(aside);
+    fn reload_as_asked(&mut self, background: &Background) -> bool {
+        let reloaded = self.reload_if_changed(background);
         if !reloaded {
             self.status.note(|facts| facts.policy.unchanged += 1);
             tracing::info!(file = %self.file.display(), "reload asked for: the files are unchanged");
@@ -220,20 +220,20 @@ impl Reloader {
     }
 
     /// Whether there was anything to load.
-    fn reload_if_changed(&mut self, aside: &Aside) -> bool {
+    fn reload_if_changed(&mut self, background: &Background) -> bool {
         let seen = self.seen.clone();
-        let changed = !aside.run(PATIENCE, move || seen.still());
+        let changed = !background.run(TIMEOUT, move || seen.still());
         if changed {
-            self.reload(aside);
+            self.reload(background);
         }
         changed
     }
 
-    fn reload(&mut self, aside: &Aside) {
+    fn reload(&mut self, background: &Background) {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
-        let attempt = aside.run(PATIENCE, move || snapshot::load(&file, &fetched));
+        let attempt = background.run(TIMEOUT, move || snapshot::load(&file, &fetched));
         self.seen = Arc::new(attempt.seen);
-        // Not aside: a request that waits for a lock must not wait for a thread that waits for requests.
+        // Not in the background: a request that waits for a lock must not wait for a thread that waits for requests.
         let result = attempt.result.and_then(|mut snapshot| {
             snapshot::survive(&self.file, || {
                 snapshot.take_over(&self.good.authorizer);
@@ -253,7 +253,7 @@ impl Reloader {
     /// Puts the last good snapshot into force, for the first time or once more.
     fn publish(&mut self, again: bool) {
         let Snapshot { authorizer, warnings, .. } = &self.good;
-        self.in_force.put(Some(authorizer.clone()));
+        self.active.replace(Some(authorizer.clone()));
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
             facts.policy.revision = Some(authorizer.revision().to_owned());
@@ -352,7 +352,7 @@ impl Reloader {
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
             let revision = self.good.authorizer.revision();
-            self.in_force.put(Some(self.good.authorizer.clone()));
+            self.active.replace(Some(self.good.authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.to_owned()));
             tracing::info!(revision, "{message}");
         }
@@ -376,7 +376,7 @@ impl Reloader {
     fn let_policy_go_stale(&mut self) {
         let deny = self.rules.on_stale == OnStale::Deny;
         if deny {
-            self.in_force.put(None);
+            self.active.replace(None);
         }
         self.status.note(|facts| {
             facts.policy.stale = true;
@@ -400,7 +400,7 @@ impl Reloader {
                 // It compiled with these keys; should it not without them, no answer is better than a stale one.
                 Err(problems) => {
                     log_problems(&problems);
-                    self.in_force.put(None);
+                    self.active.replace(None);
                     self.status.note(|facts| facts.policy.revision = None);
                 }
             }

@@ -104,7 +104,7 @@ impl Client {
 }
 
 impl Client {
-    /// The client, made when first needed. The system's roots of trust are hundreds of files: they are read aside, as the
+    /// The client, made when first needed. The system's roots of trust are hundreds of files: they are read by a thread of its own, as the
     /// runtime that fetches also answers probes.
     async fn https(&self) -> Result<&Https, FetchError> {
         let made = self.https.get_or_init(|| async {

@@ -1,4 +1,4 @@
-//! Long work, done when nothing else wants the processor, but done.
+//! Long work on a thread of its own, at the lowest priority, but done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +6,19 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::priority::stand_aside;
+use crate::priority;
 
-/// How long work may take before it is done with a share of the processor. A policy of 100,000 rules is a second or two
-/// of it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long work may take in the background before it is done with a larger share of the processor. A policy of 100,000
+/// rules is a second or two of it.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A thread that stands aside for all others.
+/// A thread at the lowest priority.
 ///
 /// Reading, compiling and freeing a large policy takes a second or two, and a request should not wait for any of it.
-/// But while requests take all the processor there is, such a thread comes to nothing, and a grant that was taken back
-/// must not stay in force for that. So what it does not do in time is done by the thread that asked.
+/// But while requests use all of a processor, such a thread gets one or two per cent of it, and a grant that was taken back
+/// must not stay active for minutes. So what it does not do in time is done by the thread that wants it.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct Background {
     jobs: Sender<Job>,
     /// Whether it has something left to do. It has for ever if that has panicked.
     busy: Arc<AtomicBool>,
@@ -30,15 +30,15 @@ struct Busy;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-impl Aside {
+impl Background {
     /// Starts the thread.
     ///
     /// # Errors
     /// When the system has no thread to give.
     pub(super) fn start() -> io::Result<Self> {
         let (jobs, given) = channel::<Job>();
-        thread::Builder::new().name("aside".to_owned()).spawn(move || {
-            stand_aside();
+        thread::Builder::new().name("background".to_owned()).spawn(move || {
+            priority::lower(priority::BACKGROUND);
             for job in given {
                 job();
             }
@@ -46,10 +46,10 @@ impl Aside {
         Ok(Self { jobs, busy: Arc::default() })
     }
 
-    /// Does this aside, or here when it takes longer than `patience` there: its result.
+    /// Does this in the background, or here when it takes longer than `timeout` there: its result.
     pub(super) fn run<T: Send + 'static>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         work: impl Fn() -> T + Send + Sync + 'static,
     ) -> T {
         let work = Arc::new(work);
@@ -64,10 +64,10 @@ impl Aside {
             let _ = send.send(result);
         };
         if self.send(job).is_ok() {
-            match result.recv_timeout(patience) {
+            match result.recv_timeout(timeout) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => tracing::warn!(
-                    "the processors are busy: policy work that waited for a free one now takes its share of them"
+                    "the processors are busy: the policy thread now does what the background thread did not finish in {timeout:?}"
                 ),
                 // It panicked there, which has been logged.
                 Err(RecvTimeoutError::Disconnected) => {}
@@ -78,7 +78,7 @@ impl Aside {
         work()
     }
 
-    /// Lets go of this aside, or here while there is something left to do aside.
+    /// Drops this in the background, or here while there is something left to do there.
     pub(super) fn free<T: Send + 'static>(&self, what: T) {
         // What was not sent is dropped with the closure.
         let _ = self.send(move |free| {
@@ -105,7 +105,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{Aside, PATIENCE};
+    use super::{Background, TIMEOUT};
 
     fn name() -> String {
         thread::current().name().unwrap_or_default().to_owned()
@@ -113,20 +113,20 @@ mod tests {
 
     #[test]
     fn does_it_elsewhere() {
-        let aside = Aside::start().unwrap();
+        let background = Background::start().unwrap();
         for _ in 0..3 {
-            assert_eq!(aside.run(PATIENCE, name), "aside");
+            assert_eq!(background.run(TIMEOUT, name), "background");
         }
     }
 
     #[test]
     fn does_here_what_comes_to_nothing_there() {
-        let aside = Aside::start().unwrap();
+        let background = Background::start().unwrap();
         let here = name();
         let (release, wait) = channel::<()>();
         let wait = std::sync::Mutex::new(wait);
         let mine = here.clone();
-        let done = aside.run(Duration::from_millis(20), move || {
+        let done = background.run(Duration::from_millis(20), move || {
             if name() != mine {
                 let _ = wait.lock().unwrap().recv();
             }
@@ -134,15 +134,15 @@ mod tests {
         });
         assert_eq!(done, here);
         // While that hangs nothing is queued behind it.
-        assert_eq!(aside.run(PATIENCE, name), here);
+        assert_eq!(background.run(TIMEOUT, name), here);
         let (send, by) = channel();
-        aside.free(Told(send));
+        background.free(Told(send));
         assert_eq!(by.try_recv(), Ok(here));
         // And afterwards it goes on.
         release.send(()).unwrap();
         let again = (0..6_000).any(|_| {
             thread::sleep(Duration::from_millis(5));
-            aside.run(PATIENCE, name) == "aside"
+            background.run(TIMEOUT, name) == "background"
         });
         assert!(again);
     }
@@ -158,21 +158,21 @@ mod tests {
 
     #[test]
     fn frees_elsewhere() {
-        let aside = Aside::start().unwrap();
+        let background = Background::start().unwrap();
         let (send, by) = channel();
-        aside.free(Told(send));
-        assert_eq!(by.recv().as_deref(), Ok("aside"));
+        background.free(Told(send));
+        assert_eq!(by.recv().as_deref(), Ok("background"));
     }
 
     #[test]
     fn a_thread_that_is_gone_is_no_reason_not_to_do_it() {
-        let aside = Aside::start().unwrap();
+        let background = Background::start().unwrap();
         let mine = name();
         assert_eq!(
-            aside.run(PATIENCE, move || if name() == mine { name() } else { panic!("a bug") }),
+            background.run(TIMEOUT, move || if name() == mine { name() } else { panic!("a bug") }),
             name()
         );
-        assert_eq!(aside.run(PATIENCE, name), name());
-        assert_eq!(aside.run(PATIENCE, name), name());
+        assert_eq!(background.run(TIMEOUT, name), name());
+        assert_eq!(background.run(TIMEOUT, name), name());
     }
 }

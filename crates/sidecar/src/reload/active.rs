@@ -1,0 +1,89 @@
+//! The active snapshot, and the replaced ones that some request still holds.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use authorizer::Authorizer;
+
+use super::background::Background;
+
+/// The active snapshot and those that it replaced.
+///
+/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which a request thread
+/// must never have, and a request may hold a snapshot a little longer than it is active. So a replaced one is kept here
+/// until no request holds it.
+#[derive(Debug)]
+pub(super) struct ActiveSnapshot {
+    current: Arc<ArcSwapOption<Authorizer>>,
+    replaced: Vec<Arc<Authorizer>>,
+}
+
+impl ActiveSnapshot {
+    /// Publishes the active snapshot in `current`.
+    pub(super) fn new(current: Arc<ArcSwapOption<Authorizer>>) -> Self {
+        Self { current, replaced: Vec::new() }
+    }
+
+    /// From now on `next` answers requests; with `None` each is an error.
+    pub(super) fn replace(&mut self, next: Option<Arc<Authorizer>>) {
+        self.replaced.extend(self.current.swap(next));
+    }
+
+    /// Whether replaced snapshots are left to free.
+    pub(super) fn has_replaced(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
+    /// Frees the replaced snapshots that no request holds.
+    pub(super) fn free_replaced(&mut self, background: &Background) {
+        for snapshot in self.replaced.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1) {
+            background.free(snapshot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use arc_swap::ArcSwapOption;
+    use authorizer::Authorizer;
+    use identity::FetchedKeys;
+    use policy::MapFiles;
+
+    use super::{ActiveSnapshot, Background};
+
+    #[test]
+    fn a_snapshot_is_not_freed_by_who_answers_with_it() {
+        let now = Arc::new(ArcSwapOption::empty());
+        let mut active = ActiveSnapshot::new(now.clone());
+        let first = snapshot();
+        let weak = Arc::downgrade(&first);
+        active.replace(Some(first));
+        // Of a request that takes its time, and of one that has it for longer, as while a password is hashed.
+        let (guard, owned) = (now.load(), now.load_full());
+        active.replace(Some(snapshot()));
+        let background = Background::start().unwrap();
+        active.free_replaced(&background);
+        assert!(active.has_replaced());
+        drop((guard, owned));
+        assert!(weak.upgrade().is_some(), "freed by who answered with it");
+        active.free_replaced(&background);
+        // By a thread that has no haste.
+        let freed = (0..30_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            weak.upgrade().is_none()
+        });
+        assert!(freed, "never freed");
+        assert!(now.load().is_some());
+        active.replace(None);
+        assert!(now.load().is_none());
+    }
+
+    fn snapshot() -> Arc<Authorizer> {
+        let files = MapFiles::of("policy.yaml", "version: 1\n");
+        let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+        Arc::new(Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0)
+    }
+}
