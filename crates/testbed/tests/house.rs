@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// `architecture.md`: the crates of ours that each of ours may use outside its tests.
+/// The table of `crates/README.md`: the crates of ours that each of ours may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("engine", &["policy"]),
@@ -53,7 +53,7 @@ fn dependencies_between_our_crates_point_as_drawn() {
     for package in packages {
         let name = package["name"].as_str().unwrap();
         let allowed =
-            drawn.get(name).unwrap_or_else(|| panic!("`{name}` is not in the table of architecture.md"));
+            drawn.get(name).unwrap_or_else(|| panic!("`{name}` is not a crate of the table `ARROWS`"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let to = dependency["name"].as_str().unwrap();
             let only_for_tests = dependency["kind"] == "dev";
@@ -117,7 +117,7 @@ fn names_say_something() {
     }
 }
 
-/// Invariant 4 of `architecture.md`.
+/// Invariant 4 of `crates/README.md`.
 #[test]
 fn only_the_outermost_crates_do_io() {
     for file in sources() {
@@ -183,7 +183,7 @@ fn readers_find_every_crate_on_the_map() {
     assert!(read("README.md").lines().count() < 200, "README.md is too long for a user in a hurry");
 }
 
-/// Invariant 1 of `architecture.md`: where an answer is chosen, a new case must not fall into an old answer.
+/// Invariant 1 of `crates/README.md`: where an answer is chosen, a new case must not fall into an old answer.
 #[test]
 fn answers_are_chosen_without_a_rest() {
     let authorizer = ["lib.rs", "verdict.rs"].map(|it| format!("crates/authorizer/src/{it}"));
