@@ -210,6 +210,24 @@ fn readers_find_the_tests_of_the_invariants() {
     }
 }
 
+/// The tests that `SECURITY.md` names in the last column of its guarantees exist.
+#[test]
+fn readers_find_the_tests_of_the_guarantees() {
+    let page = read("SECURITY.md");
+    let all: Vec<String> = sources().iter().map(|file| read(file)).collect();
+    let mut found = 0;
+    for row in page.lines().filter(|line| line.starts_with("| S")) {
+        let held_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let quoted = held_by.split('`').skip(1).step_by(2);
+        for test in quoted.filter(|name| name.contains('_') && !name.contains(['/', '.', ' '])) {
+            let head = format!("fn {test}()");
+            assert!(all.iter().any(|text| text.contains(&head)), "SECURITY.md names `{test}`, not a test");
+            found += 1;
+        }
+    }
+    assert!(found >= 50, "the guarantees name only {found} tests");
+}
+
 #[test]
 fn a_name_is_found_as_a_whole_word() {
     assert!(has_word("let at = Instant::now();", "Instant") && has_word("use std::env::var;", "std::env::"));
@@ -250,10 +268,11 @@ fn sources() -> Vec<String> {
 /// Every file of the tree that is not built or fetched, by its path from the root.
 fn files(but: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
-    for top in ["crates", "benches", "fuzz", "policies", "proto", "deploy", ".ci"] {
+    for top in ["crates", "benches", "docs", "fuzz", "policies", "proto", "deploy", ".ci"] {
         walk(&root(), Path::new(top), &mut all);
     }
-    all.extend(["Makefile", "README.md", "deny.toml", "clippy.toml"].map(str::to_owned));
+    let at_the_root = ["Makefile", "README.md", "SECURITY.md", "CONTRIBUTING.md", "deny.toml", "clippy.toml"];
+    all.extend(at_the_root.map(str::to_owned));
     all.retain(|it| !but.iter().any(|end| it.ends_with(end)));
     assert!(all.len() > 50, "the tree was not found");
     all
