@@ -108,7 +108,7 @@ pub fn encoded(lines: &Lines<'_>, shape: Shape) -> Vec<u8> {
     check_request(lines, shape).encode_to_vec()
 }
 
-/// The message of the wire benchmark, in its gRPC frame: some 300 bytes, as P1 was measured with.
+/// The message of the wire benchmark, in its gRPC frame: some 300 bytes, as P1 of `CONTRIBUTING.md` is measured with.
 #[must_use]
 pub fn wire(authorization: &str) -> Vec<u8> {
     let lines = vec![

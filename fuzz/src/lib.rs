@@ -30,7 +30,7 @@ pub const TARGETS: &[Target] = &[
     ("check_request", check_request),
 ];
 
-/// `safety.md`, Paths: what is canonical is canonical for ever, and has neither dot segments nor empty ones in it.
+/// `SECURITY.md`, S2: a canonical path stays the same when read again, and has neither dot segments nor empty ones.
 pub fn path(data: &[u8]) {
     let (method, raw): (&[u8], _) = match data.split_first() {
         Some((b'O', rest)) => (b"OPTIONS", rest),

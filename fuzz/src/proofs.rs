@@ -36,7 +36,7 @@ identity:
 roles: { authenticated: { allow: [GET /] } }
 "#;
 
-/// `safety.md`, Basic: without a password that was checked nobody is anybody, and names have neither colons nor
+/// `SECURITY.md`, S18: nobody is authenticated without a password that was checked, and names have neither colons nor
 /// control characters in them.
 pub fn basic(data: &[u8]) {
     static BOTH: OnceLock<[Option<Authenticator<()>>; 2]> = OnceLock::new();
@@ -55,8 +55,8 @@ pub fn basic(data: &[u8]) {
     }
 }
 
-/// `safety.md`, JWT: bytes that nobody signed prove nothing; what is signed counts only while it is valid and is meant
-/// for us. The first line is the header of a token that is signed, the rest its claims.
+/// `SECURITY.md`, S15 to S17: a token without a signature never authenticates; a signed one does only while it is valid
+/// and meant for us. The first line is the header of a token that is signed, the rest its claims.
 pub fn jwt(data: &[u8]) {
     static TOKENS: OnceLock<Option<Authenticator<()>>> = OnceLock::new();
     let Some(tokens) = TOKENS.get_or_init(|| authenticator(TRUSTING, KEYS)) else { unreadable() };

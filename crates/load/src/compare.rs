@@ -317,7 +317,7 @@ fn depth(args: &CompareArgs) -> Depth {
     }
 }
 
-/// As large as P6 says; a hundredth of it for a first impression.
+/// As large as P6 of `CONTRIBUTING.md` says; a hundredth of it for a first impression.
 fn size(quick: bool) -> Size {
     if quick {
         Size { roles: 100, users: 100, windows: 2, window: Duration::from_secs(1) }

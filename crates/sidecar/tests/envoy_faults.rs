@@ -99,7 +99,7 @@ async fn a_client_cannot_make_an_envoy_fail_open() {
     assert_eq!(get(&stack).await, 200);
 }
 
-/// `safety.md`: a burst of 1,000 cancelled checks must not close the connection.
+/// `SECURITY.md`, S22: a burst of 1,000 cancelled checks does not close the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_cancelled_requests_close_no_connection() {
     let stack = people(Settings { health_checks: false, ..patient() }, 1).await;

@@ -83,7 +83,7 @@ async fn a_header_of_60_kb_changes_nothing() {
     }
 }
 
-/// `safety.md`, Headers: more than one `Authorization` is refused, as two lines and as one with a comma.
+/// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a comma.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_proofs_are_one_too_many() {
     for stack in in_both_shapes().await {
@@ -100,7 +100,7 @@ async fn two_proofs_are_one_too_many() {
     }
 }
 
-/// `safety.md`, Headers: what an OK sets cannot be brought along, however often and in whichever spelling.
+/// `SECURITY.md`, S12: a client cannot send the headers that an OK sets, however often and in whichever spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identity_cannot_be_smuggled() {
     for stack in in_both_shapes().await {
@@ -126,7 +126,7 @@ async fn an_identity_cannot_be_smuggled() {
     }
 }
 
-/// `safety.md`, Paths: no header says what is asked.
+/// `SECURITY.md`, S4: no header changes the path, method or host that is evaluated.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_header_says_what_is_asked() {
     let stack = people(Settings::default()).await;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// `architecture.md`: the crates of ours that each of ours may use outside its tests.
+/// The table of `crates/README.md`: the crates of ours that each of ours may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
     ("engine", &["policy"]),
@@ -53,7 +53,7 @@ fn dependencies_between_our_crates_point_as_drawn() {
     for package in packages {
         let name = package["name"].as_str().unwrap();
         let allowed =
-            drawn.get(name).unwrap_or_else(|| panic!("`{name}` is not in the table of architecture.md"));
+            drawn.get(name).unwrap_or_else(|| panic!("`{name}` is not a crate of the table `ARROWS`"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let to = dependency["name"].as_str().unwrap();
             let only_for_tests = dependency["kind"] == "dev";
@@ -117,7 +117,7 @@ fn names_say_something() {
     }
 }
 
-/// Invariant 4 of `architecture.md`.
+/// Invariant 4 of `crates/README.md`.
 #[test]
 fn only_the_outermost_crates_do_io() {
     for file in sources() {
@@ -183,7 +183,7 @@ fn readers_find_every_crate_on_the_map() {
     assert!(read("README.md").lines().count() < 200, "README.md is too long for a user in a hurry");
 }
 
-/// Invariant 1 of `architecture.md`: where an answer is chosen, a new case must not fall into an old answer.
+/// Invariant 1 of `crates/README.md`: where an answer is chosen, a new case must not fall into an old answer.
 #[test]
 fn answers_are_chosen_without_a_rest() {
     let authorizer = ["lib.rs", "verdict.rs"].map(|it| format!("crates/authorizer/src/{it}"));
@@ -208,6 +208,24 @@ fn readers_find_the_tests_of_the_invariants() {
         let head = format!("fn {test}()");
         assert!(all.iter().any(|it| it.contains(&head)), "crates/README.md names `{test}`, which is nowhere");
     }
+}
+
+/// The tests that `SECURITY.md` names in the last column of its guarantees exist.
+#[test]
+fn readers_find_the_tests_of_the_guarantees() {
+    let page = read("SECURITY.md");
+    let all: Vec<String> = sources().iter().map(|file| read(file)).collect();
+    let mut found = 0;
+    for row in page.lines().filter(|line| line.starts_with("| S")) {
+        let held_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let quoted = held_by.split('`').skip(1).step_by(2);
+        for test in quoted.filter(|name| name.contains('_') && !name.contains(['/', '.', ' '])) {
+            let head = format!("fn {test}()");
+            assert!(all.iter().any(|text| text.contains(&head)), "SECURITY.md names `{test}`, not a test");
+            found += 1;
+        }
+    }
+    assert!(found >= 50, "the guarantees name only {found} tests");
 }
 
 #[test]
@@ -250,10 +268,11 @@ fn sources() -> Vec<String> {
 /// Every file of the tree that is not built or fetched, by its path from the root.
 fn files(but: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
-    for top in ["crates", "benches", "fuzz", "policies", "proto", "deploy", ".ci"] {
+    for top in ["crates", "benches", "docs", "fuzz", "policies", "proto", "deploy", ".ci"] {
         walk(&root(), Path::new(top), &mut all);
     }
-    all.extend(["Makefile", "README.md", "deny.toml", "clippy.toml"].map(str::to_owned));
+    let at_the_root = ["Makefile", "README.md", "SECURITY.md", "CONTRIBUTING.md", "deny.toml", "clippy.toml"];
+    all.extend(at_the_root.map(str::to_owned));
     all.retain(|it| !but.iter().any(|end| it.ends_with(end)));
     assert!(all.len() > 50, "the tree was not found");
     all

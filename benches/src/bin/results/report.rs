@@ -144,7 +144,7 @@ fn push_verdicts(page: &mut String, verdicts: &[Verdict]) {
     page.push_str(
         "\nP1 counts in checks a second, so a machine whose other core cannot ask fast enough shows less than the server \
          can. P2, P3, P7 and the reload under load of P6 are measured by `make load`: [load/report.txt](load/report.txt); P5 is \
-         held by tests.\n\n",
+         held by tests. [CONTRIBUTING.md](../../CONTRIBUTING.md#performance-goals) has all goals.\n\n",
     );
 }
 

@@ -5,7 +5,7 @@ use crate::record::{Record, Records};
 /// One goal with what was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// The goal it belongs to, such as `P4`.
+    /// The goal of `CONTRIBUTING.md` that it belongs to, such as `P4`.
     pub(crate) goal: &'static str,
     /// What was to be reached, in words.
     pub(crate) wanted: String,

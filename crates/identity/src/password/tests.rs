@@ -50,7 +50,7 @@ fn passwords_are_bytes() {
     assert!(!long.matches(&[b'x'; 199]));
 }
 
-/// safety.md, Basic: more than 72 bytes is refused, not truncated.
+/// `SECURITY.md`, S18: more than 72 bytes are rejected, not truncated.
 #[test]
 fn bcrypt_refuses_what_it_would_cut() {
     let stored = stored("$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i");

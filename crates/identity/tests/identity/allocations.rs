@@ -1,4 +1,4 @@
-//! architecture.md, invariant 6: the path of a known caller allocates nothing.
+//! `crates/README.md`, invariant 6: the path of a known caller allocates nothing.
 
 use allocation_counter::measure;
 use identity::Identified;

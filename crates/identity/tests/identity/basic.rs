@@ -33,7 +33,7 @@ fn no_header_is_anonymous_and_not_refused() {
     assert!(matches!(people().identify(None, now(), attach), Identified::Anonymous));
 }
 
-/// policy-language.md: any other scheme is a proof that does not verify, never anonymous.
+/// Any other scheme means invalid credentials, never an anonymous caller.
 #[test]
 fn another_scheme_is_refused() {
     for value in [
@@ -318,7 +318,7 @@ fn only_so_many_credentials_are_remembered() {
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
 }
 
-/// RFC 7617 has no such thing, policy-language.md has: `verify: false`.
+/// `docs/policy.md`: `verify: false`, which RFC 7617 does not have.
 #[test]
 fn where_passwords_are_not_checked_every_well_formed_header_names_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
@@ -373,14 +373,14 @@ fn weak_hashes_are_accepted_with_a_warning() {
     assert_eq!(warnings.len(), 1);
 }
 
-/// policy-language.md: `{SHA}` is accepted; the loader warns.
+/// `docs/policy.md`: `{SHA}` is accepted; the loader warns.
 #[test]
 fn unsalted_hashes_are_accepted() {
     let settings = basic(&[("alice", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
     assert!(ask(&compile(&settings), &header("alice:wonderland")).is_ok());
 }
 
-/// architecture.md, invariant 7: no password in any text.
+/// `SECURITY.md`, S14: no password in any text.
 #[test]
 fn nothing_that_is_shown_shows_a_password() {
     let auth = people();

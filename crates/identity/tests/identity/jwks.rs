@@ -248,7 +248,7 @@ fn what_is_not_a_key_set_is_refused() {
     assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
 }
 
-/// policy-language.md: a weak or unreadable key is an error. It names the key, never what is in it.
+/// A weak or unreadable key in a file is an error, which names the key and never shows what is in it.
 #[test]
 fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);

@@ -92,7 +92,7 @@ fn times_beyond_all_bounds_are_no_accident() {
     assert!(with("nbf", json!(-1e300)).is_ok());
 }
 
-/// policy-language.md: `max_age` needs `iat`.
+/// `docs/policy.md`: `max_age` requires `iat`.
 #[test]
 fn a_token_that_was_issued_too_long_ago_is_refused() {
     let mut settings = our_issuer();
@@ -206,7 +206,7 @@ fn roles_come_from_where_the_policy_says() {
     assert_eq!(names(&under(pointer, &claims).unwrap().roles), ["x", "y"]);
 }
 
-/// policy-language.md: `roles_from_token: false` and the prefixes.
+/// `docs/policy.md`: `roles_from_token: false` and the prefixes.
 #[test]
 fn the_policy_may_ignore_roles_and_tell_sources_apart() {
     let mut settings = our_issuer();
@@ -234,7 +234,7 @@ fn claims_are_there_for_what_is_attached_and_not_afterwards() {
     }
 }
 
-/// safety.md: `exp` and `nbf` are checked again on every hit.
+/// `SECURITY.md`, S17: `exp` and `nbf` are checked again on every hit.
 #[test]
 fn a_remembered_token_expires_all_the_same() {
     let auth = compile(&tokens_of(our_issuer()));

@@ -255,7 +255,7 @@ fn text_is_for_people_and_json_for_programs() {
     assert!(text.log().contains("policy loaded"), "{}", text.log());
 }
 
-/// safety.md: EMFILE never ends the accept loop.
+/// `SECURITY.md`, S23: EMFILE never ends the accept loop.
 #[tokio::test]
 async fn without_file_descriptors_idle_connections_make_room() {
     let mut command = std::process::Command::new("/bin/sh");

@@ -47,7 +47,7 @@ fn validate(file: &Path) -> String {
     format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
 }
 
-/// `safety.md`: an error is never OK, and what rolegate judges is what the application is given.
+/// `SECURITY.md`, S24: an error is never OK, and the application is given the path that rolegate evaluates.
 #[test]
 fn every_configuration_fails_closed() {
     let mut judged = 0;
