@@ -96,9 +96,9 @@ fn judge<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>
 fn answer(verdict: &Verdict<'_>) -> (u16, Vec<u8>) {
     let body = match verdict {
         Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()),
-        Verdict::Refused(refused) => {
-            let headers = refused.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(refused.reason.status(), headers, refused.body)
+        Verdict::Denied(denied) => {
+            let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
+            envoy::response::denied(denied.reason.status(), headers, denied.body)
         }
     };
     (verdict.status(), body.unwrap_or_else(|error| panic!("{error}")))

@@ -1,7 +1,7 @@
 //! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
 //!
 //! `compile` starts from a policy as data, `load` from its text, as the program does: text, policy and index are all
-//! there at the end. `reload` makes a new authorizer beside the one in force: of the same policy (its keys are new, say), or
+//! there at the end. `reload` makes a new authorizer beside the one active: of the same policy (its keys are new, say), or
 //! of a changed one.
 
 #![expect(

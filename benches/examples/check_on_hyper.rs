@@ -69,9 +69,9 @@ fn now() -> std::time::Duration {
 fn encode(verdict: &Verdict<'_>) -> Option<Vec<u8>> {
     match verdict {
         Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()).ok(),
-        Verdict::Refused(refused) => {
-            let headers = refused.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(refused.reason.status(), headers, refused.body).ok()
+        Verdict::Denied(denied) => {
+            let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
+            envoy::response::denied(denied.reason.status(), headers, denied.body).ok()
         }
     }
 }

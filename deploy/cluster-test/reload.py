@@ -58,7 +58,7 @@ def broken(namespace, people, admin):
         came, _ = asked(people, "GET", "/people", basic)
         expect(came == wanted, f"expected {wanted}, came {came}")
     log = namespace.kubectl("logs", "deployment/people", "--container", "rolegate", "--tail", "50")
-    expect("alow" in log and "the last good one stays in force" in log, "the log does not say what is wrong")
+    expect("alow" in log and "the last good one stays active" in log, "the log does not say what is wrong")
     return f"{took:.1f} s"
 
 

@@ -92,7 +92,7 @@ impl Tally {
 }
 
 /// A policy, and its meaning in the most simple terms.
-struct Judge {
+struct TestPolicy {
     allow: &'static [&'static str],
     deny: &'static [&'static str],
     authorizer: Authorizer,
@@ -108,7 +108,7 @@ const POLICIES: [[&[&str]; 2]; 4] = [
 
 /// Checks one path after another.
 struct Checker {
-    judges: Vec<Judge>,
+    policies: Vec<TestPolicy>,
     buffers: Buffers,
     scratch: Scratch,
     tally: Tally,
@@ -116,8 +116,8 @@ struct Checker {
 
 impl Checker {
     fn new() -> Self {
-        let judges = POLICIES.iter().map(|[allow, deny]| Judge::new(allow, deny)).collect();
-        Self { judges, buffers: Buffers::default(), scratch: Scratch::default(), tally: Tally::default() }
+        let policies = POLICIES.iter().map(|[allow, deny]| TestPolicy::new(allow, deny)).collect();
+        Self { policies, buffers: Buffers::default(), scratch: Scratch::default(), tally: Tally::default() }
     }
 
     /// Checks this path, and those of it and up to so many more symbols.
@@ -166,11 +166,11 @@ impl Checker {
                 return Some(format!("its interpretation {} is not judged", place.escape_ascii()));
             }
         }
-        for judge in &self.judges {
-            if judge.allows(path, &mut self.scratch) {
+        for policy in &self.policies {
+            if policy.allows(path, &mut self.scratch) {
                 self.tally.allowed += 1;
-                if let Some(place) = places.iter().find(|place| judge.closes(place)) {
-                    return Some(format!("{:?} allow it, not {}", judge.allow, place.escape_ascii()));
+                if let Some(place) = places.iter().find(|place| policy.closes(place)) {
+                    return Some(format!("{:?} allow it, not {}", policy.allow, place.escape_ascii()));
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Checker {
     }
 }
 
-impl Judge {
+impl TestPolicy {
     #[expect(clippy::panic, reason = "a check that tests nothing must not look as if it did")]
     fn new(allow: &'static [&'static str], deny: &'static [&'static str]) -> Self {
         let quoted =

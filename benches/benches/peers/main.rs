@@ -30,7 +30,7 @@ trait Decider {
     /// A question in the form in which it is asked.
     type Asked;
 
-    /// With this policy in force.
+    /// With this active policy.
     fn new(policy: &Policy) -> Self;
 
     /// A question, as far as it can be made before it is asked.

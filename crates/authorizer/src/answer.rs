@@ -149,9 +149,9 @@ impl Refusals {
     /// The headers of an answer. `bearer` says that a Bearer token was given: only then RFC 6750, 3.1 names an error.
     pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[AnswerHeader] {
         match reason {
-            Reason::NoProof => &self.challenges,
-            Reason::BadProof(_) if !bearer => &self.challenges,
-            Reason::BadProof(_) => &self.invalid_token,
+            Reason::MissingCredentials => &self.challenges,
+            Reason::InvalidCredentials(_) if !bearer => &self.challenges,
+            Reason::InvalidCredentials(_) => &self.invalid_token,
             Reason::InvalidMethod
             | Reason::InvalidPath(_)
             | Reason::InvalidHost(_)

@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::{Identified, Refusal, Subject, Time};
+use identity::{CredentialsError, Identified, Subject, Time};
 use policy::cases::{Case, Expect, Proof};
 
-use crate::verdict::{Allowed, Refused, Verdict};
+use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch, request};
 
 /// What came of a [`Case`].
@@ -59,7 +59,7 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let who = match self.subject_of_text(claims) {
             Ok(subject) => self.taken(Some(subject)),
-            Err(refusal) => Identified::Refused(refusal),
+            Err(refusal) => Identified::Invalid(refusal),
         };
         let Scratch { read, answer, known } = scratch;
         match request::read(request, read) {
@@ -68,8 +68,8 @@ impl Authorizer {
         }
     }
 
-    fn subject_of_text(&self, claims: &str) -> Result<Subject, Refusal> {
-        let claims = serde_json::from_str(claims).map_err(|_| Refusal::MalformedClaims)?;
+    fn subject_of_text(&self, claims: &str) -> Result<Subject, CredentialsError> {
+        let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
         self.authenticator.subject_of(&claims)
     }
 }
@@ -89,7 +89,7 @@ fn header_lines(case: &Case) -> Vec<(String, String)> {
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
     let (rule, reason, headers) = match verdict {
         Verdict::Allowed(allowed) => (Some(allowed.rule), None, upstream_headers(allowed, lines)),
-        Verdict::Refused(refused) => (refused.rule, Some(refused.reason.name()), answer_headers(refused)),
+        Verdict::Denied(denied) => (denied.rule, Some(denied.reason.name()), answer_headers(denied)),
     };
     let rule = rule.map(str::to_owned);
     CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new() }
@@ -105,8 +105,8 @@ fn upstream_headers(allowed: &Allowed<'_>, lines: &[(String, String)]) -> Vec<(S
     kept.cloned().chain(set).collect()
 }
 
-fn answer_headers(refused: &Refused<'_>) -> Vec<(String, String)> {
-    refused.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect()
+fn answer_headers(denied: &Denied<'_>) -> Vec<(String, String)> {
+    denied.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect()
 }
 
 fn failures(expect: &Expect, got: &CaseOutcome) -> Vec<String> {

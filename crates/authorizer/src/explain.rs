@@ -115,14 +115,14 @@ impl Authorizer {
         };
         let (known, refusal) = match who {
             Identified::Known(known) => (Some(known), None),
-            Identified::Refused(refusal) => (None, Some(refusal)),
+            Identified::Invalid(refusal) => (None, Some(refusal)),
             Identified::Anonymous | Identified::Pending(_) => (None, None),
         };
         let subject = known.as_deref().map(|known| &known.subject);
         let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
         explanation.tell_readings(&read);
         match refusal {
-            Some(refusal) => explanation.tell_reason(Reason::BadProof(refusal)),
+            Some(refusal) => explanation.tell_reason(Reason::InvalidCredentials(refusal)),
             None => {
                 explanation.tell_subject(&self.loaded.policy, subject);
                 self.tell_decision(&read, known.as_deref(), &mut explanation);
@@ -188,7 +188,7 @@ impl Authorizer {
     ) {
         let Scratch { answer, known, .. } = &mut Scratch::default();
         match self.conclude(request, read, who, known, answer) {
-            Verdict::Refused(refused) => explanation.tell_reason(refused.reason),
+            Verdict::Denied(denied) => explanation.tell_reason(denied.reason),
             Verdict::Allowed(allowed) => {
                 explanation.status = 200;
                 explanation.set_headers =

@@ -2,14 +2,14 @@
 //!
 //! Read [`Authorizer::check`] first: it is these four calls. What is asked and how it is read is in `request`, what
 //! comes of it in `verdict`, what is written into answers in `answer`, which headers of the client never reach the
-//! upstream in `hygiene`. `explain` says why, slowly; `case` runs the golden cases of a policy.
+//! upstream in `sanitizer`. `explain` says why, slowly; `case` runs the golden cases of a policy.
 
 mod answer;
 mod case;
 mod explain;
-mod hygiene;
 mod request;
 mod revision;
+mod sanitizer;
 mod verdict;
 mod who_can;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
 use identity::{
-    Authenticator, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Refusal, Subject, Time,
+    Authenticator, CredentialsError, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Subject, Time,
 };
 use policy::KeyUrl;
 use policy::canonical::Readings;
@@ -25,13 +25,13 @@ use policy::model::RuleId;
 use policy::problem::Problem;
 
 use crate::answer::{Facts, Filled, Refusals};
-use crate::hygiene::{Changes, Hygiene};
 use crate::request::{Read, ReadScratch};
+use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::case::CaseOutcome;
 pub use crate::explain::{Asker, ExplainedRole, ExplainedRule, Explanation, RoleSource};
 pub use crate::request::{Header, Request};
-pub use crate::verdict::{Allowed, AnswerHeader, Limit, Outcome, Reason, Refused, Verdict};
+pub use crate::verdict::{Allowed, AnswerHeader, Denied, Limit, Outcome, Reason, Verdict};
 pub use crate::who_can::{Permission, WhoCan};
 
 /// A compiled policy with its keys and caches: a snapshot. It never changes, and all threads share it.
@@ -40,7 +40,7 @@ pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
     engine: Arc<Engine>,
     authenticator: Authenticator<Attached>,
-    hygiene: Hygiene,
+    sanitizer: HeaderSanitizer,
     refusals: Refusals,
     /// What is set for an anonymous caller.
     anonymous: Box<[Filled]>,
@@ -102,7 +102,7 @@ impl Authorizer {
         let facts = Facts { subject: None, roles: &roles, revision: &revision };
         let authorizer = Self {
             anonymous: answer::fill_in(&policy.allow_response.set_headers, facts),
-            hygiene: Hygiene::new(&policy.allow_response),
+            sanitizer: HeaderSanitizer::new(&policy.allow_response),
             refusals: Refusals::new(&policy.deny_response, &policy.identity),
             authenticator,
             engine,
@@ -113,9 +113,9 @@ impl Authorizer {
         Ok((authorizer, warnings))
     }
 
-    /// Lets whoever was signed in at `previous` stay so; see [`Authenticator::take_over`].
-    pub fn take_over(&mut self, previous: &Self) {
-        self.authenticator.take_over(&previous.authenticator);
+    /// Lets whoever was signed in at `previous` stay so; see [`Authenticator::carry_over`].
+    pub fn carry_over(&mut self, previous: &Self) {
+        self.authenticator.carry_over(&previous.authenticator);
     }
 
     /// Judges a request.
@@ -204,7 +204,7 @@ impl Authorizer {
         self.refuse_unread(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
-    /// The name of what is in force: 12 hexadecimal digits, the same for the same files and keys on every machine.
+    /// The name of what is active: 12 hexadecimal digits, the same for the same files and keys on every machine.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision
@@ -237,7 +237,7 @@ impl Authorizer {
             Identified::Pending(check) => self
                 .authenticator
                 .finish(&check.run(), now, |subject| self.attach(subject))
-                .unwrap_or(Identified::Refused(Refusal::BadPassword)),
+                .unwrap_or(Identified::Invalid(CredentialsError::BadPassword)),
             who => who,
         }
     }
@@ -261,9 +261,11 @@ impl Authorizer {
         match who {
             Identified::Anonymous => self.judge(request, read, None, scratch),
             Identified::Known(caller) => self.judge(request, read, Some(&**known.insert(caller)), scratch),
-            Identified::Refused(refusal) => self.refuse(request, read, Reason::BadProof(refusal), scratch),
+            Identified::Invalid(refusal) => {
+                self.refuse(request, read, Reason::InvalidCredentials(refusal), scratch)
+            }
             // Nobody has looked at the password: it proves nothing.
-            Identified::Pending(_) => self.refuse(request, read, Reason::NoProof, scratch),
+            Identified::Pending(_) => self.refuse(request, read, Reason::MissingCredentials, scratch),
         }
     }
 
@@ -283,7 +285,7 @@ impl Authorizer {
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
         // Who has not said who they are is asked to, also where a rule denies.
-        let reason = if caller.is_none() { Reason::NoProof } else { reason };
+        let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let user = caller.map(|known| &*known.subject.user);
         self.refuse_by(request, read, reason, rule, user, &mut scratch.body)
     }
@@ -299,7 +301,7 @@ impl Authorizer {
         for path in read.paths.all().skip(1) {
             match self.decide_one(read, path, caller) {
                 Decision::Allowed(_) => {}
-                refused @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, refused),
+                negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
         for path in read.paths.deny_only() {
@@ -328,7 +330,7 @@ impl Authorizer {
         let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
         let rule = self.rule_label(rule);
         answer::fill_in_rule(values, rule, by_rule);
-        let changes = Changes { hygiene: &self.hygiene, values, by_rule, headers: request.headers };
+        let changes = Changes { sanitizer: &self.sanitizer, values, by_rule, headers: request.headers };
         let user = caller.map(|known| &*known.subject.user);
         Verdict::Allowed(Allowed { rule, user, path: paths.first(), changes })
     }
@@ -355,7 +357,7 @@ impl Authorizer {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.refusals.write_body(reason, rule, request.id, body);
         let headers = self.refusals.headers(reason, is_bearer(read.authorization));
-        Verdict::Refused(Refused { reason, headers, body, rule, user, path: read.paths.first() })
+        Verdict::Denied(Denied { reason, headers, body, rule, user, path: read.paths.first() })
     }
 
     /// Refuses a request that could not be read.
@@ -368,7 +370,7 @@ impl Authorizer {
         let body = &mut scratch.body;
         self.refusals.write_body(reason, None, request.id, body);
         let headers = self.refusals.headers(reason, false);
-        Verdict::Refused(Refused { reason, headers, body, rule: None, user: None, path: b"" })
+        Verdict::Denied(Denied { reason, headers, body, rule: None, user: None, path: b"" })
     }
 
     fn rule_label(&self, rule: RuleId) -> &str {

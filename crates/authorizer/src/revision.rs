@@ -1,4 +1,4 @@
-//! The name of what is in force: the same for the same files and keys, on every machine.
+//! The name of what is active: the same for the same files and keys, on every machine.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use identity::FetchedKeys;

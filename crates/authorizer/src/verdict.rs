@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use identity::{PasswordCheck, Refusal};
+use identity::{CredentialsError, PasswordCheck};
 use policy::canonical::{HostError, PathError};
 
-use crate::hygiene::Changes;
+use crate::sanitizer::Changes;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub enum Verdict<'a> {
     /// It may go on, changed like this.
     Allowed(Allowed<'a>),
     /// It may not.
-    Refused(Refused<'a>),
+    Denied(Denied<'a>),
 }
 
 /// How an allowed request is changed before it goes on.
@@ -38,9 +38,9 @@ pub struct Allowed<'a> {
     pub(crate) changes: Changes<'a>,
 }
 
-/// How a refused request is answered.
+/// How a denied request is answered.
 #[derive(Debug)]
-pub struct Refused<'a> {
+pub struct Denied<'a> {
     /// Why.
     pub reason: Reason,
     /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured method.
@@ -64,16 +64,16 @@ pub struct AnswerHeader {
     pub value: Box<str>,
 }
 
-/// Why a request is refused. A closed list: the name and the status of each are for logs, metrics and answers.
+/// Why a request is denied. A closed list: the name and the status of each are for logs, metrics and answers.
 ///
 /// That the program itself failed is not among them: it is no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The method is not a token (RFC 9110, 9.1): 400.
     InvalidMethod,
-    /// The path cannot be judged: 400.
+    /// The path is ambiguous or malformed: 400.
     InvalidPath(PathError),
-    /// The host cannot be judged: 400.
+    /// The host is ambiguous or malformed: 400.
     InvalidHost(HostError),
     /// A control byte in the `Authorization`: 400.
     ControlBytes,
@@ -81,10 +81,10 @@ pub enum Reason {
     DuplicateAuthorization,
     /// The request exceeds a limit and is not evaluated: 400, 413 or 503.
     Limit(Limit),
-    /// No proof, where `anyone` does not suffice: 401.
-    NoProof,
-    /// A proof that does not verify: 401.
-    BadProof(Refusal),
+    /// No credentials, where `anyone` does not suffice: 401.
+    MissingCredentials,
+    /// Credentials that do not verify: 401.
+    InvalidCredentials(CredentialsError),
     /// Nothing allows it: 403.
     NotAllowed,
     /// A `deny` rule says no: 403.
@@ -126,7 +126,7 @@ impl Verdict<'_> {
     pub fn status(&self) -> u16 {
         match self {
             Self::Allowed(_) => 200,
-            Self::Refused(refused) => refused.reason.status(),
+            Self::Denied(denied) => denied.reason.status(),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Reason {
             | Self::ControlBytes
             | Self::DuplicateAuthorization => 400,
             Self::Limit(limit) => limit.status(),
-            Self::NoProof | Self::BadProof(_) => 401,
+            Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
             Self::NotAllowed | Self::Denied => 403,
         }
     }
@@ -157,8 +157,8 @@ impl Reason {
             Self::ControlBytes => "control_bytes",
             Self::DuplicateAuthorization => "duplicate_authorization",
             Self::Limit(limit) => limit.name(),
-            Self::NoProof => "no_proof",
-            Self::BadProof(refusal) => refusal.name(),
+            Self::MissingCredentials => "missing_credentials",
+            Self::InvalidCredentials(refusal) => refusal.name(),
             Self::NotAllowed => "not_allowed",
             Self::Denied => "denied",
         }
@@ -207,8 +207,8 @@ impl fmt::Display for Reason {
             Self::ControlBytes => f.write_str("a control byte in the authorization"),
             Self::DuplicateAuthorization => f.write_str("more than one authorization"),
             Self::Limit(limit) => limit.fmt(f),
-            Self::NoProof => f.write_str("no proof of who asks"),
-            Self::BadProof(why) => why.fmt(f),
+            Self::MissingCredentials => f.write_str("no credentials"),
+            Self::InvalidCredentials(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("nothing allows it"),
             Self::Denied => f.write_str("a rule denies it"),
         }

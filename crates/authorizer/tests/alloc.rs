@@ -62,7 +62,7 @@ fn length(verdict: &Verdict<'_>) -> usize {
             let set: usize = allowed.set().map(|(name, value)| name.len() + value.len()).sum();
             set + allowed.remove().map(str::len).sum::<usize>() + allowed.rule.len()
         }
-        Verdict::Refused(refused) => {
+        Verdict::Denied(refused) => {
             let headers: usize = refused.headers.iter().map(|header| header.value.len()).sum();
             headers + refused.body.len() + refused.reason.name().len()
         }

@@ -188,7 +188,7 @@ fn refusal(policy: &str, path: &str, id: &[u8], proof: Option<&str>) -> (u16, Ve
     let mut scratch = Scratch::default();
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let status = verdict.status();
-    let Verdict::Refused(refused) = verdict else { panic!("allowed") };
+    let Verdict::Denied(refused) = verdict else { panic!("allowed") };
     let headers =
         refused.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect();
     (status, headers, refused.body.to_owned())

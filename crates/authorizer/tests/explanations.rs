@@ -96,7 +96,7 @@ fn what_nothing_allows_names_the_roles_that_would() {
 #[test]
 fn an_anonymous_caller_has_one_role() {
     let why = explain("GET", "/people", Asker::Proven);
-    assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("no_proof"), None));
+    assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("missing_credentials"), None));
     assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
     assert_eq!(why.missing.len(), 1);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::{Authorizer, Header, Limit, Reason, Request, Scratch, Verdict};
-use identity::Refusal;
+use identity::CredentialsError;
 use policy::canonical::{HostError, PathError};
 
 const POLICY: &str = r#"
@@ -52,7 +52,7 @@ fn ask(authorizer: &Authorizer, (method, host, path, headers): Asked<'_>) -> (u1
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let reason = match &verdict {
         Verdict::Allowed(_) => None,
-        Verdict::Refused(refused) => Some(refused.reason),
+        Verdict::Denied(refused) => Some(refused.reason),
     };
     (verdict.status(), reason)
 }
@@ -68,18 +68,18 @@ fn holds(cases: &[(Asked<'_>, Option<Reason>)]) {
 
 #[test]
 fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
-    let bad = Some(Reason::BadProof(Refusal::BadPassword));
+    let bad = Some(Reason::InvalidCredentials(CredentialsError::BadPassword));
     let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
     let bearer = [("authorization", "Bearer a.b.c")];
-    let unsupported = Some(Reason::BadProof(Refusal::UnsupportedScheme));
+    let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
     holds(&[
         (("GET", "", "/people", &[ALICE]), None),
         (("GET", "", "/people", &[("AUTHORIZATION", ALICE.1)]), None),
-        (("GET", "", "/people", &[]), Some(Reason::NoProof)),
+        (("GET", "", "/people", &[]), Some(Reason::MissingCredentials)),
         (("POST", "", "/people", &[ALICE]), Some(Reason::NotAllowed)),
         (("GET", "", "/open/x", &[]), None),
         (("GET", "", "/open/x", &[ALICE]), None),
-        (("GET", "", "/open/closed", &[]), Some(Reason::NoProof)),
+        (("GET", "", "/open/closed", &[]), Some(Reason::MissingCredentials)),
         (("GET", "", "/open/closed", &[ALICE]), Some(Reason::Denied)),
         (("GET", "", "/open/x", &wrong), bad),
         (("GET", "", "/people", &wrong), bad),
@@ -113,7 +113,7 @@ fn more_than_one_authorization_is_refused() {
     ]);
     // Commas that belong to one proof: RFC 7616, 3.4, and AWS Signature Version 4. No such scheme is supported, and one of
     // them in front of another proof is refused as well.
-    let unsupported = Some(Reason::BadProof(Refusal::UnsupportedScheme));
+    let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
     holds(&[
         (
             ("GET", "", "/open/x", &[("authorization", "Digest username=\"alice\", realm=\"people\"")]),
@@ -230,15 +230,15 @@ fn reasons_have_names_of_their_own() {
         Reason::InvalidHost(HostError),
         Reason::ControlBytes,
         Reason::DuplicateAuthorization,
-        Reason::NoProof,
+        Reason::MissingCredentials,
         Reason::NotAllowed,
         Reason::Denied,
     ];
-    let proofs = Refusal::ALL.into_iter().map(Reason::BadProof);
+    let proofs = CredentialsError::ALL.into_iter().map(Reason::InvalidCredentials);
     let limits = Limit::ALL.into_iter().map(Reason::Limit);
     let names: std::collections::BTreeSet<_> =
         reasons.into_iter().chain(proofs).chain(limits).map(Reason::name).collect();
-    assert_eq!(names.len(), reasons.len() + Refusal::ALL.len() + Limit::ALL.len());
+    assert_eq!(names.len(), reasons.len() + CredentialsError::ALL.len() + Limit::ALL.len());
     assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use identity::{Authenticator, FetchedKeys, Identified, Recipe, Refusal, hash_password};
+use identity::{Authenticator, CredentialsError, FetchedKeys, Identified, Recipe, hash_password};
 use policy::model::{Basic, BasicUser, Identity, Secret};
 use policy::problem::Place;
 
@@ -79,7 +79,7 @@ fn ask(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
         decided => decided,
     };
     let took = start.elapsed();
-    assert!(matches!(identified, Identified::Refused(Refusal::BadPassword)));
+    assert!(matches!(identified, Identified::Invalid(CredentialsError::BadPassword)));
     took
 }
 

@@ -15,10 +15,10 @@ use crate::authorization::{self, Proof};
 use crate::basic::{Account, Accounts, Credentials, PasswordChecked, Settled};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, Token};
+use crate::keyed_hasher::KeyedHasher;
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
-use crate::seal::Seal;
-use crate::{FetchedKeys, HeapSize, Identified, Known, Refusal, Subject, Time};
+use crate::{CredentialsError, FetchedKeys, HeapSize, Identified, Known, Subject, Time};
 use carried::Carried;
 
 /// How far a clock may be set back before what was verified must be verified again.
@@ -32,7 +32,7 @@ pub struct Authenticator<T> {
     issuers: Vec<Issuer>,
     /// Verified tokens, by the keyed hash of the whole token. Dies with the key sets.
     tokens: Cache<Arc<Known<T>>>,
-    seal: Seal,
+    hasher: KeyedHasher,
     limits: Limits,
 }
 
@@ -117,7 +117,7 @@ impl<T: HeapSize> Authenticator<T> {
         let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
         let compile = |issuer| Issuer::compile(issuer, fetched, &mut problems);
         let issuers = settings.jwt.iter().map(compile).collect();
-        let Some(seal) = Seal::random() else {
+        let Some(hasher) = KeyedHasher::random() else {
             problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
             return Err(problems);
         };
@@ -125,9 +125,9 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(problems);
         }
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
-        let mut this = Self { basic, issuers, tokens, seal, limits };
+        let mut this = Self { basic, issuers, tokens, hasher, limits };
         if let Some(previous) = previous {
-            this.take_over(previous);
+            this.carry_over(previous);
         }
         Ok((this, problems))
     }
@@ -136,8 +136,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// answers anybody.
     ///
     /// It takes locks that requests take too, so it is not for a thread that may wait long for a processor.
-    pub fn take_over(&mut self, previous: &Self) {
-        self.seal = previous.seal.clone();
+    pub fn carry_over(&mut self, previous: &Self) {
+        self.hasher = previous.hasher.clone();
         if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic)
             && basic.verify
             && before.verify
@@ -160,7 +160,7 @@ impl<T: HeapSize> Authenticator<T> {
             (Proof::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, now, attach),
             (Proof::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, now, attach),
             (Proof::Basic(_) | Proof::Bearer(_) | Proof::Other, _) => {
-                Identified::Refused(Refusal::UnsupportedScheme)
+                Identified::Invalid(CredentialsError::UnsupportedScheme)
             }
         }
     }
@@ -188,7 +188,7 @@ impl<T: HeapSize> Authenticator<T> {
                 let remember = || basic.remember(key, account, self.credentials_window(now), attach);
                 Identified::Known(found.unwrap_or_else(remember))
             }
-            Settled::Wrong => Identified::Refused(Refusal::BadPassword),
+            Settled::Wrong => Identified::Invalid(CredentialsError::BadPassword),
         })
     }
 
@@ -196,8 +196,8 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// # Errors
     /// When no configured issuer is the claims' `iss`, or they name no user.
-    pub fn subject_of(&self, claims: &Value) -> Result<Subject, Refusal> {
-        let members = claims.as_object().ok_or(Refusal::MalformedClaims)?;
+    pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
+        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = self.issuer(members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings)
     }
@@ -217,16 +217,16 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Identified<T> {
         let credentials = match Credentials::decode(encoded) {
             Ok(credentials) => credentials,
-            Err(refusal) => return Identified::Refused(refusal),
+            Err(refusal) => return Identified::Invalid(refusal),
         };
         if !basic.verify {
             return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
         }
         // Before any look-up, so that it says nothing about the user.
         if credentials.password().len() > MAX_PASSWORD {
-            return Identified::Refused(Refusal::BadPassword);
+            return Identified::Invalid(CredentialsError::BadPassword);
         }
-        let key = self.seal.pair(credentials.user().as_bytes(), credentials.password());
+        let key = self.hasher.pair(credentials.user().as_bytes(), credentials.password());
         let verified_before = match basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
             Lookup::Valid(known) => return Identified::Known(known),
             Lookup::Expired => true,
@@ -239,9 +239,9 @@ impl<T: HeapSize> Authenticator<T> {
                 Lookup::Missing => false,
             },
         };
-        match basic.accounts.check(&credentials, key, &self.seal) {
+        match basic.accounts.check(&credentials, key, &self.hasher) {
             Some(check) => Identified::Pending(check.with_verified_before(verified_before)),
-            None => Identified::Refused(Refusal::BadPassword),
+            None => Identified::Invalid(CredentialsError::BadPassword),
         }
     }
 
@@ -253,7 +253,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: Time,
         attach: impl FnOnce(&Subject) -> T,
     ) -> Arc<Known<T>> {
-        let key = self.seal.whole(user.as_bytes());
+        let key = self.hasher.whole(user.as_bytes());
         let found = basic.credentials.find(key, now, |found| Arc::clone(&found.known));
         if let Some(known) = found.valid() {
             return known;
@@ -267,9 +267,9 @@ impl<T: HeapSize> Authenticator<T> {
 
     fn token(&self, text: &[u8], now: Time, attach: impl FnOnce(&Subject) -> T) -> Identified<T> {
         if text.len() > jwt::MAX_BYTES {
-            return Identified::Refused(Refusal::MalformedToken);
+            return Identified::Invalid(CredentialsError::MalformedToken);
         }
-        let key = self.seal.whole(text);
+        let key = self.hasher.whole(text);
         if let Some(known) = self.tokens.find(key, now, Arc::clone).valid() {
             return Identified::Known(known);
         }
@@ -279,13 +279,16 @@ impl<T: HeapSize> Authenticator<T> {
                 self.tokens.insert(key, Arc::clone(&known), verified.window, known.bytes(Names::OfCaller));
                 Identified::Known(known)
             }
-            Err(refusal) => Identified::Refused(refusal),
+            Err(refusal) => Identified::Invalid(refusal),
         }
     }
 
-    fn issuer(&self, iss: Option<&Value>) -> Result<&Issuer, Refusal> {
-        let iss = iss.and_then(Value::as_str).ok_or(Refusal::UnknownIssuer)?;
-        self.issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(Refusal::UnknownIssuer)
+    fn issuer(&self, iss: Option<&Value>) -> Result<&Issuer, CredentialsError> {
+        let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
+        self.issuers
+            .iter()
+            .find(|issuer| &*issuer.settings.issuer == iss)
+            .ok_or(CredentialsError::UnknownIssuer)
     }
 
     fn credentials_window(&self, now: Time) -> Window {

@@ -2,21 +2,21 @@
 //!
 //! Read [`Authenticator`] first: it takes the value of the `Authorization` header and says who is [`Identified`].
 //! `basic` and `password` are HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] are tokens and the keys
-//! that verify them; `cache` remembers what was verified, under the keyed hashes of `seal`, and
+//! that verify them; `cache` remembers what was verified, under the keyed hashes of `hasher`, and
 //! `memory` says how much that takes.
 
 mod authenticator;
 mod authorization;
 mod basic;
 mod cache;
+mod credentials_error;
 mod json;
 pub mod jwks;
 mod jwt;
+mod keyed_hasher;
 mod memory;
 mod names;
 mod password;
-mod refusal;
-mod seal;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use policy::KeyUrl;
 
 pub use authenticator::{Authenticator, Limits};
 pub use basic::{PasswordCheck, PasswordChecked};
+pub use credentials_error::CredentialsError;
 pub use memory::{HeapSize, allocated};
 pub use password::{Recipe, RecipeError, hash_password};
-pub use refusal::Refusal;
 
 /// A time, since the Unix epoch.
 pub type Time = Duration;
@@ -59,7 +59,7 @@ pub enum Identified<T> {
     /// A verified proof, with what was attached to its subject when it was verified first.
     Known(Arc<Known<T>>),
     /// A proof that does not verify.
-    Refused(Refusal),
+    Invalid(CredentialsError),
     /// A password that must be hashed to know: run this off the request threads, then call [`Authenticator::finish`].
     Pending(PasswordCheck),
 }

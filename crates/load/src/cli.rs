@@ -268,7 +268,7 @@ pub struct ServerArgs {
     /// Where to listen; port 0 lets the system choose.
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub address: Address,
-    /// Threads; 0 is one a core.
+    /// Threads; 0 is one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
 }
@@ -279,7 +279,7 @@ pub struct BaselineArgs {
     /// Where to listen: an address and a port, or `unix:/path`; port 0 lets the system choose.
     #[arg(value_name = "ADDR")]
     pub address: Address,
-    /// Threads; 0 is one a core.
+    /// Threads; 0 is one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
 }

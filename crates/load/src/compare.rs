@@ -332,7 +332,7 @@ fn own() -> Result<PathBuf, Failed> {
 }
 
 /// Nanoseconds from the start of rolegate with the policy of the people until it takes connections. It listens only
-/// when its policy is in force.
+/// when its policy is active.
 fn ready(places: &Places, pins: &Pins) -> Result<Vec<f64>, Failed> {
     let policy = testbed::repository().join("policies/people");
     let mut all = Vec::new();

@@ -34,28 +34,28 @@ Exit codes:
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's questions by a policy, until SIGTERM; SIGHUP loads the policy again.
+    /// Serves Envoy's ext_authz requests until SIGTERM; SIGHUP reloads the policy.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Asks a running `rolegate serve` whether it is ready: for exec probes, as the admin address is on loopback.
+    /// Checks whether a running `rolegate serve` is ready, over its admin address: for exec probes.
     #[command(after_help = HEALTH_EXAMPLES)]
     Health(HealthArgs),
-    /// Reports every problem of a policy, each with its place.
+    /// Reports every problem of a policy as FILE:LINE:COLUMN.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
-    /// Runs the cases beside a policy.
+    /// Runs the test cases of a policy.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Says how a policy answers one request, and why.
+    /// Explains how a policy answers one request.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// Says who may make a request.
+    /// Lists who may make a request.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
     /// Hashes a password, read from standard input, for a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Prints a script that completes these commands in a shell.
+    /// Prints a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
 }
@@ -113,10 +113,10 @@ Examples:
 /// The arguments of `health`.
 #[derive(Args, Debug)]
 pub struct HealthArgs {
-    /// Where the admin pages of the server are.
+    /// The admin address of the server.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
-    /// Asks only whether it answers at all: a server without a policy, or one that drains, is alive.
+    /// Checks only whether it answers at all: a server without a policy, or one that drains, is alive.
     #[arg(long)]
     pub live: bool,
 }
@@ -127,7 +127,7 @@ pub struct CheckArgs {
     /// The policy: a file, or a folder with a `policy.yaml` in it.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// The form of what is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -141,7 +141,7 @@ pub struct TestArgs {
     /// The policy, if it is not the `policy.yaml` beside the cases.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
-    /// The form of what is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -161,7 +161,7 @@ pub struct ExplainArgs {
     /// A header of the request; repeat it for more than one.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,
-    /// The form of what is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -169,19 +169,19 @@ pub struct ExplainArgs {
 /// Who asks; nobody named is an anonymous caller.
 #[derive(Args, Debug)]
 pub struct CallerArgs {
-    /// A user and a password, as HTTP Basic has them; `-` reads them from standard input.
+    /// HTTP Basic credentials; `-` reads them from standard input.
     #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
     pub basic: Option<String>,
-    /// A token; `-` reads it from standard input.
+    /// A JWT; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub bearer: Option<String>,
-    /// A user who is taken as verified.
+    /// A user, assumed to be authenticated.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// A role that the user's token is taken to carry; repeat it for more than one.
+    /// A role that the token of the user carries; repeat it for more than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
-    /// A group that the user is taken to be in; repeat it for more than one.
+    /// A group of the user; repeat it for more than one.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }
@@ -208,7 +208,7 @@ pub struct WhoCanArgs {
     /// What is asked.
     #[command(flatten)]
     pub request: RequestArgs,
-    /// The form of what is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
@@ -216,25 +216,25 @@ pub struct WhoCanArgs {
 /// The arguments of `hash-password`.
 #[derive(Args, Debug)]
 pub struct HashArgs {
-    /// The password. Give it on standard input rather: arguments are seen by others and kept by shells.
+    /// The password. Prefer standard input: other users of the machine see arguments, and shells keep them.
     pub password: Option<String>,
-    /// How to hash.
+    /// Hash algorithm.
     #[arg(long, value_enum, default_value_t)]
     pub algorithm: Algorithm,
-    /// The form of what is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
 }
 
-/// How to hash a password.
+/// A password-hash algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Algorithm {
-    /// Argon2id (RFC 9106): the one to take.
+    /// Argon2id (RFC 9106), recommended.
     #[default]
     Argon2id,
     /// bcrypt: for hashes that other programs read too; 72 bytes at most.
     Bcrypt,
-    /// PBKDF2 with HMAC-SHA-256 (RFC 8018): where rules ask for it.
+    /// PBKDF2 with HMAC-SHA-256 (RFC 8018): where regulations require it.
     Pbkdf2Sha256,
 }
 
@@ -246,7 +246,7 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// The form of what is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text for people.

@@ -2,7 +2,7 @@
 //!
 //! One task for each URL: it fetches, hands what came to the policy thread, and sleeps until the next time. A token with
 //! an unknown `kid` may bring that forward, once an interval, so that a rotation is seen at once and a flood of made-up
-//! `kid`s is not passed on. Whatever fails leaves the last good keys in force.
+//! `kid`s is not passed on. Whatever fails leaves the last good active keys.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -26,7 +26,7 @@ mod fetch;
 pub(crate) use fetch::Client;
 
 /// How often it is looked whether a token with an unknown `kid` came.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// After the first failed fetch; doubled with each that follows.
 const RETRY: Duration = Duration::from_secs(1);
 /// A failed fetch is tried again at least this often.
@@ -48,7 +48,7 @@ impl Fetcher {
     pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
         let client = Client::default();
         let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         urls.mark_changed();
         loop {
             tokio::select! {
@@ -157,7 +157,7 @@ impl Fetches {
             }
             Err(error) => {
                 self.status.note_keys(url, |facts| facts.failures += 1);
-                tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay in force");
+                tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active");
                 false
             }
         }

@@ -1,7 +1,7 @@
 //! The parts of the process `rolegate`: listeners, reload, key fetching, admin, metrics, logs, command line.
 //!
 //! Read [`cli`] for what the process can be asked to do, `settings` for how it is set up, `serve` for how a server is
-//! put together and taken down, `reload` for how a policy comes into force, and [`grpc`] for the life of a request.
+//! put together and taken down, `reload` for how a policy becomes active, and [`grpc`] for the life of a request.
 //! This is the one crate that does I/O and reads the clock and the environment.
 
 use std::ffi::OsString;

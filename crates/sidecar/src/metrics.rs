@@ -19,12 +19,12 @@
 //! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
 //! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
 //! | `rolegate_ready` | | 1 where `/readyz` says so |
-//! | `rolegate_policy_info` | `revision` | the policy in force |
-//! | `rolegate_policy_loaded_timestamp_seconds` | | when it came into force |
+//! | `rolegate_policy_info` | `revision` | the active policy |
+//! | `rolegate_policy_loaded_timestamp_seconds` | | when it became active |
 //! | `rolegate_policy_reloads_total` | `result` | `ok`, `failed`, `unchanged` |
 //! | `rolegate_policy_failing_seconds` | | for how long the files have not loaded; 0 if they do |
 //! | `rolegate_policy_stale` | | 1 where that is longer than `--max-policy-age` |
-//! | `rolegate_policy_warnings` | | warnings of the policy in force |
+//! | `rolegate_policy_warnings` | | warnings of the active policy |
 //! | `rolegate_keys_loaded` | `issuer`, `url` | 1 where keys of this issuer are active; `url` is without its query |
 //! | `rolegate_keys_fetched_timestamp_seconds` | `issuer`, `url` | when they were fetched last |
 //! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
@@ -113,7 +113,7 @@ impl Collector for Metrics {
 fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     let mut checks = page.family("rolegate_checks", "Checks that got a verdict", MetricType::Counter)?;
     count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.allowed)?;
-    for (reason, number) in &totals.refused {
+    for (reason, number) in &totals.denied {
         count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
     }
     let mut errors =
@@ -163,10 +163,10 @@ fn durations(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
 
 fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {
     if let Some(revision) = &policy.revision {
-        page.info("rolegate_policy", "The policy in force", ("revision", revision))?;
+        page.info("rolegate_policy", "The active policy", ("revision", revision))?;
     }
     let loaded = policy.loaded.as_secs_f64();
-    page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy came into force", loaded)?;
+    page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
     let mut reloads = page.family("rolegate_policy_reloads", "Reloads of the policy", MetricType::Counter)?;
     let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
     for (result, number) in results {
@@ -175,7 +175,7 @@ fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {
     let failing = policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
     page.gauge("rolegate_policy_failing_seconds", "For how long the files have not loaded", failing)?;
     page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
-    page.gauge("rolegate_policy_warnings", "Warnings of the policy in force", whole(policy.warnings))
+    page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
 }
 
 fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
@@ -189,7 +189,7 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
         }
         Ok(())
     };
-    gauges("rolegate_keys_loaded", "Whether keys are in force", |keys| f64::from(u8::from(keys.loaded)))?;
+    gauges("rolegate_keys_loaded", "Whether keys are active", |keys| f64::from(u8::from(keys.loaded)))?;
     gauges("rolegate_keys_stale", "Whether keys are too old", |keys| f64::from(u8::from(keys.stale)))?;
     let help = "When keys were fetched last";
     gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;

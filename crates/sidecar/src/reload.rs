@@ -1,8 +1,8 @@
-//! How a policy comes into force, at the start and later.
+//! How a policy becomes active, at the start and later.
 //!
 //! One thread does all of it, far from the requests: it is told of changes (by the file system, by SIGHUP, by the key
 //! fetcher), compares what it finds with what it read last, loads and compiles, and publishes the new snapshot in one
-//! step. What does not load changes nothing: the last good snapshot stays in force, which a log line, a metric and its
+//! step. What does not load changes nothing: the last good snapshot stays active, which a log line, a metric and its
 //! age show.
 
 use std::path::PathBuf;
@@ -35,13 +35,13 @@ use background::{Background, TIMEOUT};
 use folders::Folders;
 
 /// A change of several files is one change: how long the first is waited after.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// A look at large files in a folder where much else is written takes at most one part in so many of the time.
 const SHARE: u32 = 20;
 /// But no change is left waiting for longer because of that.
-const REST: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// How long the thread sleeps at most when nothing is to come.
-const LONG: Duration = Duration::from_secs(3600);
+const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -57,13 +57,13 @@ pub(crate) enum Event {
     Stop,
 }
 
-/// The policy in force, and the thread that keeps it so.
+/// The active policy, and the thread that keeps it so.
 #[derive(Debug)]
 pub(crate) struct Policies {
     events: Sender<Event>,
 }
 
-/// What brings policies into force.
+/// What activates policies.
 #[derive(Debug)]
 pub(crate) struct Reloader {
     file: PathBuf,
@@ -71,7 +71,7 @@ pub(crate) struct Reloader {
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
-    /// The last good snapshot: in force, unless it became stale.
+    /// The last good snapshot: active, unless it became stale.
     good: Snapshot,
     /// What the last attempt, good or not, has read.
     seen: Arc<Seen>,
@@ -102,7 +102,7 @@ impl Policies {
 }
 
 impl Reloader {
-    /// Brings the policy into force for the first time.
+    /// Loads and activates the policy for the first time.
     ///
     /// # Errors
     /// Every problem of it.
@@ -157,11 +157,11 @@ impl Reloader {
         let mut poll = self.next_poll();
         loop {
             if folders.misses_one() {
-                look.get_or_insert_with(|| Instant::now() + REST);
+                look.get_or_insert_with(|| Instant::now() + MAX_DELAY);
             }
             let mut wake = look.unwrap_or(poll).min(poll);
             if self.active.has_replaced() {
-                wake = wake.min(Instant::now() + REST);
+                wake = wake.min(Instant::now() + MAX_DELAY);
             }
             let mut reloaded = false;
             match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
@@ -169,7 +169,7 @@ impl Reloader {
                     if folders.take_notice() {
                         folders.watch(self.seen.folders());
                     }
-                    look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE));
+                    look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE_TIME));
                 }
                 Ok(Event::Asked) => reloaded = self.reload_as_asked(background),
                 Ok(Event::Keys(url, keys, taken)) => {
@@ -188,7 +188,7 @@ impl Reloader {
                 if self.reload_if_changed(background) {
                     reloaded = true;
                 } else {
-                    rest = Instant::now() + (now.elapsed() * SHARE).min(REST);
+                    rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
                 }
                 self.judge_age(Instant::now());
                 // This thread has the time for it, and looks in every few seconds.
@@ -196,7 +196,7 @@ impl Reloader {
             }
             if reloaded && folders.watch(self.seen.folders()) {
                 // As after the first load.
-                look = Some(Instant::now() + SETTLE);
+                look = Some(Instant::now() + SETTLE_TIME);
             }
             self.active.free_replaced(background);
         }
@@ -206,7 +206,7 @@ impl Reloader {
     fn next_poll(&self) -> Instant {
         let Rules { poll, max_policy_age, max_keys_age, .. } = self.rules;
         let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|it| !it.is_zero());
-        Instant::now() + often.min().unwrap_or(LONG)
+        Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
     /// Whether there was anything to load.
@@ -236,7 +236,7 @@ impl Reloader {
         // Not in the background: a request that waits for a lock must not wait for a thread that waits for requests.
         let result = attempt.result.and_then(|mut snapshot| {
             snapshot::survive(&self.file, || {
-                snapshot.take_over(&self.good.authorizer);
+                snapshot.carry_over(&self.good.authorizer);
                 Ok(snapshot)
             })
         });
@@ -250,7 +250,7 @@ impl Reloader {
         }
     }
 
-    /// Puts the last good snapshot into force, for the first time or once more.
+    /// Activates the last good snapshot, for the first time or again.
     fn publish(&mut self, again: bool) {
         let Snapshot { authorizer, warnings, .. } = &self.good;
         self.active.replace(Some(authorizer.clone()));
@@ -299,7 +299,7 @@ impl Reloader {
         });
         log_problems(problems);
         let revision = self.good.authorizer.revision();
-        tracing::error!(file = %self.file.display(), revision, "policy not reloaded: the last good one stays in force");
+        tracing::error!(file = %self.file.display(), revision, "policy not reloaded: the last good one stays active");
     }
 
     /// A key set that cannot be used is as good as none fetched: the one before stays.
@@ -324,7 +324,7 @@ impl Reloader {
                 self.status.note_keys(url, |keys| keys.rejected += 1);
                 log_problems(&problems);
                 let issuers = self.issuers_of(url);
-                tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay in force");
+                tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
             }
         }
     }
@@ -346,7 +346,7 @@ impl Reloader {
         snapshot::survive(&self.file, || Snapshot::compile(loaded.clone(), &self.fetched, Some(authorizer)))
     }
 
-    /// Puts the same policy with other keys into force; a stale policy does not become fresh by it.
+    /// Activates the same policy with other keys; a stale policy does not become fresh by it.
     fn replace(&mut self, snapshot: Snapshot, message: &'static str) {
         self.good = snapshot;
         let facts = self.status.facts().policy;
@@ -382,7 +382,7 @@ impl Reloader {
             facts.policy.stale = true;
             facts.policy.revision = facts.policy.revision.take().filter(|_| !deny);
         });
-        let action = if deny { "every check is an error now" } else { "it stays in force" };
+        let action = if deny { "every check is an error now" } else { "it stays active" };
         tracing::error!(file = %self.file.display(), "the policy is past its maximum age: {action}");
     }
 
@@ -390,7 +390,7 @@ impl Reloader {
         self.fetched_at.remove(url);
         let deny = self.rules.on_stale == OnStale::Deny;
         self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !deny));
-        let action = if deny { "no token verifies with them now" } else { "they stay in force" };
+        let action = if deny { "no token verifies with them now" } else { "they stay active" };
         let issuers = self.issuers_of(url);
         tracing::error!(%url, %issuers, "keys are past their maximum age: {action}");
         if deny {

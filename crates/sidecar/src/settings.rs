@@ -36,7 +36,7 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Where /healthz, /readyz and /metrics are, or `off`.
+    /// Address of the admin listener (/healthz, /readyz, /metrics, /histograms), or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
@@ -50,11 +50,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_SOCKET_MODE", value_name = "MODE", default_value = "0660", value_parser = units::mode)]
     pub socket_mode: u32,
 
-    /// Threads that answer requests; 0 is one a core.
+    /// Number of request threads; 0 means one per core.
     #[arg(long, env = "ROLEGATE_THREADS", value_name = "N", default_value = "0")]
     pub threads: u16,
 
-    /// The largest request message, with headers and body as Envoy sends them.
+    /// Maximum size of a CheckRequest. It holds the headers of a request and, if Envoy sends it, the body.
     #[arg(
         long,
         env = "ROLEGATE_MAX_MESSAGE_SIZE",
@@ -64,21 +64,21 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Open connections; Envoy keeps one a worker and endpoint.
+    /// Maximum number of open connections; Envoy opens one per worker and endpoint.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024")]
     pub max_connections: u16,
 
-    /// Threads that hash passwords; 0 is half the cores.
+    /// Number of threads that hash passwords; 0 means half the cores.
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Passwords that may wait to be hashed; beyond it, those from the source (an IPv4 address, or the /64
+    /// Maximum number of passwords that wait to be hashed; beyond it, those from the source (an IPv4 address, or the /64
     /// of an IPv6 address) with the most recent unsuccessful attempts are denied with 503.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 
-    /// How long everything is served as before after SIGTERM, while health checks say `NOT_SERVING`: more than two
-    /// intervals of Envoy's, so that it has turned to another instance before connections end.
+    /// How long requests are served as before after SIGTERM, while health checks already answer `NOT_SERVING`: more than
+    /// two health-check intervals of Envoy, so that it uses another instance before connections are closed.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_DELAY",
@@ -88,7 +88,7 @@ pub struct Settings {
     )]
     pub drain_delay: Duration,
 
-    /// How long requests in flight may take to end after SIGTERM.
+    /// Maximum time for requests in flight to finish, after the drain delay.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_TIMEOUT",
@@ -98,8 +98,8 @@ pub struct Settings {
     )]
     pub drain_timeout: Duration,
 
-    /// How often the policy's files are compared with what is in force, beside being watched; 0 is never, but for a
-    /// folder that cannot be watched: it is looked at every second.
+    /// How often the files of the policy are compared with the active policy, in addition to watching them; 0 means never,
+    /// except for a folder that cannot be watched: it is checked every second.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -109,7 +109,7 @@ pub struct Settings {
     )]
     pub poll_interval: Duration,
 
-    /// How long a policy may stay in force while its files do not load; 0 is for ever.
+    /// Maximum staleness of the policy: how long the last good one is kept while its files do not load; 0 means no limit.
     #[arg(
         long,
         env = "ROLEGATE_MAX_POLICY_AGE",
@@ -119,7 +119,7 @@ pub struct Settings {
     )]
     pub max_policy_age: Duration,
 
-    /// How long fetched keys may stay in force while they cannot be fetched again; 0 is for ever.
+    /// Maximum staleness of fetched keys: how long they are kept while they cannot be fetched again; 0 means no limit.
     #[arg(
         long,
         env = "ROLEGATE_MAX_KEYS_AGE",
@@ -129,11 +129,11 @@ pub struct Settings {
     )]
     pub max_keys_age: Duration,
 
-    /// What becomes of a policy, or of keys, past their maximum age.
+    /// What happens to a policy, or to keys, beyond their maximum staleness.
     #[arg(long, env = "ROLEGATE_ON_STALE", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// How long the start waits for keys that are fetched; tokens of those that are late are refused until they come.
+    /// How long the start waits for keys that are fetched. Until they arrive, tokens that need them get 401.
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
@@ -150,10 +150,10 @@ pub struct Settings {
     pub decision_log: DecisionLog,
 }
 
-/// What becomes of a policy, or of keys, past their maximum age.
+/// What happens to a policy, or to keys, beyond their maximum staleness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnStale {
-    /// They stay in force, with a log line and a metric.
+    /// They are kept, with a log line and a metric.
     Keep,
     /// A stale policy answers every check with an error, and readiness ends; stale keys verify no token.
     Deny,

@@ -69,7 +69,7 @@ const READS: usize = 5;
 /// Loads and compiles the policy in `file`.
 ///
 /// Kubernetes swaps a folder of files in one step, which may come between two of them: what is of two versions is not
-/// what anybody wrote, and is read again. What never stays still does not come into force.
+/// what anybody wrote, and is read again. What never stays still does not become active.
 #[must_use]
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
@@ -114,13 +114,13 @@ impl Snapshot {
         }
     }
 
-    /// Lets whoever was signed in at `previous` stay so. Only before it is in force.
-    pub(crate) fn take_over(&mut self, previous: &Authorizer) {
+    /// Lets whoever was signed in at `previous` stay so. Only before it is active.
+    pub(crate) fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
-            Some(authorizer) => authorizer.take_over(previous),
+            Some(authorizer) => authorizer.carry_over(previous),
             // All sign in once more then, which is slow and not wrong.
             None => {
-                tracing::error!("a new snapshot is shared before it is in force: this is a bug in rolegate")
+                tracing::error!("a new snapshot is shared before it is active: this is a bug in rolegate")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of the policy and the keys in force: written by the threads that load them, read by the admin pages.
+//! What is known of the policy and the active keys: written by the threads that load them, read by the admin pages.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +28,9 @@ pub(crate) struct Facts {
 /// What is known of the policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyFacts {
-    /// The revision in force; `None` is no policy.
+    /// The revision active; `None` is no policy.
     pub revision: Option<String>,
-    /// When it came into force, since the Unix epoch.
+    /// When it became active, since the Unix epoch.
     pub loaded: Duration,
     /// Since when the files do not load, if they do not.
     pub failing_since: Option<Instant>,
@@ -42,7 +42,7 @@ pub(crate) struct PolicyFacts {
     pub failures: u64,
     /// How often loading was asked for and they were the same.
     pub unchanged: u64,
-    /// Warnings of the policy in force.
+    /// Warnings of the active policy.
     pub warnings: usize,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct PolicyFacts {
 pub(crate) struct KeyFacts {
     /// Whose they are.
     pub issuers: Issuers,
-    /// Whether there are any in force.
+    /// Whether there are any active.
     pub loaded: bool,
     /// When they were fetched last, since the Unix epoch.
     pub fetched: Duration,

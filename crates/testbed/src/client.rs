@@ -44,7 +44,7 @@ pub struct Answer {
 }
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Connection {
     /// Opens one.
@@ -112,7 +112,7 @@ impl Connection {
             let body = body.collect().await.map_err(|error| failed(&error))?.to_bytes();
             Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
         };
-        tokio::time::timeout(PATIENCE, answering)
+        tokio::time::timeout(TIMEOUT, answering)
             .await
             .unwrap_or_else(|_| Err(Failed::new("request", "no answer after 20 s")))
     }

@@ -51,8 +51,8 @@ const QUESTIONS: [Question; 10] = [
     },
     Question {
         name: "compile",
-        asks: "What does a policy cost until it is in force? `compile` starts from a policy as data, `load` from its \
-               text, `reload` swaps keys or the whole under the caches of what was in force; with the most memory \
+        asks: "What does a policy cost until it is active? `compile` starts from a policy as data, `load` from its \
+               text, `reload` swaps keys or the whole under the caches of what was active; with the most memory \
                that is taken at once.",
         records: &["compile/", "load/", "reload/", "memory/"],
     },

@@ -7,7 +7,7 @@ use crate::Time;
 use crate::basic::{Account, Accounts};
 use crate::cache::{Lookup, Window};
 
-/// Verified credentials by keyed hash. It never changes once the policy is in force, so it needs no lock; whoever is
+/// Verified credentials by keyed hash. It never changes once the policy is active, so it needs no lock; whoever is
 /// found goes to the cache and is renewed there, as any use renews. Entries that have expired are carried over too: their
 /// callers were verified before.
 #[derive(Default)]

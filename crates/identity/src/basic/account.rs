@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::{Credentials, PasswordCheck, PasswordChecked};
 use crate::Subject;
+use crate::keyed_hasher::KeyedHasher;
 use crate::names::prefixed;
 use crate::password::Stored;
-use crate::seal::Seal;
 
 /// How many of the policy's hashes the choice of decoys is keyed with: see [`decoy_key`].
 const KEY_HASHES: usize = 8;
@@ -106,13 +106,13 @@ impl Accounts {
         &self,
         credentials: &Credentials,
         sealed: u128,
-        seal: &Seal,
+        hasher: &KeyedHasher,
     ) -> Option<PasswordCheck> {
         let decoy = self.decoy(credentials.user());
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
         let known = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
-        Some(PasswordCheck::new(account, known, credentials, sealed, seal))
+        Some(PasswordCheck::new(account, known, credentials, sealed, hasher))
     }
 
     /// Who stands in for a user of this name: each account for as many names as any other. It depends on the name and the

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 use super::{Account, Credentials};
+use crate::keyed_hasher::KeyedHasher;
 use crate::memory::allocated;
 use crate::password::Stored;
-use crate::seal::Seal;
 
 /// A password that must be hashed. The password is overwritten when this is dropped.
 pub struct PasswordCheck {
@@ -43,10 +43,10 @@ impl PasswordCheck {
         known: bool,
         credentials: &Credentials,
         sealed: u128,
-        seal: &Seal,
+        hasher: &KeyedHasher,
     ) -> Self {
         let written = account.written.as_ref().map_or("", |secret| &secret.0);
-        let key = seal.pair(&sealed.to_le_bytes(), written.as_bytes());
+        let key = hasher.pair(&sealed.to_le_bytes(), written.as_bytes());
         let password = Zeroizing::new(credentials.password().to_vec());
         let user = credentials.user().into();
         Self { account, known, user, password, credentials: sealed, key, verified_before: false }

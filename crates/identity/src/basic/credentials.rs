@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroize as _;
 
-use crate::Refusal;
+use crate::CredentialsError;
 use crate::names::is_name;
 
 /// The longest base64 that is decoded: room for any password that is hashed and for a long name.
@@ -24,14 +24,14 @@ impl Credentials {
     ///
     /// # Errors
     /// What is not canonical base64, not UTF-8, has no colon, no user, or a control character.
-    pub(crate) fn decode(encoded: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn decode(encoded: &[u8]) -> Result<Self, CredentialsError> {
         let mut credentials = Self { bytes: [0; MAX_DECODED], length: MAX_DECODED, colon: 0 };
         if encoded.len() > MAX_ENCODED {
-            return Err(Refusal::MalformedCredentials);
+            return Err(CredentialsError::MalformedCredentials);
         }
         let decoded = STANDARD.decode_slice(encoded, &mut credentials.bytes);
-        credentials.length = decoded.map_err(|_| Refusal::MalformedCredentials)?;
-        credentials.colon = credentials.check().ok_or(Refusal::MalformedCredentials)?;
+        credentials.length = decoded.map_err(|_| CredentialsError::MalformedCredentials)?;
+        credentials.colon = credentials.check().ok_or(CredentialsError::MalformedCredentials)?;
         Ok(credentials)
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
 use crate::names::{is_name, prefixed};
-use crate::{Refusal, Subject, Time};
+use crate::{CredentialsError, Subject, Time};
 
 /// When a token with these claims holds.
 ///
@@ -18,34 +18,34 @@ pub(super) fn window(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
     now: Time,
-) -> Result<Window, Refusal> {
+) -> Result<Window, CredentialsError> {
     let skew = issuer.clock_skew;
-    let expires = date(claims, "exp")?.ok_or(Refusal::MalformedClaims)?.saturating_add(skew);
+    let expires = date(claims, "exp")?.ok_or(CredentialsError::MalformedClaims)?.saturating_add(skew);
     let (not_before, issued) = (date(claims, "nbf")?, date(claims, "iat")?);
     let from = not_before.max(issued).unwrap_or_default().saturating_sub(skew);
     let too_old = match (issuer.max_age, issued) {
         (None, _) => Time::MAX,
         (Some(age), Some(issued)) => issued.saturating_add(age).saturating_add(skew),
-        (Some(_), None) => return Err(Refusal::MalformedClaims),
+        (Some(_), None) => return Err(CredentialsError::MalformedClaims),
     };
     if now >= expires {
-        return Err(Refusal::Expired);
+        return Err(CredentialsError::Expired);
     }
     if now >= too_old {
-        return Err(Refusal::TooOld);
+        return Err(CredentialsError::TooOld);
     }
     if now < from {
-        return Err(Refusal::NotYetValid);
+        return Err(CredentialsError::NotYetValid);
     }
     Ok(Window { from, until: expires.min(too_old) })
 }
 
 /// A NumericDate (RFC 7519, 2), if it is there.
-fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, Refusal> {
+fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, CredentialsError> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(since_epoch(number))),
-        Some(_) => Err(Refusal::MalformedClaims),
+        Some(_) => Err(CredentialsError::MalformedClaims),
     }
 }
 
@@ -59,27 +59,33 @@ fn since_epoch(number: &Number) -> Time {
 }
 
 /// Whether the token is for one of these audiences (RFC 7519, 4.1.3).
-pub(super) fn check_audience(claims: &Map<String, Value>, accepted: &[Arc<str>]) -> Result<(), Refusal> {
+pub(super) fn check_audience(
+    claims: &Map<String, Value>,
+    accepted: &[Arc<str>],
+) -> Result<(), CredentialsError> {
     let named = match claims.get("aud") {
-        None => return Err(Refusal::WrongAudience),
+        None => return Err(CredentialsError::WrongAudience),
         Some(Value::String(audience)) => vec![audience.as_str()],
         Some(Value::Array(list)) => texts(list)?,
-        Some(_) => return Err(Refusal::MalformedClaims),
+        Some(_) => return Err(CredentialsError::MalformedClaims),
     };
     let fits = named.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
-    if fits { Ok(()) } else { Err(Refusal::WrongAudience) }
+    if fits { Ok(()) } else { Err(CredentialsError::WrongAudience) }
 }
 
 /// Whom these claims are about, in the names of this issuer.
 ///
 /// # Errors
 /// No user name, or names that are not where the policy says or not strings.
-pub(crate) fn subject(claims: Map<String, Value>, issuer: &model::Issuer) -> Result<Subject, Refusal> {
+pub(crate) fn subject(
+    claims: Map<String, Value>,
+    issuer: &model::Issuer,
+) -> Result<Subject, CredentialsError> {
     let Some(Value::String(user)) = at(&claims, &issuer.claims.user) else {
-        return Err(Refusal::MalformedClaims);
+        return Err(CredentialsError::MalformedClaims);
     };
     if !is_name(user) {
-        return Err(Refusal::MalformedClaims);
+        return Err(CredentialsError::MalformedClaims);
     }
     let user = prefixed(&issuer.user_prefix, user);
     let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
@@ -95,22 +101,22 @@ fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
     prefix: &str,
-) -> Result<Vec<Arc<str>>, Refusal> {
+) -> Result<Vec<Arc<str>>, CredentialsError> {
     let found = match path.and_then(|path| at(claims, path)) {
         None => Vec::new(),
         Some(Value::String(text)) => text.split(' ').filter(|name| !name.is_empty()).collect(),
         Some(Value::Array(list)) => texts(list)?,
-        Some(_) => return Err(Refusal::MalformedClaims),
+        Some(_) => return Err(CredentialsError::MalformedClaims),
     };
     if found.iter().all(|name| is_name(name)) {
         Ok(found.into_iter().map(|name| prefixed(prefix, name)).collect())
     } else {
-        Err(Refusal::MalformedClaims)
+        Err(CredentialsError::MalformedClaims)
     }
 }
 
-fn texts(list: &[Value]) -> Result<Vec<&str>, Refusal> {
-    list.iter().map(|item| item.as_str().ok_or(Refusal::MalformedClaims)).collect()
+fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
+    list.iter().map(|item| item.as_str().ok_or(CredentialsError::MalformedClaims)).collect()
 }
 
 /// The value at a place (RFC 6901, 4).

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::Refusal;
+use crate::CredentialsError;
 use crate::jwks::Algorithm;
 
 /// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), those that are to be
@@ -18,13 +18,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(super) fn read(members: &Map<String, Value>) -> Result<Self, Refusal> {
+    pub(super) fn read(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
         let unencoded = members.get("b64").is_some_and(|encoded| *encoded != Value::Bool(true));
         if unencoded || REFUSED.iter().any(|name| members.contains_key(*name)) {
-            return Err(Refusal::UnsafeHeader);
+            return Err(CredentialsError::UnsafeHeader);
         }
-        let name = text(members, "alg")?.ok_or(Refusal::MalformedToken)?;
-        let algorithm = Algorithm::named(&name).ok_or(Refusal::UnsupportedAlgorithm)?;
+        let name = text(members, "alg")?.ok_or(CredentialsError::MalformedToken)?;
+        let algorithm = Algorithm::named(&name).ok_or(CredentialsError::UnsupportedAlgorithm)?;
         Ok(Self { algorithm, kid: text(members, "kid")?, typ: text(members, "typ")? })
     }
 
@@ -42,10 +42,10 @@ fn subtype(typ: &str) -> &str {
     }
 }
 
-fn text(members: &Map<String, Value>, name: &str) -> Result<Option<String>, Refusal> {
+fn text(members: &Map<String, Value>, name: &str) -> Result<Option<String>, CredentialsError> {
     match members.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Refusal::MalformedToken),
+        Some(_) => Err(CredentialsError::MalformedToken),
     }
 }

@@ -10,7 +10,7 @@ use super::token::Token;
 use super::{claims, subject};
 use crate::cache::Window;
 use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
-use crate::{FetchedKeys, Refusal, Subject, Time};
+use crate::{CredentialsError, FetchedKeys, Subject, Time};
 
 /// An issuer, ready to verify.
 pub(crate) struct Issuer {
@@ -47,17 +47,17 @@ impl Issuer {
     ///
     /// # Errors
     /// Every reason not to believe it.
-    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<Verified, Refusal> {
+    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<Verified, CredentialsError> {
         let required = self.settings.required_type.as_deref();
         if required.is_some_and(|required| !token.header.is_of_type(required)) {
-            return Err(Refusal::WrongType);
+            return Err(CredentialsError::WrongType);
         }
         let key = self.key(&token)?;
         if key.algorithm() != token.header.algorithm {
-            return Err(Refusal::WrongAlgorithm);
+            return Err(CredentialsError::WrongAlgorithm);
         }
         if !key.verify(token.signed, &token.signature) {
-            return Err(Refusal::BadSignature);
+            return Err(CredentialsError::BadSignature);
         }
         let window = claims::window(&token.payload, &self.settings, now)?;
         claims::check_audience(&token.payload, &self.settings.audiences)?;
@@ -73,12 +73,12 @@ impl Issuer {
         }
     }
 
-    fn key(&self, token: &Token<'_>) -> Result<&Key, Refusal> {
-        let keys = self.keys.as_ref().ok_or(Refusal::KeysUnavailable)?;
+    fn key(&self, token: &Token<'_>) -> Result<&Key, CredentialsError> {
+        let keys = self.keys.as_ref().ok_or(CredentialsError::KeysUnavailable)?;
         let kid = token.header.kid.as_deref();
         keys.select(kid, token.header.algorithm).ok_or_else(|| {
             self.refetch.fetch_or(kid.is_some(), Ordering::Relaxed);
-            Refusal::UnknownKey
+            CredentialsError::UnknownKey
         })
     }
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::header::Header;
-use crate::{Refusal, json};
+use crate::{CredentialsError, json};
 
 /// How long a token may be, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
@@ -24,13 +24,15 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     /// Anything but three parts in canonical base64url with two JSON objects in them, and every unsafe header.
-    pub(crate) fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+    pub(crate) fn read(text: &'a [u8]) -> Result<Self, CredentialsError> {
         if text.len() > MAX_BYTES || !text.iter().all(|byte| is_allowed(*byte)) {
-            return Err(Refusal::MalformedToken);
+            return Err(CredentialsError::MalformedToken);
         }
         let parts: Vec<&[u8]> = text.splitn(4, |byte| *byte == b'.').collect();
-        let [header, payload, signature] = parts.as_slice() else { return Err(Refusal::MalformedToken) };
-        let signed = text.get(..header.len() + 1 + payload.len()).ok_or(Refusal::MalformedToken)?;
+        let [header, payload, signature] = parts.as_slice() else {
+            return Err(CredentialsError::MalformedToken);
+        };
+        let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
         let header = Header::read(&object(header)?)?;
         let (payload, signature) = (object(payload)?, decode(signature)?);
         Ok(Self { signed, header, payload, signature })
@@ -43,14 +45,14 @@ fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-fn object(part: &[u8]) -> Result<Map<String, Value>, Refusal> {
+fn object(part: &[u8]) -> Result<Map<String, Value>, CredentialsError> {
     match json::parse(&decode(part)?) {
         Ok(Value::Object(members)) => Ok(members),
-        _ => Err(Refusal::MalformedToken),
+        _ => Err(CredentialsError::MalformedToken),
     }
 }
 
 /// Bytes in base64url without padding, and with the bits that are left over zero: one text for each value.
-fn decode(part: &[u8]) -> Result<Vec<u8>, Refusal> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| Refusal::MalformedToken)
+fn decode(part: &[u8]) -> Result<Vec<u8>, CredentialsError> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| CredentialsError::MalformedToken)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{Identified, Limits, Refusal};
+use identity::{CredentialsError, Identified, Limits};
 
 use crate::settings::*;
 
@@ -45,7 +45,7 @@ fn another_scheme_is_refused() {
         "alice:wonderland",
         "Basicx YTpi",
     ] {
-        assert_eq!(ask(&people(), value).unwrap_err(), Refusal::UnsupportedScheme, "{value}");
+        assert_eq!(ask(&people(), value).unwrap_err(), CredentialsError::UnsupportedScheme, "{value}");
     }
 }
 
@@ -56,7 +56,11 @@ fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
     for credentials in
         ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
     {
-        assert_eq!(ask(&auth, &header(credentials)).unwrap_err(), Refusal::BadPassword, "{credentials}");
+        assert_eq!(
+            ask(&auth, &header(credentials)).unwrap_err(),
+            CredentialsError::BadPassword,
+            "{credentials}"
+        );
     }
 }
 
@@ -75,7 +79,7 @@ fn the_password_of_another_does_not_make_an_unknown_user_known() {
     for name in ["a", "mallory", "root", "bob", "alicf", "ALICE"] {
         assert_eq!(
             ask(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
-            Refusal::BadPassword,
+            CredentialsError::BadPassword,
             "{name}"
         );
     }
@@ -113,7 +117,7 @@ fn malformed_credentials_are_refused() {
     for credentials in malformed {
         assert_eq!(
             ask(&auth, &header(credentials)).unwrap_err(),
-            Refusal::MalformedCredentials,
+            CredentialsError::MalformedCredentials,
             "{credentials:?}"
         );
     }
@@ -143,7 +147,7 @@ fn only_canonical_base64_is_read() {
     for text in texts {
         assert_eq!(
             ask(&auth, &format!("Basic {text}")).unwrap_err(),
-            Refusal::MalformedCredentials,
+            CredentialsError::MalformedCredentials,
             "{text:?}"
         );
     }
@@ -165,7 +169,7 @@ fn a_password_of_more_than_72_bytes_is_refused_where_bcrypt_checks_it() {
     assert!(ask(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
     let long = header(format!("alice:{}", "x".repeat(73)));
     assert!(is_pending(&auth, &long), "it costs what any other costs");
-    assert_eq!(ask(&auth, &long).unwrap_err(), Refusal::BadPassword);
+    assert_eq!(ask(&auth, &long).unwrap_err(), CredentialsError::BadPassword);
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn credentials_without_end_are_refused_before_they_cost_anything() {
     assert!(is_pending(&auth, &header(format!("{}:x", "a".repeat(1_500)))));
     for length in [1_531, 60_000] {
         let value = header(format!("alice:{}", "x".repeat(length)));
-        assert_eq!(ask(&auth, &value).unwrap_err(), Refusal::MalformedCredentials);
+        assert_eq!(ask(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
     }
 }
 
@@ -200,7 +204,10 @@ fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
             assert_eq!(ask(&auth, &value).is_ok(), user == "alice" && takes_256_bytes, "{user} {hash}");
             let value = header(format!("{user}:{too_long}"));
             let identified = auth.identify(Some(value.as_bytes()), now(), attach);
-            assert!(matches!(identified, Identified::Refused(Refusal::BadPassword)), "{user} {hash}");
+            assert!(
+                matches!(identified, Identified::Invalid(CredentialsError::BadPassword)),
+                "{user} {hash}"
+            );
         }
     }
 }
@@ -281,7 +288,7 @@ fn a_token_is_not_renewed_by_using_it() {
     let at = |seconds| ask_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
     let skew = 60;
     assert_eq!([at(0), at(99), at(100 + skew - 1)], [Ok(()); 3]);
-    assert_eq!(at(100 + skew), Err(Refusal::Expired));
+    assert_eq!(at(100 + skew), Err(CredentialsError::Expired));
 }
 
 /// Callers whose credentials were verified before come first.
@@ -328,7 +335,7 @@ fn where_passwords_are_not_checked_every_well_formed_header_names_its_user() {
     assert_eq!((&*alice.user, alice.groups.len()), ("alice", 1));
     assert_eq!((&*bob.user, bob.groups.len()), ("bob", 0));
     for malformed in ["alice", ":x", "a\nb:x"] {
-        assert_eq!(ask(&auth, &header(malformed)).unwrap_err(), Refusal::MalformedCredentials);
+        assert_eq!(ask(&auth, &header(malformed)).unwrap_err(), CredentialsError::MalformedCredentials);
     }
 }
 
@@ -344,7 +351,10 @@ fn prefixes_are_put_before_names() {
 
 #[test]
 fn a_policy_without_users_lets_nobody_in() {
-    assert_eq!(ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(), Refusal::BadPassword);
+    assert_eq!(
+        ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
+        CredentialsError::BadPassword
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::{FetchedKeys, Identified, Limits, PasswordChecked, Refusal};
+use identity::{CredentialsError, FetchedKeys, Identified, Limits, PasswordChecked};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -141,7 +141,7 @@ fn checked(auth: &Auth, credentials: &str) -> PasswordChecked {
 fn finished(auth: &Auth, checked: &PasswordChecked) -> Option<bool> {
     auth.finish(checked, now(), attach).map(|identified| match identified {
         Identified::Known(_) => true,
-        Identified::Refused(Refusal::BadPassword) => false,
+        Identified::Invalid(CredentialsError::BadPassword) => false,
         other => panic!("{other:?}"),
     })
 }
@@ -208,7 +208,7 @@ fn tokens_are_verified_anew_under_a_new_key_set() {
     assert!(ask(&before, &token).is_ok());
     let rotated = signer::set(&[signer::jwk("ES384")]);
     let again = after(&before, &tokens_of(issuer(file(&rotated))));
-    assert_eq!(ask(&again, &token).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(ask(&again, &token).unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Basic and tokens side by side: proofs are tried by what the request carries.
 
-use identity::Refusal;
+use identity::CredentialsError;
 
 use crate::settings::*;
 use crate::signer;
@@ -18,10 +18,10 @@ fn each_proof_goes_to_its_own_method() {
     assert_eq!(&*ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
     assert_eq!(
         ask(&auth, &format!("Basic {}", signer::token("ES256"))).unwrap_err(),
-        Refusal::MalformedCredentials
+        CredentialsError::MalformedCredentials
     );
     let credentials = header("alice:wonderland").replace("Basic ", "Bearer ");
-    assert_eq!(ask(&auth, &credentials).unwrap_err(), Refusal::MalformedToken);
+    assert_eq!(ask(&auth, &credentials).unwrap_err(), CredentialsError::MalformedToken);
 }
 
 /// RFC 8725, 3.8 and 3.10: the issuer decides the keys; another issuer's key verifies nothing.
@@ -38,13 +38,14 @@ fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
     };
     assert!(of(ISSUER, "ES256").is_ok());
     assert!(of("https://other.example.com", "EdDSA").is_ok());
-    assert_eq!(of("https://other.example.com", "ES256").unwrap_err(), Refusal::UnknownKey);
-    assert_eq!(of(ISSUER, "EdDSA").unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(of("https://other.example.com", "ES256").unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(of(ISSUER, "EdDSA").unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]
 fn every_refusal_has_a_name_of_its_own() {
-    let names: std::collections::HashSet<&str> = Refusal::ALL.iter().map(|refusal| refusal.name()).collect();
-    assert_eq!(names.len(), Refusal::ALL.len());
+    let names: std::collections::HashSet<&str> =
+        CredentialsError::ALL.iter().map(|refusal| refusal.name()).collect();
+    assert_eq!(names.len(), CredentialsError::ALL.len());
     assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
 }

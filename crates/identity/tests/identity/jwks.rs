@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use identity::jwks::{self, KeySetError};
-use identity::{FetchedKeys, Refusal};
+use identity::{CredentialsError, FetchedKeys};
 use policy::problem::Severity;
 use serde_json::{Value, json};
 
@@ -266,7 +266,7 @@ fn a_key_for_something_else_in_a_file_is_a_warning() {
     let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
-    assert_eq!(ask(&compile(&settings), &token).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(ask(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]
@@ -293,7 +293,10 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
     assert_eq!(warnings.len(), 1);
     assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
-    assert_eq!(ask(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(
+        ask(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
 }
 
 /// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
@@ -370,14 +373,20 @@ fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
     );
     assert_eq!((problems.len(), problems[0].severity), (1, Severity::Error));
     assert!(ask(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
-    assert_eq!(ask(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(
+        ask(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
 }
 
 /// Fail closed: without keys no token is believed.
 #[test]
 fn keys_that_have_not_been_fetched_verify_nothing() {
     let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
-    assert_eq!(ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(), Refusal::KeysUnavailable);
+    assert_eq!(
+        ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
+        CredentialsError::KeysUnavailable
+    );
 }
 
 /// An unknown `kid` is refused; that it was asked for is told once.
@@ -389,7 +398,10 @@ fn an_unknown_kid_asks_for_the_keys_again() {
     assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert!(refetches().is_empty());
     for _ in 0..3 {
-        assert_eq!(ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(), Refusal::UnknownKey);
+        assert_eq!(
+            ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
+            CredentialsError::UnknownKey
+        );
     }
     assert_eq!(
         refetches().iter().map(policy::KeyUrl::with_secrets).collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{FetchedKeys, Limits, Refusal, Subject};
+use identity::{CredentialsError, FetchedKeys, Limits, Subject};
 use policy::model::Issuer;
 use serde_json::{Value, json};
 
@@ -13,38 +13,44 @@ fn our_issuer() -> Issuer {
     issuer(file(&set(&[jwk("ES256")])))
 }
 
-fn under(issuer: Issuer, claims: &Value) -> Result<Subject, Refusal> {
+fn under(issuer: Issuer, claims: &Value) -> Result<Subject, CredentialsError> {
     ask(&compile(&tokens_of(issuer)), &bearer(&signed("ES256", &header("ES256"), claims)))
 }
 
-fn with(name: &str, value: Value) -> Result<Subject, Refusal> {
+fn with(name: &str, value: Value) -> Result<Subject, CredentialsError> {
     under(our_issuer(), &claims_with(name, Some(value)))
 }
 
-fn without(name: &str) -> Result<Subject, Refusal> {
+fn without(name: &str) -> Result<Subject, CredentialsError> {
     under(our_issuer(), &claims_with(name, None))
 }
 
 /// RFC 7519, 4.1.4: on or after `exp` it is not accepted; the skew comes on top.
 #[test]
 fn an_expired_token_is_refused() {
-    for (exp, expected) in
-        [(NOW + 1, None), (NOW - 59, None), (NOW - 60, Some(Refusal::Expired)), (0, Some(Refusal::Expired))]
-    {
+    for (exp, expected) in [
+        (NOW + 1, None),
+        (NOW - 59, None),
+        (NOW - 60, Some(CredentialsError::Expired)),
+        (0, Some(CredentialsError::Expired)),
+    ] {
         assert_eq!(with("exp", json!(exp)).err(), expected, "{exp}");
     }
     assert_eq!(with("exp", json!(NOW as f64 - 59.5)).err(), None, "a fraction is legal");
-    assert_eq!(with("exp", json!(NOW as f64 - 60.5)).err(), Some(Refusal::Expired));
+    assert_eq!(with("exp", json!(NOW as f64 - 60.5)).err(), Some(CredentialsError::Expired));
     let mut strict = our_issuer();
     strict.clock_skew = Duration::ZERO;
-    assert_eq!(under(strict.clone(), &claims_with("exp", Some(json!(NOW)))).err(), Some(Refusal::Expired));
+    assert_eq!(
+        under(strict.clone(), &claims_with("exp", Some(json!(NOW)))).err(),
+        Some(CredentialsError::Expired)
+    );
     assert!(under(strict, &claims_with("exp", Some(json!(NOW + 1)))).is_ok());
 }
 
 /// RFC 7519, 4.1.5.
 #[test]
 fn a_token_before_its_time_is_refused() {
-    for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(Refusal::NotYetValid))] {
+    for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(CredentialsError::NotYetValid))] {
         assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
         assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
     }
@@ -53,7 +59,7 @@ fn a_token_before_its_time_is_refused() {
 /// A missing `exp` is refused; the others may be missing.
 #[test]
 fn a_token_without_an_end_is_refused() {
-    assert_eq!(without("exp").err(), Some(Refusal::MalformedClaims));
+    assert_eq!(without("exp").err(), Some(CredentialsError::MalformedClaims));
     assert!(without("iat").is_ok());
 }
 
@@ -64,7 +70,11 @@ fn times_that_are_not_numbers_are_refused() {
         for value in
             [json!(null), json!("1900000000"), json!(""), json!(true), json!([1_900_000_000]), json!({})]
         {
-            assert_eq!(with(name, value.clone()).err(), Some(Refusal::MalformedClaims), "{name} {value}");
+            assert_eq!(
+                with(name, value.clone()).err(),
+                Some(CredentialsError::MalformedClaims),
+                "{name} {value}"
+            );
         }
     }
 }
@@ -82,13 +92,13 @@ fn times_beyond_all_bounds_are_no_accident() {
         assert!(ask_text(&text(far)).is_ok(), "{far}");
     }
     for past in ["-1", "-1e300", "-9223372036854775808", "0.5", "1e-300", "-0.0"] {
-        assert_eq!(ask_text(&text(past)).err(), Some(Refusal::Expired), "{past}");
+        assert_eq!(ask_text(&text(past)).err(), Some(CredentialsError::Expired), "{past}");
     }
     for garbage in ["1e999", "NaN", "Infinity", "0x7fffffff", "01", "1."] {
-        assert_eq!(ask_text(&text(garbage)).err(), Some(Refusal::MalformedToken), "{garbage}");
+        assert_eq!(ask_text(&text(garbage)).err(), Some(CredentialsError::MalformedToken), "{garbage}");
     }
-    assert_eq!(with("nbf", json!(1e300)).err(), Some(Refusal::NotYetValid));
-    assert_eq!(with("nbf", json!(u64::MAX)).err(), Some(Refusal::NotYetValid));
+    assert_eq!(with("nbf", json!(1e300)).err(), Some(CredentialsError::NotYetValid));
+    assert_eq!(with("nbf", json!(u64::MAX)).err(), Some(CredentialsError::NotYetValid));
     assert!(with("nbf", json!(-1e300)).is_ok());
 }
 
@@ -99,9 +109,9 @@ fn a_token_that_was_issued_too_long_ago_is_refused() {
     settings.max_age = Some(Duration::from_secs(100));
     let of = |iat: Option<Value>| under(settings.clone(), &claims_with("iat", iat)).err();
     assert_eq!(of(Some(json!(NOW - 159))), None);
-    assert_eq!(of(Some(json!(NOW - 160))), Some(Refusal::TooOld));
-    assert_eq!(of(Some(json!(-5))), Some(Refusal::TooOld));
-    assert_eq!(of(None), Some(Refusal::MalformedClaims));
+    assert_eq!(of(Some(json!(NOW - 160))), Some(CredentialsError::TooOld));
+    assert_eq!(of(Some(json!(-5))), Some(CredentialsError::TooOld));
+    assert_eq!(of(None), Some(CredentialsError::MalformedClaims));
 }
 
 /// RFC 7519, 4.1.1 and RFC 8725, 3.8: byte for byte.
@@ -118,9 +128,9 @@ fn another_issuer_is_refused() {
         json!(format!("{ISSUER} ")),
     ];
     for iss in others {
-        assert_eq!(with("iss", iss.clone()).err(), Some(Refusal::UnknownIssuer), "{iss}");
+        assert_eq!(with("iss", iss.clone()).err(), Some(CredentialsError::UnknownIssuer), "{iss}");
     }
-    assert_eq!(without("iss").err(), Some(Refusal::UnknownIssuer));
+    assert_eq!(without("iss").err(), Some(CredentialsError::UnknownIssuer));
 }
 
 /// RFC 7519, 4.1.3 and RFC 8725, 3.9: one string or a list of them, byte for byte.
@@ -131,12 +141,12 @@ fn another_audience_is_refused() {
     }
     for aud in [json!("People"), json!(""), json!("people "), json!("people other"), json!([]), json!(["x"])]
     {
-        assert_eq!(with("aud", aud.clone()).err(), Some(Refusal::WrongAudience), "{aud}");
+        assert_eq!(with("aud", aud.clone()).err(), Some(CredentialsError::WrongAudience), "{aud}");
     }
     for aud in [json!(null), json!(1), json!(["people", 1]), json!([["people"]]), json!({ "people": true })] {
-        assert_eq!(with("aud", aud.clone()).err(), Some(Refusal::MalformedClaims), "{aud}");
+        assert_eq!(with("aud", aud.clone()).err(), Some(CredentialsError::MalformedClaims), "{aud}");
     }
-    assert_eq!(without("aud").err(), Some(Refusal::WrongAudience));
+    assert_eq!(without("aud").err(), Some(CredentialsError::WrongAudience));
 }
 
 /// The user is a string that can stand in a header and a log.
@@ -152,9 +162,9 @@ fn a_token_about_nobody_is_refused() {
         json!("\u{7f}"),
         json!("\u{9b}x"),
     ] {
-        assert_eq!(with("sub", sub.clone()).err(), Some(Refusal::MalformedClaims), "{sub}");
+        assert_eq!(with("sub", sub.clone()).err(), Some(CredentialsError::MalformedClaims), "{sub}");
     }
-    assert_eq!(without("sub").err(), Some(Refusal::MalformedClaims));
+    assert_eq!(without("sub").err(), Some(CredentialsError::MalformedClaims));
     assert_eq!(&*with("sub", json!("zoë at home")).unwrap().user, "zoë at home");
 }
 
@@ -188,7 +198,7 @@ fn groups_of_another_type_are_refused() {
         json!(["a\n"]),
         json!("a\tb"),
     ] {
-        assert_eq!(with("groups", claim.clone()).err(), Some(Refusal::MalformedClaims), "{claim}");
+        assert_eq!(with("groups", claim.clone()).err(), Some(CredentialsError::MalformedClaims), "{claim}");
     }
 }
 
@@ -199,7 +209,7 @@ fn roles_come_from_where_the_policy_says() {
     for claim in [json!({}), json!("admin"), json!(["admin"]), json!({ "Roles": ["admin"] })] {
         assert!(with("realm_access", claim.clone()).unwrap().roles.is_empty(), "{claim}");
     }
-    assert_eq!(with("realm_access", json!({ "roles": 1 })).err(), Some(Refusal::MalformedClaims));
+    assert_eq!(with("realm_access", json!({ "roles": 1 })).err(), Some(CredentialsError::MalformedClaims));
     let mut pointer = our_issuer();
     pointer.claims.roles = Some(path(&["orgs", "1", "roles"]));
     let claims = claims_with("orgs", Some(json!([{}, { "roles": "x y" }])));
@@ -243,8 +253,8 @@ fn a_remembered_token_expires_all_the_same() {
     let token = bearer(&signed("ES256", &header("ES256"), &claims));
     let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
     assert_eq!([at(NOW), at(NOW + 359), at(NOW)], [None, None, None]);
-    assert_eq!(at(NOW + 360), Some(Refusal::Expired));
-    assert_eq!(at(NOW - 61), Some(Refusal::NotYetValid));
+    assert_eq!(at(NOW + 360), Some(CredentialsError::Expired));
+    assert_eq!(at(NOW - 61), Some(CredentialsError::NotYetValid));
     assert_eq!(at(NOW + 1), None);
 }
 
@@ -255,7 +265,7 @@ fn a_remembered_token_grows_too_old_all_the_same() {
     let auth = compile(&tokens_of(settings));
     let token = bearer(&signed("ES256", &header("ES256"), &claims()));
     let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
-    assert_eq!([at(NOW), at(NOW + 159), at(NOW + 160)], [None, None, Some(Refusal::TooOld)]);
+    assert_eq!([at(NOW), at(NOW + 159), at(NOW + 160)], [None, None, Some(CredentialsError::TooOld)]);
 }
 
 #[test]
@@ -291,7 +301,10 @@ fn claims_alone_make_a_subject() {
     let auth = compile(&tokens_of(our_issuer()));
     let subject = auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
     assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));
-    assert_eq!(auth.subject_of(&json!({ "iss": "x", "sub": "carol" })).err(), Some(Refusal::UnknownIssuer));
-    assert_eq!(auth.subject_of(&json!({ "iss": ISSUER })).err(), Some(Refusal::MalformedClaims));
-    assert_eq!(auth.subject_of(&json!([])).err(), Some(Refusal::MalformedClaims));
+    assert_eq!(
+        auth.subject_of(&json!({ "iss": "x", "sub": "carol" })).err(),
+        Some(CredentialsError::UnknownIssuer)
+    );
+    assert_eq!(auth.subject_of(&json!({ "iss": ISSUER })).err(), Some(CredentialsError::MalformedClaims));
+    assert_eq!(auth.subject_of(&json!([])).err(), Some(CredentialsError::MalformedClaims));
 }

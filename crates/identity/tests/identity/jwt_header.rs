@@ -1,6 +1,6 @@
 //! The shape and the header of a token (RFC 7515, 4 and 7.1; RFC 8725, 3.9 to 3.11).
 
-use identity::Refusal;
+use identity::CredentialsError;
 use serde_json::{Value, json};
 
 use crate::settings::*;
@@ -10,12 +10,12 @@ fn auth() -> Auth {
     compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))))
 }
 
-fn refusal(token: &str) -> Refusal {
+fn refusal(token: &str) -> CredentialsError {
     ask(&auth(), &bearer(token)).unwrap_err()
 }
 
 /// A well signed token whose header has one more parameter.
-fn with(name: &str, value: Value) -> Result<(), Refusal> {
+fn with(name: &str, value: Value) -> Result<(), CredentialsError> {
     let mut header = header("ES256");
     header[name] = value;
     ask(&auth(), &bearer(&signed("ES256", &header, &claims()))).map(drop)
@@ -42,7 +42,7 @@ fn anything_but_three_parts_is_refused() {
         good.replace('.', ".."),
     ];
     for shape in shapes {
-        assert_eq!(refusal(&shape), Refusal::MalformedToken, "{shape}");
+        assert_eq!(refusal(&shape), CredentialsError::MalformedToken, "{shape}");
     }
 }
 
@@ -52,8 +52,8 @@ fn json_serialisation_is_refused() {
     let good = token("ES256");
     let parts: Vec<&str> = good.split('.').collect();
     let flat = json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
-    assert_eq!(refusal(&flat), Refusal::MalformedToken);
-    assert_eq!(refusal(&encode(flat)), Refusal::MalformedToken);
+    assert_eq!(refusal(&flat), CredentialsError::MalformedToken);
+    assert_eq!(refusal(&encode(flat)), CredentialsError::MalformedToken);
 }
 
 /// RFC 7516: an encrypted token is not one that we verify, in whatever shape it comes.
@@ -66,8 +66,8 @@ fn encrypted_tokens_are_refused() {
         "AAAA".into(),
         "AAAA".into(),
     ];
-    assert_eq!(refusal(&five.join(".")), Refusal::MalformedToken);
-    assert_eq!(with("enc", json!("A128GCM")), Err(Refusal::UnsafeHeader));
+    assert_eq!(refusal(&five.join(".")), CredentialsError::MalformedToken);
+    assert_eq!(with("enc", json!("A128GCM")), Err(CredentialsError::UnsafeHeader));
 }
 
 /// Only `[A-Za-z0-9_.-]`, and one text for each value (RFC 4648, 3.5).
@@ -76,23 +76,27 @@ fn only_canonical_base64url_is_read() {
     let good = token("ES256");
     assert!(ask(&auth(), &bearer(&good)).is_ok());
     for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"] {
-        assert_eq!(refusal(&format!("{good}{extra}")), Refusal::MalformedToken, "{extra:?} behind");
+        assert_eq!(refusal(&format!("{good}{extra}")), CredentialsError::MalformedToken, "{extra:?} behind");
         assert_eq!(
             refusal(&good.replacen('.', &format!("{extra}."), 1)),
-            Refusal::MalformedToken,
+            CredentialsError::MalformedToken,
             "{extra:?} inside"
         );
         let (signed, signature) = good.rsplit_once('.').unwrap();
         let within = [&signature[..40], extra, &signature[40..]].concat();
-        assert_eq!(refusal(&format!("{signed}.{within}")), Refusal::MalformedToken, "{extra:?} within");
+        assert_eq!(
+            refusal(&format!("{signed}.{within}")),
+            CredentialsError::MalformedToken,
+            "{extra:?} within"
+        );
     }
     // 64 bytes of signature are 86 characters, of which the last has four bits over.
     let last = good.chars().last().unwrap();
     let next = char::from(u32::from(last).to_le_bytes()[0] + 1);
-    assert_eq!(refusal(&format!("{}{next}", &good[..good.len() - 1])), Refusal::MalformedToken);
+    assert_eq!(refusal(&format!("{}{next}", &good[..good.len() - 1])), CredentialsError::MalformedToken);
     assert_eq!(
         refusal(&good.replace('-', "+").replace('_', "/").replacen('.', "+.", 1)),
-        Refusal::MalformedToken
+        CredentialsError::MalformedToken
     );
 }
 
@@ -107,8 +111,8 @@ fn a_token_that_is_too_long_is_refused() {
     let (fits, too_long) = (of(11_000), of(12_300));
     assert!(fits.len() < 16_384 && too_long.len() > 16_384);
     assert!(ask(&auth(), &bearer(&fits)).is_ok());
-    assert_eq!(refusal(&too_long), Refusal::MalformedToken);
-    assert_eq!(refusal(&"a".repeat(1 << 20)), Refusal::MalformedToken);
+    assert_eq!(refusal(&too_long), CredentialsError::MalformedToken);
+    assert_eq!(refusal(&"a".repeat(1 << 20)), CredentialsError::MalformedToken);
 }
 
 /// RFC 8725, 2.4 and RFC 7515, 4: a name that comes twice says two things. At every level, also where escaped.
@@ -120,7 +124,7 @@ fn a_name_that_comes_twice_is_refused() {
     for member in headers {
         assert_eq!(
             refusal(&signed_text("ES256", &doubled(&head, member), &body)),
-            Refusal::MalformedToken,
+            CredentialsError::MalformedToken,
             "{member}"
         );
     }
@@ -134,7 +138,7 @@ fn a_name_that_comes_twice_is_refused() {
     for member in members {
         assert_eq!(
             refusal(&signed_text("ES256", &head, &doubled(&body, member))),
-            Refusal::MalformedToken,
+            CredentialsError::MalformedToken,
             "{member}"
         );
     }
@@ -160,28 +164,28 @@ fn parts_that_are_not_json_objects_are_refused() {
         "{\"a\":1,}",
         deep.as_str(),
     ] {
-        assert_eq!(refusal(&signed_text("ES256", text, &body)), Refusal::MalformedToken, "{text:?}");
-        assert_eq!(refusal(&signed_text("ES256", &head, text)), Refusal::MalformedToken, "{text:?}");
+        assert_eq!(refusal(&signed_text("ES256", text, &body)), CredentialsError::MalformedToken, "{text:?}");
+        assert_eq!(refusal(&signed_text("ES256", &head, text)), CredentialsError::MalformedToken, "{text:?}");
     }
     let message = [encode(&head), encode(b"{\"sub\":\"\xff\"}")].join(".");
     let token = [message.clone(), encode(sign("ES256", message.as_bytes()))].join(".");
-    assert_eq!(refusal(&token), Refusal::MalformedToken);
+    assert_eq!(refusal(&token), CredentialsError::MalformedToken);
 }
 
 /// RFC 8725, 3.10; CVE-2018-0114 (`jwk`): a token does not bring its own key, and nothing is fetched because of it.
 #[test]
 fn keys_in_the_header_are_refused() {
-    assert_eq!(with("jwk", jwk("ES256")), Err(Refusal::UnsafeHeader));
+    assert_eq!(with("jwk", jwk("ES256")), Err(CredentialsError::UnsafeHeader));
     for name in ["jku", "x5u"] {
         assert_eq!(
             with(name, json!("https://id.example.com/jwks.json")),
-            Err(Refusal::UnsafeHeader),
+            Err(CredentialsError::UnsafeHeader),
             "{name}"
         );
     }
-    assert_eq!(with("x5c", json!(["MIIB"])), Err(Refusal::UnsafeHeader));
+    assert_eq!(with("x5c", json!(["MIIB"])), Err(CredentialsError::UnsafeHeader));
     for name in ["jwk", "jku", "x5u", "x5c"] {
-        assert_eq!(with(name, Value::Null), Err(Refusal::UnsafeHeader), "{name} that is null");
+        assert_eq!(with(name, Value::Null), Err(CredentialsError::UnsafeHeader), "{name} that is null");
     }
 }
 
@@ -191,7 +195,7 @@ fn any_crit_is_refused() {
     for crit in
         [json!(["exp"]), json!(["b64"]), json!(["alg"]), json!([]), json!("exp"), json!(null), json!({})]
     {
-        assert_eq!(with("crit", crit.clone()), Err(Refusal::UnsafeHeader), "{crit}");
+        assert_eq!(with("crit", crit.clone()), Err(CredentialsError::UnsafeHeader), "{crit}");
     }
 }
 
@@ -199,7 +203,7 @@ fn any_crit_is_refused() {
 #[test]
 fn an_unencoded_payload_is_refused() {
     for b64 in [json!(false), json!(null), json!("false"), json!(0)] {
-        assert_eq!(with("b64", b64.clone()), Err(Refusal::UnsafeHeader), "{b64}");
+        assert_eq!(with("b64", b64.clone()), Err(CredentialsError::UnsafeHeader), "{b64}");
     }
     assert_eq!(with("b64", json!(true)), Ok(()), "that is how it is anyway");
 }
@@ -207,7 +211,7 @@ fn an_unencoded_payload_is_refused() {
 /// RFC 8725, 3.6.
 #[test]
 fn a_compressed_payload_is_refused() {
-    assert_eq!(with("zip", json!("DEF")), Err(Refusal::UnsafeHeader));
+    assert_eq!(with("zip", json!("DEF")), Err(CredentialsError::UnsafeHeader));
 }
 
 #[test]
@@ -234,10 +238,10 @@ fn a_required_type_must_be_there() {
         assert_eq!(ask_typ("application/at+jwt", Some(json!(typ))), Ok(()), "{typ}");
     }
     for typ in ["JWT", "", "at+jwt ", "text/at+jwt", "application/x/at+jwt", "application/", "at"] {
-        assert_eq!(ask_typ("at+jwt", Some(json!(typ))), Err(Refusal::WrongType), "{typ}");
+        assert_eq!(ask_typ("at+jwt", Some(json!(typ))), Err(CredentialsError::WrongType), "{typ}");
     }
-    assert_eq!(ask_typ("at+jwt", None), Err(Refusal::WrongType));
-    assert_eq!(ask_typ("at+jwt", Some(json!(["at+jwt"]))), Err(Refusal::MalformedToken));
+    assert_eq!(ask_typ("at+jwt", None), Err(CredentialsError::WrongType));
+    assert_eq!(ask_typ("at+jwt", Some(json!(["at+jwt"]))), Err(CredentialsError::MalformedToken));
 }
 
 /// RFC 6750, 2.1 and RFC 9110, 11.1.
@@ -246,8 +250,11 @@ fn the_scheme_is_read_in_any_case() {
     for scheme in ["Bearer", "bearer", "BEARER"] {
         assert!(ask(&auth(), &format!("{scheme} {}", token("ES256"))).is_ok(), "{scheme}");
     }
-    assert_eq!(ask(&auth(), &format!("DPoP {}", token("ES256"))).unwrap_err(), Refusal::UnsupportedScheme);
-    assert_eq!(ask(&auth(), "Bearer").unwrap_err(), Refusal::MalformedToken);
+    assert_eq!(
+        ask(&auth(), &format!("DPoP {}", token("ES256"))).unwrap_err(),
+        CredentialsError::UnsupportedScheme
+    );
+    assert_eq!(ask(&auth(), "Bearer").unwrap_err(), CredentialsError::MalformedToken);
     let twice = format!("Bearer {}, Bearer {}", token("ES256"), token("ES256"));
-    assert_eq!(ask(&auth(), &twice).unwrap_err(), Refusal::MalformedToken);
+    assert_eq!(ask(&auth(), &twice).unwrap_err(), CredentialsError::MalformedToken);
 }

@@ -1,7 +1,7 @@
 //! The signature: every algorithm, and every way to make a verifier use another (RFC 8725, 2.1 and 3.1).
 
 use aws_lc_rs::hmac;
-use identity::Refusal;
+use identity::CredentialsError;
 use serde_json::{Value, json};
 
 use crate::settings::*;
@@ -95,7 +95,7 @@ fn signatures_of_another_shape_are_refused() {
             let token = [signed, &encode(&signature)].join(".");
             assert_eq!(
                 ask(auth.of(algorithm), &bearer(&token)).unwrap_err(),
-                Refusal::BadSignature,
+                CredentialsError::BadSignature,
                 "{algorithm} {signature:?}"
             );
         }
@@ -109,7 +109,7 @@ fn a_token_cannot_choose_its_algorithm() {
     for key in ALL {
         for algorithm in ALL {
             let token = signed(algorithm, &json!({ "alg": algorithm, "kid": key }), &claims());
-            let expected = if key == algorithm { None } else { Some(Refusal::WrongAlgorithm) };
+            let expected = if key == algorithm { None } else { Some(CredentialsError::WrongAlgorithm) };
             assert_eq!(
                 ask(auth.of(key), &bearer(&token)).err(),
                 expected,
@@ -129,7 +129,7 @@ fn no_algorithm_at_all_is_refused_in_any_case() {
             for auth in [&auth.secret, &auth.public] {
                 assert_eq!(
                     ask(auth, &bearer(&unsigned)).unwrap_err(),
-                    Refusal::UnsupportedAlgorithm,
+                    CredentialsError::UnsupportedAlgorithm,
                     "{name:?}"
                 );
             }
@@ -144,21 +144,25 @@ fn other_algorithms_are_refused() {
     for name in ["hs256", "Rs256", "RS1", "HS1", "ES256K", "RSA-OAEP", "dir", "RS256 ", "ML-DSA-44", "Ed448"]
     {
         let token = signed("RS256", &json!({ "alg": name, "kid": "RS256" }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::UnsupportedAlgorithm, "{name}");
+        assert_eq!(
+            ask(&auth, &bearer(&token)).unwrap_err(),
+            CredentialsError::UnsupportedAlgorithm,
+            "{name}"
+        );
     }
     for alg in [json!(null), json!(1), json!(["RS256"])] {
         let token = signed("RS256", &json!({ "alg": alg, "kid": "RS256" }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken, "{alg}");
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken, "{alg}");
     }
     let token = signed("RS256", &without("alg", header("RS256")), &claims());
-    assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken);
+    assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken);
 }
 
 /// RFC 7518, 3.1: some libraries take `ES521` as another name of `ES512`. Only registered names are names.
 #[test]
 fn es521_is_not_another_name_of_es512() {
     let token = signed("ES512", &json!({ "alg": "ES521", "kid": "ES512" }), &claims());
-    assert_eq!(ask(&all_keys().public, &bearer(&token)).unwrap_err(), Refusal::UnsupportedAlgorithm);
+    assert_eq!(ask(&all_keys().public, &bearer(&token)).unwrap_err(), CredentialsError::UnsupportedAlgorithm);
     let mut renamed = jwk("ES512");
     renamed["alg"] = json!("ES521");
     let set = set(&[renamed, jwk("ES256")]).to_string();
@@ -183,7 +187,10 @@ fn a_public_key_is_never_a_secret() {
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), message.as_bytes());
             let token = [message, encode(tag)].join(".");
             let refusal = ask(&auth, &bearer(&token)).unwrap_err();
-            assert!(matches!(refusal, Refusal::WrongAlgorithm | Refusal::UnknownKey), "{refusal:?}");
+            assert!(
+                matches!(refusal, CredentialsError::WrongAlgorithm | CredentialsError::UnknownKey),
+                "{refusal:?}"
+            );
         }
     }
 }
@@ -215,11 +222,11 @@ fn an_unknown_kid_is_refused() {
     let auth = with(&[jwk("ES256")]);
     for kid in ["", "es256", "ES256 ", "../ES256", "ES256\u{0}", "' or 1=1 --"] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::UnknownKey, "{kid}");
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey, "{kid}");
     }
     for kid in [json!(null), json!(1), json!(["ES256"]), json!({})] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), Refusal::MalformedToken, "{kid}");
+        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken, "{kid}");
     }
 }
 
@@ -231,12 +238,15 @@ fn without_a_kid_there_must_be_one_key_of_the_algorithm() {
     assert!(ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&token)).is_ok());
     let mut second = jwk("ES256");
     second["kid"] = json!("second");
-    assert_eq!(ask(&with(&[jwk("ES256"), second]), &bearer(&token)).unwrap_err(), Refusal::UnknownKey);
-    assert_eq!(ask(&with(&[jwk("ES384")]), &bearer(&token)).unwrap_err(), Refusal::UnknownKey);
+    assert_eq!(
+        ask(&with(&[jwk("ES256"), second]), &bearer(&token)).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
+    assert_eq!(ask(&with(&[jwk("ES384")]), &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey);
     let named = signed("ES256", &header("ES256"), &claims());
     assert_eq!(
         ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&named)).unwrap_err(),
-        Refusal::UnknownKey
+        CredentialsError::UnknownKey
     );
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::{Authenticator, FetchedKeys, Identified, Known, Refusal, Subject, Time};
+use identity::{Authenticator, CredentialsError, FetchedKeys, Identified, Known, Subject, Time};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
 
@@ -96,18 +96,18 @@ pub(crate) fn warnings(settings: &Identity) -> Vec<Problem> {
 }
 
 /// Who a header says it is, with the password hashed on the spot.
-pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, Refusal> {
+pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, CredentialsError> {
     ask_at(auth, header.as_bytes(), now()).map(|known| known.subject.clone())
 }
 
-pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Arc<Known<String>>, Refusal> {
+pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Arc<Known<String>>, CredentialsError> {
     let identified = match auth.identify(Some(header), now, attach) {
         Identified::Pending(check) => auth.finish(&check.run(), now, attach).unwrap(),
         decided => decided,
     };
     match identified {
         Identified::Known(known) => Ok(known),
-        Identified::Refused(refusal) => Err(refusal),
+        Identified::Invalid(refusal) => Err(refusal),
         other => panic!("{other:?}"),
     }
 }

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Status and body of `GET path`, with these header lines.
 ///
@@ -23,8 +23,8 @@ pub fn get(at: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<(
 }
 
 fn exchange(at: SocketAddr, path: &str, headers: &[(String, String)]) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&at, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&at, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     // Without `chunked`, and the end of the connection is the end of the answer.
     let mut request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {

@@ -28,7 +28,7 @@ impl Comparison {
             "scenarios": self.scenarios.iter().enumerate().map(|(at, it)| self.scenario(at, &it.name)).collect::<Vec<_>>(),
             "reload": self.reload.as_ref().map(|it| json!({
                 "policy": it.size, "requests": it.requests, "failed": it.failed, "unsent": it.unsent, "resident": it.resident,
-                "quiet_p99": it.quiet, "reloading_p99": it.reloading, "took": it.took,
+                "quiet_p999": it.quiet, "reloading_p999": it.reloading, "took": it.took,
             })),
             "ready": self.ready,
         })

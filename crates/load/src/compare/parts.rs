@@ -312,9 +312,9 @@ impl Comparison {
             table(
                 &["in µs", "median (lowest–highest)"],
                 vec![
-                    row("p99 of a window without a change", &it.quiet),
-                    row("p99 of a window with one", &it.reloading),
-                    row("from the change to the new policy in force", &it.took),
+                    row("p99.9 of a window without a change", &it.quiet),
+                    row("p99.9 of a window with one", &it.reloading),
+                    row("from the change to the new active policy", &it.took),
                 ],
             ),
         ]

@@ -44,11 +44,11 @@ pub struct Reload {
     pub failed: u64,
     /// Requests that were due and not sent, because all connections were waiting.
     pub unsent: u64,
-    /// The p99 of each window without a reload, in nanoseconds, corrected.
+    /// The p99.9 of each window without a reload, in nanoseconds, corrected.
     pub quiet: Vec<f64>,
-    /// The p99 of each window with one.
+    /// The p99.9 of each window with one.
     pub reloading: Vec<f64>,
-    /// How long each reload took until it was in force, in nanoseconds.
+    /// How long each reload took until it was active, in nanoseconds.
     pub took: Vec<f64>,
     /// Resident bytes at the end.
     pub resident: u64,
@@ -60,7 +60,7 @@ const RATE: f64 = 5_000.0;
 /// When within its window a policy is changed.
 const AFTER: Duration = Duration::from_millis(200);
 /// How long a reload may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Reload {
     /// Tries it.
@@ -85,8 +85,8 @@ impl Reload {
     }
 
     fn quiet(&mut self, plan: &Plan, pins: &Pins) -> Result<(), Failed> {
-        let p99 = self.window(plan, pins)?;
-        self.quiet.push(p99);
+        let p999 = self.window(plan, pins)?;
+        self.quiet.push(p999);
         Ok(())
     }
 
@@ -106,8 +106,8 @@ impl Reload {
             let policy = policy.to_path_buf();
             thread::spawn(move || change(&next, &policy))
         };
-        let p99 = self.window(plan, pins)?;
-        self.reloading.push(p99);
+        let p999 = self.window(plan, pins)?;
+        self.reloading.push(p999);
         let changed = change
             .join()
             .map_err(|_| Failed::new("reload", "the thread that changes the policy has failed"))?
@@ -116,14 +116,14 @@ impl Reload {
         Ok(())
     }
 
-    /// The p99 of a window.
+    /// The p99.9 of a window.
     fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<f64, Failed> {
         let measured = on(pins.outside.as_deref(), || crate::run(plan))
             .map_err(|error| Failed::new("reload", error.to_string()))?;
         self.requests += measured.requests();
         self.failed += measured.errors() + measured.unexpected;
         self.unsent += measured.own.unsent;
-        Ok(units::float(measured.corrected.value_at_percentile(99.0)))
+        Ok(units::float(measured.corrected.value_at_percentile(99.9)))
     }
 
     /// P6, as far as it is seen from outside.
@@ -140,7 +140,7 @@ impl Reload {
         if let Some(it) = Spread::of(ratios.collect()) {
             all.push(Verdict {
                 goal: "P6",
-                what: "p99 of a window with a reload to that of the one before it".to_owned(),
+                what: "p99.9 of a window with a reload ÷ that of the one before it".to_owned(),
                 measured: format!("{:.2} × ({:.2}–{:.2})", it.median, it.min, it.max),
                 limit: "≤ 2 ×".to_owned(),
                 holds: it.median <= 2.0,
@@ -159,18 +159,18 @@ fn change(next: &Path, policy: &Path) -> io::Result<f64> {
     Ok(now.as_secs_f64())
 }
 
-/// When the policy after so many reloads came into force, in seconds since the Unix epoch. It is asked for after the
+/// When the policy after so many reloads became active, in seconds since the Unix epoch. It is asked for after the
 /// window: asking is work for rolegate.
 fn in_force(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         let Counted { reloads, loaded } = counted(rolegate.admin);
         if reloads > before {
             return Ok(loaded);
         }
         thread::sleep(Duration::from_millis(20));
     }
-    Err(Failed::new("reload", "the changed policy is not in force after 20 s"))
+    Err(Failed::new("reload", "the changed policy is not active after 20 s"))
 }
 
 /// What the metrics say.

@@ -112,11 +112,11 @@ impl Evidence<'_> {
         let reached = |of: &Round| of.achieved >= 0.99 * 5_000.0;
         if let Some(entry) = entry().filter(|it| it.rounds.iter().all(reached)) {
             let memory = entry.spread(|it| units::float(server(it).resident) / 1_048_576.0);
-            all.extend(memory.map(|it| figure("resident memory at 5,000/s, in MiB", it, 30.0)));
-            all.extend(entry.spread(|it| server(it).cores).map(|it| figure("cores at 5,000/s", it, 0.25)));
+            all.extend(memory.map(|it| figure("resident memory at 5,000/s, in MiB", it, 25.0)));
+            all.extend(entry.spread(|it| server(it).cores).map(|it| figure("cores at 5,000/s", it, 0.15)));
         }
         let ready = Spread::of(self.ready.to_vec()).map(|it| it.map(|it| it / 1e6));
-        all.extend(ready.map(|it| figure("ready after start, in ms", it, 50.0)));
+        all.extend(ready.map(|it| figure("ready after start, in ms", it, 20.0)));
         all
     }
 

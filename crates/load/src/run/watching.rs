@@ -15,7 +15,7 @@ use crate::plan::{Failed, Plan, Progress, Watch};
 const REPORT: Duration = Duration::from_millis(200);
 
 /// How often it is looked whether the threads have ended.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits for the threads.
 pub(super) fn until_done(
@@ -47,7 +47,7 @@ fn report(plan: &Plan, course: &Course, threads: &[Thread], watch: &Watch) {
     let mut before = Progress::default();
     let mut due = REPORT;
     while !threads.iter().all(|it| it.handle.is_finished()) {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
         if course.epoch.elapsed() < due {
             continue;
         }

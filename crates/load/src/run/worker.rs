@@ -53,13 +53,13 @@ struct Worker {
 }
 
 /// How often a thread looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a thread that is to stop waits for what is under way.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long to wait after a failed connect, so that a closed loop does not do nothing else.
-const RESPITE: Duration = Duration::from_millis(20);
+const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
 
 /// Does the work of a thread, from its start to its end.
 pub(super) fn work(post: Post) -> io::Result<Done> {
@@ -102,7 +102,7 @@ async fn line(plan: &Plan, traffic: &Arc<Traffic>, until: Instant) -> Result<Lin
         if Instant::now() >= until || plan.stop.is_asked() {
             return Err(Failed::Unreachable { target: plan.target.shown.clone(), reason: error.to_string() });
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -153,7 +153,7 @@ impl Worker {
     /// Ends when the run is to stop.
     async fn stop(&self) {
         while !self.plan.stop.is_asked() {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -221,7 +221,7 @@ impl Worker {
             }
         }
         if unconnected {
-            sleep(RESPITE).await;
+            sleep(CONNECT_BACKOFF).await;
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) enum Accepted {
 
 /// The workers in turn.
 #[derive(Debug)]
-struct Turn {
+struct RoundRobin {
     workers: Vec<UnboundedSender<Order>>,
     /// Which worker gets the next connection.
     next: AtomicUsize,
@@ -46,7 +46,7 @@ enum Socket {
 }
 
 /// How long to wait when the system has nothing to accept with.
-const RESPITE: Duration = Duration::from_millis(20);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 /// How often such a failure is logged. It may last for as long as all connections are busy.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -59,7 +59,7 @@ pub(super) fn start(
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let sockets = sockets(&runtime, listeners)?;
-    let turn = Arc::new(Turn {
+    let round_robin = Arc::new(RoundRobin {
         workers,
         next: AtomicUsize::new(0),
         next_to_close: AtomicUsize::new(0),
@@ -70,7 +70,7 @@ pub(super) fn start(
         runtime.block_on(async {
             let mut loops = JoinSet::new();
             for socket in sockets {
-                loops.spawn(accept(socket, Arc::clone(&turn), phase.clone()));
+                loops.spawn(accept(socket, Arc::clone(&round_robin), phase.clone()));
             }
             while loops.join_next().await.is_some() {}
         });
@@ -93,20 +93,20 @@ fn sockets(runtime: &Runtime, listeners: Vec<Listener>) -> io::Result<Vec<Socket
 }
 
 /// Accepts until the drain begins, and then what the system has accepted by then.
-async fn accept(socket: Socket, turn: Arc<Turn>, mut phase: watch::Receiver<Phase>) {
+async fn accept(socket: Socket, round_robin: Arc<RoundRobin>, mut phase: watch::Receiver<Phase>) {
     loop {
         let accepted = tokio::select! {
             accepted = poll_fn(|cx| socket.poll_accept(cx)) => accepted,
             _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
         };
         match accepted {
-            Ok(accepted) => turn.give(accepted),
-            Err(error) => turn.respite(&error).await,
+            Ok(accepted) => round_robin.give(accepted),
+            Err(error) => round_robin.back_off(&error).await,
         }
     }
     poll_fn(|cx| {
         while let Poll::Ready(Ok(accepted)) = socket.poll_accept(cx) {
-            turn.give(accepted);
+            round_robin.give(accepted);
         }
         Poll::Ready(())
     })
@@ -130,21 +130,21 @@ impl Socket {
     }
 }
 
-impl Turn {
+impl RoundRobin {
     fn give(&self, accepted: Accepted) {
         self.tell(&self.next, Order::Serve(accepted));
     }
 
     /// After a failed accept. It never ends the loop: a connection that is gone again is none of ours, and without file
     /// descriptors left an idle connection makes room.
-    async fn respite(&self, error: &io::Error) {
+    async fn back_off(&self, error: &io::Error) {
         self.errors.fetch_add(1, Relaxed);
         if !is_of_the_connection(error) {
             if self.is_to_be_logged() {
                 tracing::warn!(%error, "cannot accept a connection; closing an idle one, if there is one");
             }
             self.tell(&self.next_to_close, Order::MakeRoom);
-            tokio::time::sleep(RESPITE).await;
+            tokio::time::sleep(ACCEPT_BACKOFF).await;
         }
     }
 
@@ -158,8 +158,8 @@ impl Turn {
     }
 
     fn tell(&self, next: &AtomicUsize, order: Order) {
-        let turn = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
-        if let Some(worker) = self.workers.get(turn) {
+        let worker = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
+        if let Some(worker) = self.workers.get(worker) {
             // A worker that is gone ends with the server.
             let _ = worker.send(order);
         }

@@ -1,4 +1,4 @@
-//! One `Check`: read, judge, answer. Whatever goes wrong is an error, and no error is an OK.
+//! One `Check`: read, authorize, answer. Whatever goes wrong is an error, and no error is an OK.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,7 +29,7 @@ type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
 /// What came of judging a message.
 #[derive(Debug)]
-pub(super) enum Judged {
+pub(super) enum CheckResult {
     /// The body of the gRPC answer: a verdict.
     Answer(Bytes),
     /// A password must be hashed first, which counts for this source.
@@ -56,7 +56,7 @@ pub(super) struct Received {
 }
 
 /// The one thread's way of judging: buffers to use again, and counters.
-pub(super) struct Judge {
+pub(super) struct Checker {
     service: CheckService,
     counters: Arc<counters::Worker>,
     scratch: Cell<Scratch>,
@@ -89,7 +89,7 @@ impl CheckService {
         self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(checked, now))
     }
 
-    /// Whether there is a policy in force.
+    /// Whether there is a active policy.
     pub(super) fn is_ready(&self) -> bool {
         self.snapshot.load().is_some()
     }
@@ -116,24 +116,24 @@ impl Received {
     }
 }
 
-impl Judge {
+impl Checker {
     pub(super) fn new(service: CheckService, counters: Arc<counters::Worker>) -> Self {
         Self { service, counters, scratch: Cell::default(), answers: Cell::new(0) }
     }
 
     /// Authorizes a message by the snapshot that is active now. With `checked` it is one whose password has been hashed
     /// meanwhile; a caller or a grant that a reload has removed by now is denied.
-    pub(super) fn judge(
+    pub(super) fn check(
         &self,
         message: &[u8],
         checked: Option<PasswordChecked>,
         received: Received,
-    ) -> Judged {
-        self.guarded(|authorizer, scratch| self.check(message, authorizer, checked, scratch, received))
+    ) -> CheckResult {
+        self.guarded(|authorizer, scratch| self.authorize(message, authorizer, checked, scratch, received))
     }
 
     /// Answers a request that is not evaluated; what has been received of its message may be empty.
-    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Judged {
+    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> CheckResult {
         match failure {
             Failure::Error(kind) => self.error(kind),
             Failure::Limit(limit) => {
@@ -143,25 +143,28 @@ impl Judge {
     }
 
     /// Runs what makes an answer, with the snapshot that is active now; a panic in it is an error.
-    fn guarded(&self, answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<Judged, ErrorKind>) -> Judged {
+    fn guarded(
+        &self,
+        answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<CheckResult, ErrorKind>,
+    ) -> CheckResult {
         let snapshot: Snapshot = self.service.snapshot.load();
         let Some(authorizer) = snapshot.as_deref() else { return self.error(ErrorKind::NotReady) };
         let mut scratch = self.scratch.take();
         // After a panic the scratch is lost, and the next request finds a new one.
-        let judged = catch_unwind(AssertUnwindSafe(|| {
-            let judged = answer(authorizer, &mut scratch);
-            (judged, scratch)
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = answer(authorizer, &mut scratch);
+            (result, scratch)
         }));
-        match judged {
-            Ok((judged, scratch)) => {
+        match result {
+            Ok((result, scratch)) => {
                 self.scratch.set(scratch);
-                judged.unwrap_or_else(|kind| self.error(kind))
+                result.unwrap_or_else(|kind| self.error(kind))
             }
             Err(_) => self.error(ErrorKind::Panicked),
         }
     }
 
-    /// Takes note that all that was judged has been handed over for writing. Answers leave together, so a batch of them
+    /// Takes note that all that was checked has been handed over for writing. Answers leave together, so a batch of them
     /// costs one look at the clock.
     pub(super) fn handed_over(&self, received: Received) {
         let answers = self.answers.take();
@@ -171,19 +174,19 @@ impl Judge {
     }
 
     /// Counts an error.
-    pub(super) fn error(&self, kind: ErrorKind) -> Judged {
+    pub(super) fn error(&self, kind: ErrorKind) -> CheckResult {
         self.counters.error(kind);
-        Judged::Error(kind)
+        CheckResult::Error(kind)
     }
 
-    fn check(
+    fn authorize(
         &self,
         message: &[u8],
         authorizer: &Authorizer,
         checked: Option<PasswordChecked>,
         scratch: &mut Scratch,
         received: Received,
-    ) -> Result<Judged, ErrorKind> {
+    ) -> Result<CheckResult, ErrorKind> {
         let mut headers = Lines::new();
         let read = CheckRequest::decode(message, |line| {
             headers.push(Header { name: line.name, value: line.value });
@@ -200,7 +203,7 @@ impl Judge {
             None => authorizer.check(&request, scratch, received.time),
         };
         match outcome {
-            Outcome::Pending(check) => Ok(Judged::Pending(check, Source::of(read.source_ip()))),
+            Outcome::Pending(check) => Ok(CheckResult::Pending(check, Source::of(read.source_ip()))),
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
@@ -210,7 +213,7 @@ impl Judge {
                 }
                 self.counters.evaluated(ended.saturating_duration_since(begun));
                 self.note(&verdict, &request, authorizer, received, ended);
-                Ok(Judged::Answer(answer.into()))
+                Ok(CheckResult::Answer(answer.into()))
             }
         }
     }
@@ -223,14 +226,14 @@ impl Judge {
         authorizer: &Authorizer,
         scratch: &mut Scratch,
         received: Received,
-    ) -> Result<Judged, ErrorKind> {
+    ) -> Result<CheckResult, ErrorKind> {
         let read = CheckRequest::decode(message, |_| ()).unwrap_or_default();
         let request =
             Request { method: read.method, host: read.host, path: read.path, headers: &[], id: read.id };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
         self.note(&verdict, &request, authorizer, received, Instant::now());
-        Ok(Judged::Answer(answer.into()))
+        Ok(CheckResult::Answer(answer.into()))
     }
 
     /// Counts a verdict, and offers it to the decision log.
@@ -248,7 +251,7 @@ impl Judge {
         }
         match verdict {
             Verdict::Allowed(_) => self.counters.allowed(),
-            Verdict::Refused(refused) => self.counters.refused(refused.reason.name()),
+            Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
         }
         self.answers.set(self.answers.get() + 1);
     }
@@ -257,9 +260,9 @@ impl Judge {
 fn encode(verdict: &Verdict<'_>) -> Result<Vec<u8>, envoy::EncodeError> {
     match verdict {
         Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()),
-        Verdict::Refused(refused) => {
-            let headers = refused.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(refused.reason.status(), headers, refused.body)
+        Verdict::Denied(denied) => {
+            let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
+            envoy::response::denied(denied.reason.status(), headers, denied.body)
         }
     }
 }

@@ -215,7 +215,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.resets > self.max_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.worker.judge.handed_over(received);
+        self.worker.checker.handed_over(received);
     }
 }
 

@@ -13,7 +13,7 @@ pub use histogram::Distribution;
 /// can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// There is no policy in force.
+    /// There is no active policy.
     NotReady,
     /// The message is not a `CheckRequest` of an HTTP request.
     Malformed,
@@ -61,8 +61,8 @@ impl ErrorKind {
 pub struct Totals {
     /// Checks that were allowed.
     pub allowed: u64,
-    /// Checks that were refused, by the name of the reason; only reasons that occurred.
-    pub refused: Vec<(&'static str, u64)>,
+    /// Checks that were denied, by the name of the reason; only reasons that occurred.
+    pub denied: Vec<(&'static str, u64)>,
     /// Checks that got a gRPC error, by kind; every kind is there.
     pub errors: Vec<(ErrorKind, u64)>,
     /// Checks that wait for the rest of their message or for a password's hash.

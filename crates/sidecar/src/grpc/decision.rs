@@ -49,7 +49,7 @@ pub(super) fn offer(
 ) {
     let (path, user, reason, rule) = match verdict {
         Verdict::Allowed(allowed) => (allowed.path, allowed.user, None, Some(allowed.rule)),
-        Verdict::Refused(refused) => (refused.path, refused.user, Some(refused.reason.name()), refused.rule),
+        Verdict::Denied(denied) => (denied.path, denied.user, Some(denied.reason.name()), denied.rule),
     };
     // What could not be read has no canonical path: then the one that was asked for.
     let path = if path.is_empty() { without_query(request.path) } else { path };

@@ -16,7 +16,7 @@ use identity::{PasswordCheck, PasswordChecked};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{Failure, Judged, Received};
+use super::check::{CheckResult, Failure, Received};
 use super::counters::ErrorKind;
 use super::hashing::{NotHashed, Source};
 use super::message::Incoming;
@@ -65,7 +65,7 @@ pub(super) fn take(
     let mut exchange = Exchange { worker: Rc::clone(worker), respond, received, deadline: None };
     match arrived {
         Poll::Ready(Ok(message)) => {
-            if let Some(unhashed) = exchange.judge(&message) {
+            if let Some(unhashed) = exchange.check(&message) {
                 incoming.release();
                 exchange.deadline = Some(deadline(worker, &head.headers));
                 let pending = connected.pending();
@@ -119,21 +119,21 @@ impl Exchange {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
                 self.received = Received::now();
-                if let Some(unhashed) = self.judge(&message) {
+                if let Some(unhashed) = self.check(&message) {
                     incoming.release();
                     self.hash(message, unhashed).await;
                     return;
                 }
             }
         }
-        self.worker.judge.handed_over(self.received);
+        self.worker.checker.handed_over(self.received);
     }
 
     /// Authorizes and answers, unless a password must be hashed first.
-    fn judge(&mut self, message: &[u8]) -> Option<Unhashed> {
-        match self.worker.judge.judge(message, None, self.received) {
-            Judged::Pending(check, source) => return Some(Unhashed(check, source)),
-            judged => self.answer(judged),
+    fn check(&mut self, message: &[u8]) -> Option<Unhashed> {
+        match self.worker.checker.check(message, None, self.received) {
+            CheckResult::Pending(check, source) => return Some(Unhashed(check, source)),
+            result => self.answer(result),
         }
         None
     }
@@ -150,14 +150,14 @@ impl Exchange {
             loop {
                 match self.hashed(unhashed).await {
                     Err(failure) => break self.fail(failure, &message),
-                    Ok(checked) => match self.worker.judge.judge(&message, Some(checked), self.received) {
-                        Judged::Pending(check, source) => unhashed = Unhashed(check, source),
-                        judged => break self.answer(judged),
+                    Ok(checked) => match self.worker.checker.check(&message, Some(checked), self.received) {
+                        CheckResult::Pending(check, source) => unhashed = Unhashed(check, source),
+                        result => break self.answer(result),
                     },
                 }
             }
         }
-        self.worker.judge.handed_over(self.received);
+        self.worker.checker.handed_over(self.received);
     }
 
     async fn hashed(&mut self, Unhashed(check, source): Unhashed) -> Result<PasswordChecked, Failure> {
@@ -170,19 +170,19 @@ impl Exchange {
         }
     }
 
-    fn answer(&mut self, judged: Judged) {
-        let sent = match judged {
-            Judged::Answer(message) => respond::message(&mut self.respond, message),
-            Judged::Error(kind) => respond::error(&mut self.respond, kind),
+    fn answer(&mut self, result: CheckResult) {
+        let sent = match result {
+            CheckResult::Answer(message) => respond::message(&mut self.respond, message),
+            CheckResult::Error(kind) => respond::error(&mut self.respond, kind),
             // Whoever calls this has taken these out. An answer without a verdict is an error.
-            Judged::Pending(..) => respond::error(&mut self.respond, ErrorKind::Panicked),
+            CheckResult::Pending(..) => respond::error(&mut self.respond, ErrorKind::Panicked),
         };
         // A failed send means that the caller has left: there is nobody to tell.
         drop(sent);
     }
 
     fn fail(&mut self, failure: Failure, message: &[u8]) {
-        let failed = self.worker.judge.fail(failure, message, self.received);
+        let failed = self.worker.checker.fail(failure, message, self.received);
         self.answer(failed);
     }
 }

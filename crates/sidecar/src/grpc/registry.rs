@@ -17,7 +17,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// The connections of one worker.
 #[derive(Debug)]
 pub(super) struct Registry {
-    open: RefCell<HashMap<u64, Rc<Seat>>>,
+    open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
     /// The number of the last connection: a lower one is older.
     last: Cell<u64>,
@@ -37,12 +37,12 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Connected {
     number: u64,
-    seat: Rc<Seat>,
+    entry: Rc<Entry>,
     registry: Rc<Registry>,
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Entry {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
     /// When something was asked on it last; `None` while nothing was.
@@ -79,27 +79,27 @@ impl Registry {
         let number = self.last.get() + 1;
         self.last.set(number);
         let order = if self.draining.get() { Order::Drain } else { Order::Serve };
-        let seat = Rc::new(Seat {
+        let entry = Rc::new(Entry {
             order: Cell::new(order),
             waker: RefCell::default(),
             last_asked: Cell::new(None),
             pending: Rc::default(),
         });
-        self.open.borrow_mut().insert(number, Rc::clone(&seat));
+        self.open.borrow_mut().insert(number, Rc::clone(&entry));
         self.counters.connections.one_more();
         self.counters.accepted.one_more();
-        Some(Connected { number, seat, registry: Rc::clone(self) })
+        Some(Connected { number, entry, registry: Rc::clone(self) })
     }
 
     /// Closes an idle connection: the oldest on which nothing was ever asked, or else the one that has been idle the
     /// longest. So a client that opens thousands of connections closes its own. Returns whether there was one.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
-        let idle = open.iter().filter(|(_, seat)| seat.is_idle(now));
-        let longest = idle.min_by_key(|(number, seat)| (seat.last_asked.get(), **number));
+        let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
+        let longest = idle.min_by_key(|(number, entry)| (entry.last_asked.get(), **number));
         let Some(number) = longest.map(|(number, _)| *number) else { return false };
-        if let Some(seat) = open.remove(&number) {
-            seat.tell(Order::Close);
+        if let Some(entry) = open.remove(&number) {
+            entry.tell(Order::Close);
             self.counters.evicted.one_more();
         }
         true
@@ -108,7 +108,7 @@ impl Registry {
     /// Tells every connection, and every one to come, to end in good order.
     pub(super) fn drain(&self) {
         self.draining.set(true);
-        self.open.borrow().values().for_each(|seat| seat.tell(Order::Drain));
+        self.open.borrow().values().for_each(|entry| entry.tell(Order::Drain));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -116,7 +116,7 @@ impl Registry {
     }
 }
 
-impl Seat {
+impl Entry {
     fn is_idle(&self, now: Instant) -> bool {
         let long_ago = |asked| now.saturating_duration_since(asked) >= IDLE_AFTER;
         self.pending.get() == 0 && self.last_asked.get().is_none_or(long_ago)
@@ -133,11 +133,11 @@ impl Seat {
 impl Connected {
     /// What to do now. The task is woken when that changes.
     pub(super) fn order(&self, cx: &Context<'_>) -> Order {
-        let mut waker = self.seat.waker.borrow_mut();
+        let mut waker = self.entry.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-        self.seat.order.get()
+        self.entry.order.get()
     }
 
     /// Waits for the order to close.
@@ -152,12 +152,12 @@ impl Connected {
 
     /// Notes that something is asked on it.
     pub(super) fn active(&self, now: Instant) {
-        self.seat.last_asked.set(Some(now));
+        self.entry.last_asked.set(Some(now));
     }
 
     /// A check of it waits.
     pub(super) fn pending(&self) -> Pending {
-        let count = Rc::clone(&self.seat.pending);
+        let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);
         counters.in_flight.one_more();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn orders(connections: &[&Connected]) -> Vec<Order> {
-        connections.iter().map(|connected| connected.seat.order.get()).collect()
+        connections.iter().map(|connected| connected.entry.order.get()).collect()
     }
 
     #[test]

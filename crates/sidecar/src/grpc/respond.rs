@@ -100,7 +100,7 @@ const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
         ErrorKind::Framing => ("13", "not exactly one message"),
         ErrorKind::Unanswerable => ("13", "the answer cannot be written"),
         ErrorKind::Panicked => ("13", "internal error"),
-        ErrorKind::NotReady => ("14", "no policy in force"),
+        ErrorKind::NotReady => ("14", "no active policy"),
     }
 }
 

@@ -18,12 +18,12 @@ use super::hashing::Hashing;
 use super::listener::{Address, Listener};
 use super::message::{Budget, Limits};
 use super::others::Others;
-use super::worker::{self, Hired, Order, Parts};
+use super::worker::{self, Order, Parts, WorkerHandle};
 
 /// Sizes and limits. The defaults are fit for production.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Request threads; 0 is one a core.
+    /// Request threads; 0 is one per core.
     pub threads: usize,
     /// The largest message accepted, in bytes.
     pub max_message_size: usize,
@@ -76,7 +76,7 @@ pub struct Server;
 pub struct Running {
     addresses: Vec<Address>,
     phase: watch::Sender<Phase>,
-    workers: Vec<Hired>,
+    workers: Vec<WorkerHandle>,
     acceptor: JoinHandle<()>,
     counting: Counting,
 }
@@ -109,8 +109,8 @@ impl Server {
             service,
             options,
         };
-        let hire = |number| worker::hire(number, parts.clone());
-        let workers = (0..parts.options.threads).map(hire).collect::<io::Result<Vec<_>>>()?;
+        let spawn = |number| worker::spawn(number, parts.clone());
+        let workers = (0..parts.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
         let orders = workers.iter().map(|worker| worker.orders.clone()).collect();
         let accept_errors = Arc::<AtomicU64>::default();
         let acceptor = acceptor::start(listeners, orders, Arc::clone(&accept_errors), phases)?;
@@ -218,7 +218,7 @@ mod tests {
         let running = Running {
             addresses: Vec::new(),
             phase: watch::Sender::new(Phase::Serving),
-            workers: vec![Hired { orders, counters: Arc::default(), ended }],
+            workers: vec![WorkerHandle { orders, counters: Arc::default(), ended }],
             acceptor: thread::spawn(move || _ = stopped.recv()),
             counting: Counting {
                 workers: Vec::new(),

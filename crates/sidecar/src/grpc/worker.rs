@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::acceptor::Accepted;
-use super::check::{CheckService, Judge};
+use super::check::{CheckService, Checker};
 use super::connection;
 use super::counters;
 use super::hashing::Hashing;
@@ -26,7 +26,7 @@ use super::slices::SliceQueue;
 
 /// What the connections of one thread share.
 pub(super) struct Worker {
-    pub(super) judge: Judge,
+    pub(super) checker: Checker,
     pub(super) options: Options,
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
@@ -47,7 +47,7 @@ pub(super) struct Parts {
 
 /// A worker, from outside.
 #[derive(Debug)]
-pub(super) struct Hired {
+pub(super) struct WorkerHandle {
     pub(super) orders: UnboundedSender<Order>,
     pub(super) counters: Arc<counters::Worker>,
     /// Ends when the worker has ended.
@@ -66,14 +66,14 @@ pub(super) enum Order {
 }
 
 /// How often a draining worker looks whether its connections have ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// After how many polls of a task the system is asked for events, also where there are more tasks to poll. Tokio's own
 /// default is 61: so many busy connections in a row would delay the requests of all others.
 const EVENT_INTERVAL: u32 = 8;
 
 /// Starts a worker. It ends at once when its orders end.
-pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
+pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
     let (orders, to_do) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     let (tell, told) = std::sync::mpsc::channel();
@@ -90,7 +90,7 @@ pub(super) fn hire(number: usize, parts: Parts) -> io::Result<Hired> {
         drop(end);
     })?;
     told.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
-    Ok(Hired { orders, counters, ended })
+    Ok(WorkerHandle { orders, counters, ended })
 }
 
 fn runtime() -> io::Result<LocalRuntime> {
@@ -103,7 +103,7 @@ fn runtime() -> io::Result<LocalRuntime> {
 async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: UnboundedReceiver<Order>) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
     let worker = Rc::new(Worker {
-        judge: Judge::new(parts.service, Arc::clone(&counters)),
+        checker: Checker::new(parts.service, Arc::clone(&counters)),
         options: parts.options,
         limits: parts.limits,
         hashing: parts.hashing,
@@ -158,7 +158,7 @@ impl Worker {
 
     async fn emptied(&self) {
         while !self.registry.is_empty() {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

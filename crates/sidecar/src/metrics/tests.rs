@@ -10,7 +10,7 @@ use crate::snapshot::Issuers;
 use crate::status::{KeyFacts, Status};
 
 fn metrics() -> Arc<Metrics> {
-    let mut totals = Totals { allowed: 3, refused: vec![("not_allowed", 2)], ..Totals::default() };
+    let mut totals = Totals { allowed: 3, denied: vec![("not_allowed", 2)], ..Totals::default() };
     totals.errors = vec![(ErrorKind::Malformed, 1)];
     totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
     totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();

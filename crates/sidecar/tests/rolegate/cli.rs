@@ -121,7 +121,7 @@ fn a_case_that_fails_is_shown_with_what_came() {
     );
     let (code, out, _) = run(&["test", &folder.arg()]);
     assert_eq!(code, 4, "{out}");
-    assert!(out.contains("FAILED bad: 401 (no_proof)"), "{out}");
+    assert!(out.contains("FAILED bad: 401 (missing_credentials)"), "{out}");
     assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
     assert!(out.contains("1 case passed, 1 failed"), "{out}");
 

@@ -125,7 +125,7 @@ async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
     assert!(server.metric("rolegate_policy_failing_seconds") > Some(0.0));
     assert_eq!(self::revision(&server), revision);
     server.wait_for_log("policy.yaml:3:13");
-    server.wait_for_log("the last good one stays in force");
+    server.wait_for_log("the last good one stays active");
     std::fs::remove_file(folder.path().join("policy.yaml")).unwrap();
     server.wait_for_metric(FAILED, 2.0);
     assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));

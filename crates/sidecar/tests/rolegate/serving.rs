@@ -120,7 +120,7 @@ async fn checks_are_counted() {
     let checks = |labels| server.metric(&format!("rolegate_checks_total{{{labels}}}"));
     assert_eq!(checks(r#"decision="allowed",reason="""#), Some(3.0));
     assert_eq!(checks(r#"decision="denied",reason="not_allowed""#), Some(1.0));
-    assert_eq!(checks(r#"decision="denied",reason="no_proof""#), Some(1.0));
+    assert_eq!(checks(r#"decision="denied",reason="missing_credentials""#), Some(1.0));
     assert_eq!(server.metric("rolegate_hashes_total"), Some(1.0), "a verified password is not hashed again");
     assert_eq!(server.metric("rolegate_connections"), Some(1.0));
     assert_eq!(server.metric("rolegate_check_duration_seconds_count"), Some(5.0));
@@ -208,7 +208,7 @@ async fn a_second_signal_does_not_wait() {
     assert_eq!(server.ended(), 5);
 }
 
-/// The folder may go at once: what was loaded is in force.
+/// The folder may go at once: what was loaded is active.
 fn open_to_all_folder() -> PolicyFolder {
     PolicyFolder::new(&open_to_all("/a"))
 }
@@ -290,7 +290,7 @@ async fn a_log_that_nobody_reads_stops_nothing() {
     let socket = folder.path().join("listen");
     wait_until(|| std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
     let mut envoy = Envoy::over(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
-    // A changed policy is logged by the thread that also has to bring the next one into force.
+    // A changed policy is logged by the thread that also has to activate the next one.
     for path in ["/one", "/two"] {
         policy.write("policy.yaml", &open_to_all(path));
         let end = Instant::now() + LONG;

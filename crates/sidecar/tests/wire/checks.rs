@@ -39,7 +39,7 @@ async fn both_shapes_of_headers_get_the_same_verdicts() {
     }
     let totals = server.totals();
     assert_eq!(totals.allowed, 2);
-    let refused: u64 = totals.refused.iter().map(|(_, count)| count).sum();
+    let refused: u64 = totals.denied.iter().map(|(_, count)| count).sum();
     assert_eq!(refused, 8);
     assert_eq!((totals.handler.count(), totals.evaluation.count()), (10, 10));
 }
@@ -138,7 +138,7 @@ async fn a_deadline_that_passes_while_a_password_waits_is_a_denial() {
     let (response, mut stream) = client.send_request(head, false).unwrap();
     stream.send_data(framed(&by_alice()), true).unwrap();
     assert_eq!(reply(response).await.unwrap().denied(), 503);
-    assert_eq!(server.totals().refused, [("deadline_exceeded", 1)]);
+    assert_eq!(server.totals().denied, [("deadline_exceeded", 1)]);
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ const REASONS: usize = 64;
 #[repr(align(128))]
 pub(in super::super) struct Worker {
     allowed: Tally,
-    refused: [(OnceLock<&'static str>, Tally); REASONS],
+    denied: [(OnceLock<&'static str>, Tally); REASONS],
     errors: [Tally; ErrorKind::ALL.len()],
     handler: Recorder,
     evaluation: Recorder,
@@ -52,7 +52,7 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             allowed: Tally::default(),
-            refused: std::array::from_fn(|_| Default::default()),
+            denied: std::array::from_fn(|_| Default::default()),
             errors: Default::default(),
             handler: Recorder::default(),
             evaluation: Recorder::default(),
@@ -70,8 +70,8 @@ impl Worker {
         self.allowed.one_more();
     }
 
-    pub(in super::super) fn refused(&self, reason: &'static str) {
-        let slot = self.refused.iter().find(|(name, _)| *name.get_or_init(|| reason) == reason);
+    pub(in super::super) fn denied(&self, reason: &'static str) {
+        let slot = self.denied.iter().find(|(name, _)| *name.get_or_init(|| reason) == reason);
         if let Some((_, count)) = slot {
             count.one_more();
         }
@@ -102,11 +102,11 @@ impl Worker {
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
         self.handler.add_to(&mut totals.handler);
         self.evaluation.add_to(&mut totals.evaluation);
-        for (name, count) in &self.refused {
+        for (name, count) in &self.denied {
             let Some(name) = name.get() else { break };
-            match totals.refused.iter_mut().find(|(each, _)| each == name) {
+            match totals.denied.iter_mut().find(|(each, _)| each == name) {
                 Some((_, sum)) => *sum += count.read(),
-                None => totals.refused.push((name, count.read())),
+                None => totals.denied.push((name, count.read())),
             }
         }
     }
@@ -121,17 +121,17 @@ mod tests {
         let workers = [Worker::default(), Worker::default()];
         for worker in &workers {
             worker.allowed();
-            worker.refused("no_proof");
+            worker.denied("missing_credentials");
             worker.error(ErrorKind::Framing);
             worker.evaluated(Duration::from_micros(3));
             worker.handed_over(Duration::from_micros(5), 2);
             worker.in_flight.one_more();
         }
-        workers[1].refused("denied");
+        workers[1].denied("denied");
         workers[1].in_flight.one_less();
         let totals = Totals::sum(workers.iter());
         assert_eq!((totals.allowed, totals.in_flight), (2, 1));
-        assert_eq!(totals.refused, [("no_proof", 2), ("denied", 1)]);
+        assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);
         assert_eq!((totals.evaluation.count(), totals.evaluation.sum()), (2, Duration::from_micros(6)));

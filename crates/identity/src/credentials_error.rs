@@ -2,7 +2,7 @@
 
 /// Why a proof does not verify. A closed list; none tells what the proof was, nor whether a user exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
+pub enum CredentialsError {
     /// A scheme that the policy does not configure.
     #[error("unsupported scheme")]
     UnsupportedScheme,
@@ -58,7 +58,7 @@ pub enum Refusal {
     TooOld,
 }
 
-impl Refusal {
+impl CredentialsError {
     /// All of them.
     pub const ALL: [Self; 17] = [
         Self::UnsupportedScheme,

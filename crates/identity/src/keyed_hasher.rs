@@ -8,9 +8,9 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 /// A secret of this process. SipHash-2-4 with 128 bits out is a keyed pseudo-random function: whoever does not know the
 /// key can neither look for two proofs of one hash nor learn a proof from its hash.
 #[derive(Clone)]
-pub(crate) struct Seal(SipHasher24);
+pub(crate) struct KeyedHasher(SipHasher24);
 
-impl Seal {
+impl KeyedHasher {
     /// A new secret; `None` if the system has no randomness.
     ///
     /// Straight from the system: aws-lc first gathers entropy of its own from timing jitter, which took 50 ms of each
@@ -37,9 +37,9 @@ impl Seal {
     }
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for KeyedHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seal(…)")
+        f.write_str("KeyedHasher(…)")
     }
 }
 
@@ -49,16 +49,16 @@ mod tests {
 
     #[test]
     fn where_the_first_string_ends_counts() {
-        let seal = Seal::random().unwrap();
-        assert_ne!(seal.pair(b"ab", b"c"), seal.pair(b"a", b"bc"));
-        assert_ne!(seal.pair(b"", b"abc"), seal.pair(b"abc", b""));
-        assert_eq!(seal.pair(b"ab", b"c"), seal.pair(b"ab", b"c"));
+        let hasher = KeyedHasher::random().unwrap();
+        assert_ne!(hasher.pair(b"ab", b"c"), hasher.pair(b"a", b"bc"));
+        assert_ne!(hasher.pair(b"", b"abc"), hasher.pair(b"abc", b""));
+        assert_eq!(hasher.pair(b"ab", b"c"), hasher.pair(b"ab", b"c"));
     }
 
     #[test]
     fn each_process_has_its_own() {
-        let (one, other) = (Seal::random().unwrap(), Seal::random().unwrap());
+        let (one, other) = (KeyedHasher::random().unwrap(), KeyedHasher::random().unwrap());
         assert_ne!(one.whole(b"x"), other.whole(b"x"));
-        assert_eq!(format!("{one:?}"), "Seal(…)");
+        assert_eq!(format!("{one:?}"), "KeyedHasher(…)");
     }
 }

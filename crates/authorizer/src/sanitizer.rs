@@ -5,7 +5,7 @@ use crate::request::Header;
 
 /// The headers of a policy's `allow_response`, ready to be used.
 #[derive(Debug)]
-pub(crate) struct Hygiene {
+pub(crate) struct HeaderSanitizer {
     /// Set, or removed where the value comes out empty, on every allowed request.
     set: Box<[Box<str>]>,
     /// Removed from every allowed request; none of `set`.
@@ -17,15 +17,15 @@ pub(crate) struct Hygiene {
 /// How the headers of one request are changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changes<'a> {
-    pub(crate) hygiene: &'a Hygiene,
-    /// One for each of the hygiene's `set`.
+    pub(crate) sanitizer: &'a HeaderSanitizer,
+    /// One for each of the sanitizer's `set`.
     pub(crate) values: &'a [Filled],
     /// The values of those that name the rule.
     pub(crate) by_rule: &'a [String],
     pub(crate) headers: &'a [Header<'a>],
 }
 
-impl Hygiene {
+impl HeaderSanitizer {
     /// What is both set and removed is set. Neither a pseudo-header nor `host` is ever removed: Envoy would refuse
     /// such an answer, or send the request elsewhere.
     pub(crate) fn new(settings: &policy::model::AllowResponse) -> Self {
@@ -59,17 +59,17 @@ impl<'a> Changes<'a> {
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let empty = self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
-        let removed = self.hygiene.removed.iter().map(|name| &**name);
+        let removed = self.sanitizer.removed.iter().map(|name| &**name);
         empty.chain(removed).chain(self.aliases())
     }
 
     fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
-        let names = self.hygiene.set.iter().map(|name| &**name);
+        let names = self.sanitizer.set.iter().map(|name| &**name);
         names.enumerate().map(move |(at, name)| (name, filled_in(self.values, self.by_rule, at)))
     }
 
     fn aliases(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
-        let aliases = self.headers.iter().filter(move |header| self.hygiene.is_alias(header.name));
+        let aliases = self.headers.iter().filter(move |header| self.sanitizer.is_alias(header.name));
         aliases.filter_map(|header| std::str::from_utf8(header.name).ok())
     }
 }
