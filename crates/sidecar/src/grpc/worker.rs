@@ -115,7 +115,12 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
     spawn_local(Rc::clone(&worker.slices).run());
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Serve(accepted) => worker.serve(accepted),
+            Order::Serve(accepted) => {
+                worker.serve(accepted);
+                // The runtime comes back here only after it has asked the system for events: thousands of new connections
+                // must not be one piece of work that all requests wait for.
+                tokio::task::yield_now().await;
+            }
             Order::MakeRoom => drop(worker.registry.evict(Instant::now())),
             Order::Drain => {
                 worker.registry.drain();
