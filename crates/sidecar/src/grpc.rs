@@ -1,8 +1,9 @@
-//! The gRPC server: `Check` on a fast lane of its own, everything else through tonic on the same connection.
+//! The gRPC server. `Check` has a fast path directly on `h2`; health and reflection are served on the same
+//! connections.
 //!
-//! Read `server` for how it starts and stops, `worker` and `connection` for the life of a connection, `exchange` and
-//! `check` for the life of a request. Threads: one acceptor, N workers (each with a current-thread runtime and its own
-//! counters and buffers, so that requests share nothing but the snapshot), and a few that hash passwords.
+//! Where to start: `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and `check`
+//! serve requests. Threads: one acceptor, N workers and a few that hash passwords. Each worker has its own
+//! current-thread runtime, counters and buffers, so that requests share nothing but the snapshot.
 
 mod acceptor;
 mod check;

@@ -1,5 +1,5 @@
-//! Accepting connections and handing them to the workers in turn. Envoy opens few connections and keeps them, so chance
-//! (`SO_REUSEPORT`) would spread them badly.
+//! Accepts connections and hands them to the workers in rotation. Envoy opens few connections and keeps them, so
+//! spreading them at random (`SO_REUSEPORT`) would load the workers unevenly.
 
 use std::future::poll_fn;
 use std::io;
@@ -19,24 +19,24 @@ use super::listener::Listener;
 use super::server::Phase;
 use super::worker::Order;
 
-/// A connection, accepted and not yet served.
+/// An accepted connection that is not served yet.
 #[derive(Debug)]
 pub(super) enum Accepted {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// The workers in turn.
+/// Sends orders to the workers in rotation.
 #[derive(Debug)]
 struct RoundRobin {
     workers: Vec<UnboundedSender<Order>>,
-    /// Which worker gets the next connection.
+    /// The worker that gets the next connection.
     next: AtomicUsize,
-    /// Which worker closes the next idle connection. Apart from `next`: where connections and failures alternate, one of
-    /// two workers would get all connections and the other be asked to close them.
+    /// The worker that closes the next idle connection. Separate from `next`: if accepts and failures alternated, one
+    /// of two workers would get all connections and the other all orders to close one.
     next_to_close: AtomicUsize,
     errors: Arc<AtomicU64>,
-    /// When a failure was logged last.
+    /// When a failed accept was last logged.
     logged: Mutex<Option<Instant>>,
 }
 
@@ -45,12 +45,12 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// How long to wait when the system has nothing to accept with.
+/// Pause after an accept failed for lack of a resource, such as file descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
-/// How often such a failure is logged. It may last for as long as all connections are busy.
+/// Minimum time between two log lines about such failures. They can last for as long as all connections are busy.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Starts accepting. It ends when `phase` comes to draining, or ends.
+/// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is dropped.
 pub(super) fn start(
     listeners: Vec<Listener>,
     workers: Vec<UnboundedSender<Order>>,
@@ -92,7 +92,7 @@ fn sockets(runtime: &Runtime, listeners: Vec<Listener>) -> io::Result<Vec<Socket
     listeners.into_iter().map(socket).collect()
 }
 
-/// Accepts until the drain begins, and then what the system has accepted by then.
+/// Accepts until the drain begins, then also accepts the connections that are already in the kernel's backlog.
 async fn accept(socket: Socket, round_robin: Arc<RoundRobin>, mut phase: watch::Receiver<Phase>) {
     loop {
         let accepted = tokio::select! {
@@ -118,7 +118,7 @@ impl Socket {
         match self {
             Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| {
                 let (stream, _) = accepted?;
-                // An answer must not wait for the acknowledgement of the one before.
+                // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
                 stream.set_nodelay(true)?;
                 stream.into_std().map(Accepted::Tcp)
             }),
@@ -135,8 +135,8 @@ impl RoundRobin {
         self.tell(&self.next, Order::Serve(accepted));
     }
 
-    /// After a failed accept. It never ends the loop: a connection that is gone again is none of ours, and without file
-    /// descriptors left an idle connection makes room.
+    /// Handles a failed accept; accepting always goes on. If only that one connection failed, nothing else happens.
+    /// Otherwise, for example without file descriptors, a worker closes an idle connection, and accepting pauses.
     async fn back_off(&self, error: &io::Error) {
         self.errors.fetch_add(1, Relaxed);
         if !is_of_the_connection(error) {
@@ -160,13 +160,13 @@ impl RoundRobin {
     fn tell(&self, next: &AtomicUsize, order: Order) {
         let worker = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
         if let Some(worker) = self.workers.get(worker) {
-            // A worker that is gone ends with the server.
+            // Sending fails only to a worker that has ended, together with the server.
             let _ = worker.send(order);
         }
     }
 }
 
-/// Whether a connection failed, and not accepting (accept(2), "Error handling").
+/// Whether the error concerns the one connection, not accepting in general (accept(2), "Error handling").
 fn is_of_the_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,

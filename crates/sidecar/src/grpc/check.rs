@@ -1,4 +1,5 @@
-//! One `Check`: read, authorize, answer. Whatever goes wrong is an error, and no error is an OK.
+//! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes a denial or a
+//! gRPC error, never an OK.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,79 +18,80 @@ use super::counters::{self, ErrorKind};
 use super::decision::{self, DecisionSink};
 use super::hashing::Source;
 
-/// What authorizes requests: the active snapshot, and the sink of decisions.
+/// Authorizes requests with the active snapshot, and passes decisions to a sink.
 #[derive(Clone)]
 pub struct CheckService {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     decisions: Option<Arc<dyn DecisionSink>>,
 }
 
-/// The snapshot that is active when an answer is made.
+/// The snapshot that is active while a request is answered.
 type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
-/// What came of judging a message.
+/// The result of checking a message.
 #[derive(Debug)]
 pub(super) enum CheckResult {
-    /// The body of the gRPC answer: a verdict.
+    /// A verdict, encoded as the body of the gRPC answer.
     Answer(Bytes),
-    /// A password must be hashed first, which counts for this source.
+    /// A password must be hashed first; the attempt counts against this source.
     Pending(PasswordCheck, Source),
-    /// No verdict.
+    /// No verdict: the caller gets a gRPC error.
     Error(ErrorKind),
 }
 
-/// Why a request is not evaluated.
+/// Why a message is not evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It exceeds a limit, which is a denial.
+    /// It exceeds a limit, so it is denied.
     Limit(Limit),
-    /// An error.
+    /// It cannot be processed, so the caller gets a gRPC error.
     Error(ErrorKind),
 }
 
 /// When a request was received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Since the Unix epoch.
+    /// Wall-clock time since the Unix epoch.
     pub(super) time: Duration,
     pub(super) at: Instant,
 }
 
-/// The one thread's way of judging: buffers to use again, and counters.
+/// Checks the requests of one worker thread, with reusable buffers and its own counters.
 pub(super) struct Checker {
     service: CheckService,
     counters: Arc<counters::Worker>,
     scratch: Cell<Scratch>,
-    /// Verdicts that have not been handed over yet.
+    /// Verdicts that have not been handed over for writing yet.
     answers: Cell<u64>,
 }
 
-/// The longest answer that allows a request, in bytes. Until the client reads it, it waits in memory.
+/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// Room for the header lines of most requests without an allocation.
+/// Holds the header lines of most requests without an allocation.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl CheckService {
-    /// Judges by whatever is published in `snapshot`; while that is `None`, every check is an error.
+    /// Authorizes with the snapshot that `snapshot` holds at the time. While it holds `None`, every check is an
+    /// error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
         Self { snapshot, decisions: None }
     }
 
-    /// Tells `sink` of every decision.
+    /// Passes every decision to `sink`.
     #[must_use]
     pub fn with_decisions(self, sink: Arc<dyn DecisionSink>) -> Self {
         Self { decisions: Some(sink), ..self }
     }
 
-    /// Remembers a hash by the active policy. Returns whether the password was right.
+    /// Remembers verified credentials in the active policy. Returns whether the password was right.
     pub(super) fn remember(&self, checked: &PasswordChecked) -> bool {
         let now = Received::now().time;
         self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(checked, now))
     }
 
-    /// Whether there is a active policy.
+    /// Whether a policy is active.
     pub(super) fn is_ready(&self) -> bool {
         self.snapshot.load().is_some()
     }
@@ -108,7 +110,7 @@ impl From<ErrorKind> for Failure {
 }
 
 impl Received {
-    /// Now.
+    /// The current time, by both clocks.
     #[expect(clippy::disallowed_methods, reason = "the server is where the clock is read")]
     pub(super) fn now() -> Self {
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -121,8 +123,8 @@ impl Checker {
         Self { service, counters, scratch: Cell::default(), answers: Cell::new(0) }
     }
 
-    /// Authorizes a message by the snapshot that is active now. With `checked` it is one whose password has been hashed
-    /// meanwhile; a caller or a grant that a reload has removed by now is denied.
+    /// Authorizes a message with the active snapshot. `checked` is the hash of a password that the message has waited
+    /// for; a user or a permission that a reload has removed in the meantime is denied.
     pub(super) fn check(
         &self,
         message: &[u8],
@@ -132,7 +134,7 @@ impl Checker {
         self.guarded(|authorizer, scratch| self.authorize(message, authorizer, checked, scratch, received))
     }
 
-    /// Answers a request that is not evaluated; what has been received of its message may be empty.
+    /// Answers a request that is not evaluated. `message` is what has been received of it, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> CheckResult {
         match failure {
             Failure::Error(kind) => self.error(kind),
@@ -142,7 +144,7 @@ impl Checker {
         }
     }
 
-    /// Runs what makes an answer, with the snapshot that is active now; a panic in it is an error.
+    /// Runs `answer` with the active snapshot. A panic in it becomes an error.
     fn guarded(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<CheckResult, ErrorKind>,
@@ -150,7 +152,7 @@ impl Checker {
         let snapshot: Snapshot = self.service.snapshot.load();
         let Some(authorizer) = snapshot.as_deref() else { return self.error(ErrorKind::NotReady) };
         let mut scratch = self.scratch.take();
-        // After a panic the scratch is lost, and the next request finds a new one.
+        // After a panic the scratch is lost; the next request starts with an empty one.
         let result = catch_unwind(AssertUnwindSafe(|| {
             let result = answer(authorizer, &mut scratch);
             (result, scratch)
@@ -164,8 +166,8 @@ impl Checker {
         }
     }
 
-    /// Takes note that all that was checked has been handed over for writing. Answers leave together, so a batch of them
-    /// costs one look at the clock.
+    /// Records that all verdicts so far have been handed over for writing. Answers leave together, so a batch of them
+    /// costs one read of the clock.
     pub(super) fn handed_over(&self, received: Received) {
         let answers = self.answers.take();
         if answers > 0 {
@@ -173,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// Counts an error.
+    /// Counts an error and returns it as the result.
     pub(super) fn error(&self, kind: ErrorKind) -> CheckResult {
         self.counters.error(kind);
         CheckResult::Error(kind)
@@ -207,7 +209,7 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                // What is removed are headers of the request, so a client can make that long.
+                // The answer names the request headers to remove, so a client can make it long.
                 if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
                     return self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
                 }
@@ -218,7 +220,7 @@ impl Checker {
         }
     }
 
-    /// Denies a request that exceeds a limit. What is known of it goes to the decision log.
+    /// Denies a request that exceeds a limit. The part of it that can be decoded goes to the decision log.
     fn deny(
         &self,
         limit: Limit,

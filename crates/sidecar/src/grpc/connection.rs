@@ -1,8 +1,9 @@
-//! One connection: HTTP/2 by `h2`, its limits, and the loop that answers in batches.
+//! One HTTP/2 connection: its limits, and the loop that reads and answers requests in batches.
 //!
-//! What there is to read is read first, then everything that was asked is answered in one go, and one write carries all
-//! the answers. There is no task and no channel for a request that can be answered at once, which is nearly every one.
-//! `h2` itself rather than hyper on it: 412,000 against 365,000 checks a second and core, nothing decoded (August 2026).
+//! A connection first reads what has arrived, then answers all requests in it, then sends all answers in one write. A
+//! request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is used
+//! directly, not through hyper: 412,000 instead of 365,000 checks per second per core, in a measurement that decoded
+//! no messages (August 2026).
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -21,35 +22,38 @@ use super::server::Options;
 use super::slices::{Slice, Sliced};
 use super::worker::Worker;
 
-/// Requests that are collected before they are answered; after so many the slice ends. Enough to fill a large write, and
-/// few enough that the first does not wait long for the last.
+/// Maximum number of requests that are read before they are answered, and the number of requests that ends a time
+/// slice (see `slices`). Enough to fill a large write; few enough that the first does not wait long for the last.
 const BATCH: usize = 64;
-/// What a connection may send ahead: four messages of 250 KB, or thousands of small ones.
+/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones.
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// What a stream may send ahead.
+/// HTTP/2 flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// What the n-th connection may have, over all threads and times n. That is far more than it needs: at a millisecond an
-/// answer ten streams carry 10,000 checks a second, and Envoy opens another connection where one is full. All 1,024
-/// connections together may then have fewer than 13,000. An answer that the client leaves no window for, or does not
-/// read, takes 3.4 KiB until its connection is closed (November 2026): 40 MiB at the worst, beside what the
-/// connections themselves take. Dividing by n squared would
-/// leave the hundredth connection of a shared service hardly any; eight times as many held 68 MiB with 20 connections.
+/// Concurrent streams of a worker's n-th connection, times n, over all workers. That is far more than Envoy needs: at
+/// one millisecond per answer, ten streams carry 10,000 checks per second, and Envoy opens another connection when
+/// one is full. All 1,024 connections together may then have fewer than 13,000 streams. An answer that the client
+/// does not read, or opens no window for, takes 3.4 KiB until its connection is closed (November 2026): 40 MiB at
+/// most, in addition to the connections themselves. Division by n² would leave the hundredth connection of a shared
+/// service hardly any streams; a limit eight times as high held 68 MiB with 20 connections.
 const ALL_STREAMS: usize = 3 << 9;
-/// What every connection may have.
+/// Minimum number of concurrent streams per connection.
 const FEWEST_STREAMS: u32 = 4;
-/// So many streams may be reset at once on any connection, however few it may have open: the clients of an Envoy that leave
-/// together must not end the connection, and with it the checks of all others.
+/// Minimum number of streams that may be reset at once on a connection, however few it may have open. If many clients
+/// of one Envoy leave together, Envoy resets their streams; that must not close the connection, which also carries
+/// the checks of all other clients.
 const FEWEST_RESETS: usize = 1 << 10;
-/// gRPC metadata is small; what the client's request has for headers is inside the message.
+/// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
+/// authorized are inside the message.
 const HEADER_LIST: u32 = 16 << 10;
-/// What a stream that is not read may keep us from writing. Answers are far smaller.
+/// Maximum bytes that wait to be sent on a stream that the client does not read. Answers are far smaller.
 const SEND_BUFFER: usize = 64 << 10;
-/// Faults of the other end that we answer with a reset (h2's own default, written down: tonic switches it off).
+/// Client errors that are answered with a stream reset before the connection is closed. This is the default of `h2`,
+/// set explicitly because tonic switches it off.
 const LOCAL_ERROR_RESETS: usize = 1024;
 
 type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve<I>(worker: Rc<Worker>, connected: Connected, io: I)
 where
     I: AsyncRead + AsyncWrite + Unpin,
@@ -83,8 +87,9 @@ where
     }
 }
 
-/// How many streams a connection may have: all that the settings allow on the first few, which is where Envoy asks; fewer
-/// on each further one, as streams times connections is what an attacker can make us keep.
+/// Maximum concurrent streams of a worker's next connection. The first few connections get all that the settings
+/// allow, because Envoy opens few. Each further one gets fewer, because an attacker can make the server keep streams
+/// × connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
     let everywhere = number.saturating_mul(options.threads.max(1));
@@ -96,10 +101,11 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // A client that cancels all it has asked, again and again, is within its rights: Envoy does so on timeouts.
-        // Each takes some hundred bytes until it is accepted.
+        // A client may cancel all its requests again and again, as Envoy does on timeouts. Each cancelled stream
+        // takes some hundred bytes until it is accepted.
         .max_pending_accept_reset_streams(resets + resets / 4)
-        // What still arrives for a stream that we gave up is ignored; once forgotten, it would end the connection.
+        // Frames that still arrive for a stream that this side has reset are ignored. Once `h2` has forgotten the
+        // stream, such a frame would close the connection.
         .max_concurrent_reset_streams(resets.saturating_mul(4))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
@@ -115,22 +121,23 @@ struct Connection<I> {
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
-    /// Requests of this slice.
+    /// Requests read in the current time slice.
     taken: usize,
-    /// One more for each stream that was reset before it was read, one less for any other, never below 0.
+    /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     resets: usize,
-    /// Above this the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2` counts only streams
-    /// that wait to be accepted; a client that resets them a little slower than they are accepted stays below it.
+    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2`
+    /// counts only streams that wait to be accepted; a client that resets them slightly slower than they are accepted
+    /// stays below it.
     max_resets: usize,
     draining: bool,
 }
 
-/// How a round ended.
+/// How a round of reading and answering ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
-    /// There was nothing more to read.
+    /// Everything that had arrived was read.
     Drained,
-    /// There may be more to read.
+    /// The limit of a round was reached: there may be more to read.
     Full,
     /// The connection has ended.
     Closed,
@@ -162,8 +169,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Reads, answers all that has been read, and writes the answers. Where the slice is used up, nothing more is read, but
-    /// all the rest is done.
+    /// Reads requests, answers them and writes the answers. When the slice is used up, no more is read, but
+    /// everything that has been read is still answered and written.
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
         let (taken, resets) = (self.taken, self.resets);
         self.slice.begin_round();
@@ -191,7 +198,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Reads what there is, and writes what is left to write. Returns whether the connection is still open.
+    /// Reads up to [`BATCH`] requests and writes pending output. Returns whether the connection is still open.
     fn collect(&mut self, cx: &mut Context<'_>) -> bool {
         while self.batch.len() < BATCH {
             match self.h2.poll_accept(cx) {

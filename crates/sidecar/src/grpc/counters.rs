@@ -1,5 +1,5 @@
-//! What happened, counted. Each worker counts for itself, so that no two threads write one cache line per request;
-//! whoever asks sums up.
+//! Counters. Each worker has its own, so that no two threads write to the same cache line for each request. Readers
+//! add them up.
 
 mod cells;
 mod histogram;
@@ -7,30 +7,30 @@ mod histogram;
 pub(super) use cells::Worker;
 pub use histogram::Distribution;
 
-/// Why a check got a gRPC error in place of a verdict. Never an OK.
+/// Why a check got a gRPC error instead of a verdict. None of these is answered with OK.
 ///
-/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where nobody waits for the answer; all else that it
-/// can cause is a denial ([`authorizer::Limit`]).
+/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where nobody waits for the answer any more.
+/// Everything else that it can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// There is no active policy.
+    /// No policy is active.
     NotReady,
     /// The message is not a `CheckRequest` of an HTTP request.
     Malformed,
-    /// The gRPC framing is wrong: cut short, or more than one message.
+    /// The gRPC framing is wrong: the message is cut short, or there is more than one.
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The verdict cannot be put into headers.
+    /// The verdict cannot be encoded as headers.
     Unanswerable,
-    /// A bug: the thread panicked over this request.
+    /// A bug: the code panicked on this request.
     Panicked,
     /// The caller gave up before the answer.
     Cancelled,
 }
 
 impl ErrorKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::NotReady,
         Self::Malformed,
@@ -41,7 +41,7 @@ impl ErrorKind {
         Self::Cancelled,
     ];
 
-    /// Its name in metrics and logs.
+    /// The name in metrics and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,14 +56,14 @@ impl ErrorKind {
     }
 }
 
-/// The sums over all workers, at one moment.
+/// The counters, summed over all workers at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Checks that were allowed.
     pub allowed: u64,
-    /// Checks that were denied, by the name of the reason; only reasons that occurred.
+    /// Checks that were denied, by the name of the reason. Only reasons that occurred are listed.
     pub denied: Vec<(&'static str, u64)>,
-    /// Checks that got a gRPC error, by kind; every kind is there.
+    /// Checks that got a gRPC error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
     /// Checks that wait for the rest of their message or for a password's hash.
     pub in_flight: u64,
@@ -73,33 +73,33 @@ pub struct Totals {
     pub connections_accepted: u64,
     /// Idle connections closed to make room for others.
     pub connections_evicted: u64,
-    /// Connections closed at once: there were too many, and none of them was idle.
+    /// New connections closed at once, because the limit was reached and no connection was idle.
     pub connections_rejected: u64,
-    /// Failed accepts (no file descriptors left, say).
+    /// Failed accepts, for example because no file descriptors are left.
     pub accept_errors: u64,
-    /// The password hashing.
+    /// Counters of password hashing.
     pub hashing: HashingTotals,
-    /// From a complete message to its answer handed over for writing. Answers that leave in one write have the same
-    /// time, and one that was waited for (a password's hash) has the waiting in it.
+    /// Time from a complete message until its answer is handed over for writing. Answers that leave in one write have
+    /// the same time; if a check waited for a password hash, the wait is included.
     pub handler: Distribution,
-    /// From a decoded request to its verdict, without waiting.
+    /// Time from a decoded request to its verdict, without waiting.
     pub evaluation: Distribution,
 }
 
-/// The hashing pool.
+/// Counters of the hashing threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HashingTotals {
-    /// Checks waiting for a thread.
+    /// Checks that wait for a thread.
     pub queued: u64,
     /// Hashes computed since the start.
     pub done: u64,
-    /// Checks that shared the hash of an equal one.
+    /// Checks that used the hash of an equal check.
     pub shared: u64,
-    /// Checks denied with 503 because the queue was full of others that come first.
+    /// Checks denied with 503, because the queue was full of checks that take precedence.
     pub rejected: u64,
-    /// Checks that left the queue because nobody waited for them any more.
+    /// Checks removed from the queue, because nobody waited for them any more.
     pub abandoned: u64,
-    /// Hashes that nobody waited for any more when they were finished.
+    /// Hashes whose callers had all left when they were finished.
     pub unawaited: u64,
 }
 

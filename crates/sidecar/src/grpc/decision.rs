@@ -1,44 +1,45 @@
-//! What a decision log is told of each request: enough to answer "who asked what, and why that answer", and no proof.
+//! What the decision log gets for each request: who asked for what, and why it got that answer. It contains no
+//! credentials.
 
 use std::fmt;
 use std::time::Duration;
 
 use authorizer::{Request, Verdict};
 
-/// One decided request. Holds no header value, no query and no proof.
+/// One decided request. It holds no header value, no query and no credentials.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
-    /// When it was decided, since the Unix epoch.
+    /// When the request was received, as time since the Unix epoch.
     pub time: Duration,
-    /// What the proxy calls the request; may be empty.
+    /// The proxy's request ID; may be empty.
     pub request_id: &'a str,
     /// The method.
     pub method: &'a str,
-    /// The host, as it came.
+    /// The host, as received.
     pub host: &'a str,
     /// The path, without its query and fragment.
     pub path: &'a str,
-    /// Who asked, where that is known.
+    /// The name of the subject, if known.
     pub user: Option<&'a str>,
-    /// Whether it may go on.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// Why not: the name of the reason; `None` when allowed.
+    /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
     /// The rule that decided, if one did.
     pub rule: Option<&'a str>,
-    /// The revision of the policy.
+    /// The revision of the active policy.
     pub revision: &'a str,
-    /// How long it took, from the message to the answer.
+    /// Time from the complete message to the verdict.
     pub duration: Duration,
 }
 
-/// Where decisions are told.
+/// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Takes note of a decision, or drops it: called on a request thread, so it neither waits nor does I/O.
+    /// Takes a decision, or drops it. It is called on a request thread, so it must neither block nor do I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
 }
 
-/// Tells `sink` of a verdict.
+/// Passes a verdict to `sink`.
 pub(super) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
@@ -51,7 +52,7 @@ pub(super) fn offer(
         Verdict::Allowed(allowed) => (allowed.path, allowed.user, None, Some(allowed.rule)),
         Verdict::Denied(denied) => (denied.path, denied.user, Some(denied.reason.name()), denied.rule),
     };
-    // What could not be read has no canonical path: then the one that was asked for.
+    // A path that cannot be parsed has no canonical form: the path as received is used instead.
     let path = if path.is_empty() { without_query(request.path) } else { path };
     sink.offer(&DecisionRecord {
         time,

@@ -1,5 +1,5 @@
-//! One stream: a request and its answer. At once where that can be; in a task of its own where the rest of a message or
-//! a password's hash must be waited for.
+//! One stream: a request and its answer. It is answered at once if possible, or in a task of its own if it has to
+//! wait for the rest of the message or for a password hash.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -24,12 +24,13 @@ use super::registry::Connected;
 use super::respond;
 use super::worker::Worker;
 
-/// Upper bound of the margin by which an answer comes before the caller's timeout; below it, a quarter of that. At its
-/// timeout Envoy makes an error of the check, which `failure_mode_allow` lets pass; so the denial must be there before, also
-/// where both share a busy machine. Of Envoy's default, 200 ms, 150 are left.
+/// Upper bound of the margin between the deadline of an answer and the caller's timeout; the margin is a quarter of
+/// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, which
+/// `failure_mode_allow` lets pass. So a denial must arrive earlier, even when Envoy and this process share a busy
+/// machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-/// Whether the client had already reset the stream.
+/// Whether the client has already reset the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamState {
     Open,
@@ -37,13 +38,13 @@ pub(super) enum StreamState {
 }
 
 impl StreamState {
-    /// From an answer that is sent at once: it fails only where the stream has been reset.
+    /// The state after sending an answer at once, which fails only if the stream has been reset.
     pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
         if sent.is_ok() { Self::Open } else { Self::Reset }
     }
 }
 
-/// Takes on a stream: answers it, or sees to it that it is answered.
+/// Accepts a stream: answers it now, or spawns a task that answers it.
 pub(super) fn take(
     worker: &Rc<Worker>,
     connected: &Connected,
@@ -52,7 +53,7 @@ pub(super) fn take(
     received: Received,
     cx: &mut Context<'_>,
 ) -> StreamState {
-    // A failed send means that the caller has left: there is nobody to tell.
+    // A failed send means that the caller has closed the stream: nothing is left to do.
     if let Some(refusal) = not_grpc(&request) {
         return StreamState::of(respond::plain(&mut respond, refusal));
     }
@@ -104,11 +105,11 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// A password that must be hashed before the request can be evaluated.
+/// A password that must be hashed before the request can be authorized, and the source that it counts against.
 struct Unhashed(PasswordCheck, Source);
 
 impl Exchange {
-    /// Waits for the rest of the message, then for a hash if need be.
+    /// Waits for the rest of the message, and for a password hash if one is needed.
     async fn receive(mut self, mut incoming: Incoming) {
         let rest = poll_fn(|cx| incoming.poll(cx));
         let message = tokio::select! {
@@ -129,7 +130,7 @@ impl Exchange {
         self.worker.checker.handed_over(self.received);
     }
 
-    /// Authorizes and answers, unless a password must be hashed first.
+    /// Authorizes and answers, unless a password must be hashed first; returns that password.
     fn check(&mut self, message: &[u8]) -> Option<Unhashed> {
         match self.worker.checker.check(message, None, self.received) {
             CheckResult::Pending(check, source) => return Some(Unhashed(check, source)),
@@ -138,15 +139,16 @@ impl Exchange {
         None
     }
 
-    /// Has a password hashed, then authorizes and answers.
+    /// Waits until a password is hashed, then authorizes and answers.
     async fn hash(mut self, message: Bytes, mut unhashed: Unhashed) {
-        // Copied: it keeps the buffer that `h2` has read into, which is larger than most messages.
+        // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most
+        // messages.
         let message = Bytes::copy_from_slice(&message);
         let held = self.worker.limits.budget.hold(message.len().saturating_add(unhashed.0.bytes()));
         if let Err(limit) = held {
             self.fail(limit.into(), &message);
         } else {
-            // More than once only where a reload has replaced the stored hash meanwhile.
+            // Repeated only if a reload has replaced the stored hash in the meantime.
             loop {
                 match self.hashed(unhashed).await {
                     Err(failure) => break self.fail(failure, &message),
@@ -174,10 +176,10 @@ impl Exchange {
         let sent = match result {
             CheckResult::Answer(message) => respond::message(&mut self.respond, message),
             CheckResult::Error(kind) => respond::error(&mut self.respond, kind),
-            // Whoever calls this has taken these out. An answer without a verdict is an error.
+            // The callers handle `Pending` themselves. If one came here, it would have no verdict, which is an error.
             CheckResult::Pending(..) => respond::error(&mut self.respond, ErrorKind::Panicked),
         };
-        // A failed send means that the caller has left: there is nobody to tell.
+        // A failed send means that the caller has closed the stream: nothing is left to do.
         drop(sent);
     }
 
@@ -203,7 +205,7 @@ async fn expiry(deadline: Option<Instant>) {
     }
 }
 
-/// What is answered to a request that is not gRPC ("gRPC over HTTP2": 415 for another content type).
+/// The HTTP status for a request that is not gRPC ("gRPC over HTTP2": 415 for another content type).
 fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);
@@ -216,14 +218,15 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: before the caller's `grpc-timeout` ends, and never later than the settings say.
+/// When a request must be answered: before the caller's `grpc-timeout` expires, and at the latest after
+/// `read_timeout`.
 fn deadline(worker: &Worker, headers: &HeaderMap) -> Instant {
     let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let asked = asked.map(|asked| asked - MAX_MARGIN.min(asked / 4));
     Instant::now() + asked.map_or(worker.options.read_timeout, |asked| asked.min(worker.options.read_timeout))
 }
 
-/// Reads a `grpc-timeout`: at most eight digits and a unit. What cannot be read is not there.
+/// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is ignored.
 fn timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 {

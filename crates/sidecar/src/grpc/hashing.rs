@@ -1,9 +1,9 @@
-//! Hashing passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and equal checks
-//! run once.
+//! Hashes passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and one hash
+//! for equal checks.
 //!
-//! One wrong password that is sent a thousand times at once costs one hash. Nothing is hashed that nobody waits for: a
-//! check whose callers have left leaves the queue at once. A hash that has been begun is finished and remembered, also
-//! where its callers have left: where hashing takes longer than a client waits, the next try then succeeds.
+//! A wrong password that is sent a thousand times at once costs one hash. A queued check whose callers have all left
+//! is removed from the queue. A hash that has been started is finished and remembered even if its callers have left:
+//! where hashing takes longer than a client waits, its next attempt then succeeds.
 
 mod queue;
 mod source;
@@ -23,35 +23,35 @@ use super::counters::HashingTotals;
 use queue::{Entry, Queue};
 pub(super) use source::Source;
 
-/// The threads and what waits for them. They end when the last handle is dropped.
+/// The hashing threads and their queue. The threads end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Hashing {
     shared: Arc<Shared>,
 }
 
-/// Waits for a hash. Dropping it gives up.
+/// Waits for a hash. Dropping it stops waiting.
 #[derive(Debug)]
 pub(super) struct Wait {
     told: oneshot::Receiver<Told>,
-    /// Leaves when dropped.
+    /// Removes this waiter when dropped.
     _place: Place,
 }
 
-/// Why there is no hash.
+/// Why a password was not hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotHashed {
-    /// The queue is full of checks that come first.
+    /// The queue is full of checks that take precedence.
     Displaced,
-    /// The thread panicked over it.
+    /// The thread panicked while it hashed the password.
     Panicked,
 }
 
-/// What is done with each hash: it is remembered if the password was right. Returns whether it was.
+/// Called with each hash: remembers the credentials if the password was right, and returns whether it was.
 pub(super) type Remember = Box<dyn Fn(&PasswordChecked) -> bool + Send + Sync>;
 
 type Told = Result<PasswordChecked, NotHashed>;
 
-/// One that waits for a check.
+/// The registration of one waiter.
 #[derive(Debug)]
 struct Place {
     shared: Arc<Shared>,
@@ -68,9 +68,9 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     queue: Queue<Job>,
-    /// Those that wait for a check that is being hashed, by its key.
+    /// The waiters of the checks that are being hashed, by the key of the check.
     running: HashMap<u128, Waiters>,
-    /// The number of the next that waits.
+    /// The number of the next waiter.
     next: u64,
     totals: HashingTotals,
     ended: bool,
@@ -82,12 +82,12 @@ struct Job {
     waiters: Waiters,
 }
 
-/// Those that wait for one check, by their numbers. Thousands may wait for one, and leave together.
+/// The waiters of one check, by number: a map, because thousands may wait for one check and leave together.
 #[derive(Debug, Default)]
 struct Waiters(HashMap<u64, oneshot::Sender<Told>>);
 
 impl Hashing {
-    /// Starts the threads. At most `max_queued` checks wait for one.
+    /// Starts the threads. At most `max_queued` checks wait for a thread.
     pub(super) fn start(threads: usize, max_queued: usize, remember: Remember) -> io::Result<Self> {
         let state = State {
             queue: Queue::new(max_queued),
@@ -105,7 +105,7 @@ impl Hashing {
         Ok(hashing)
     }
 
-    /// Has a password hashed, or waits for an equal one that is.
+    /// Queues a password to be hashed, or waits for an equal check that is queued or running.
     pub(super) fn submit(&self, check: PasswordCheck, source: Source) -> Wait {
         let (tell, told) = oneshot::channel();
         let key = check.key();
@@ -137,7 +137,7 @@ impl Hashing {
 }
 
 impl Wait {
-    /// The hash, once it is there.
+    /// The hash, as soon as it is computed.
     pub(super) async fn hashed(&mut self) -> Told {
         (&mut self.told).await.unwrap_or(Err(NotHashed::Panicked))
     }
@@ -158,7 +158,7 @@ impl Drop for Hashing {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock can leave the state half changed.
+        // A poisoned lock can be used: no code under it leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// The next check; `None` at the end.
+    /// The next check to hash; `None` when the server has stopped.
     fn next(&self) -> Option<(PasswordCheck, Source)> {
         let mut state = self.lock();
         loop {
@@ -208,7 +208,7 @@ impl State {
         waiters.tell(told);
     }
 
-    /// One that waited has left, or has been told.
+    /// Removes a waiter that has left or has its result.
     fn leave(&mut self, key: u128, number: u64) {
         if let Some(waiters) = self.running.get_mut(&key) {
             waiters.leave(number);
@@ -228,7 +228,7 @@ impl Waiters {
     }
 
     fn tell(self, told: &Told) {
-        // Whoever has left by now need not be told.
+        // Sending fails for a waiter that has left, which is fine.
         self.0.into_values().for_each(|tell| drop(tell.send(told.clone())));
     }
 }

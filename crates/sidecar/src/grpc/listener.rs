@@ -1,4 +1,4 @@
-//! Where the server listens: sockets that are bound already, so that a taken port is known before anything starts.
+//! Sockets that are bound before the server starts, so that a port in use is reported before anything runs.
 
 use std::fmt;
 use std::io;
@@ -10,24 +10,24 @@ use std::path::PathBuf;
 pub enum Listener {
     /// TCP.
     Tcp(std::net::TcpListener),
-    /// A Unix socket. Whoever bound it removes its file.
+    /// A Unix socket. The code that has bound it removes its file.
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// Where a listener can be reached.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An address and a port: the real one, where port 0 was asked for.
+    /// IP address and port: the actual port if port 0 was requested.
     Tcp(SocketAddr),
     /// The file of a Unix socket; `None` if it has no name.
     Unix(Option<PathBuf>),
 }
 
 impl Listener {
-    /// Where it can be reached.
+    /// The address that it is bound to.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not report it.
     pub fn address(&self) -> io::Result<Address> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Address::Tcp),

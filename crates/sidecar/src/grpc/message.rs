@@ -1,7 +1,8 @@
-//! Receiving one gRPC message (five bytes before it: whether it is compressed, and how long it is) from a stream.
+//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is compressed, and its
+//! length.
 //!
-//! A message in one DATA frame, which is nearly every one, is used where it lies. Others are put together in a buffer;
-//! what all buffers hold is bounded over the whole process.
+//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
+//! in a buffer; the total size of all buffers is bounded for the whole process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,27 +16,27 @@ use authorizer::Limit;
 use super::check::Failure;
 use super::counters::ErrorKind;
 
-/// How long a message may be, and how much all unfinished ones together may hold.
+/// Maximum size of a message, and the budget that all unfinished messages share.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
 }
 
-/// Bytes that unfinished requests may hold, over all of them.
+/// Bytes that all unfinished requests together may hold.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: AtomicUsize,
 }
 
-/// A part of a budget, given back when dropped.
+/// A part of a budget. Dropping it returns the bytes.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-/// A message on its way.
+/// A message that is being received.
 #[derive(Debug)]
 pub(super) struct Incoming {
     body: RecvStream,
@@ -46,20 +47,21 @@ pub(super) struct Incoming {
 #[derive(Debug)]
 enum Arrived {
     Nothing,
-    /// All of it in one frame.
+    /// The whole message, in one frame.
     Whole(Bytes),
     Parts(Vec<u8>, Held),
 }
 
 impl Incoming {
-    /// Takes room in the budget, as the rest must be waited for.
+    /// Reserves a part of the budget, because the rest of the message has not arrived yet.
     ///
     /// # Errors
-    /// When there is none left.
+    /// When not enough of the budget is left.
     pub(super) fn wait(&mut self) -> Result<(), Limit> {
         match &self.arrived {
             Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?),
-            // Only the end of the stream is missing. Copied: it keeps the buffer that `h2` has read into.
+            // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
+            // read into.
             Arrived::Whole(message) => {
                 let held = self.limits.budget.hold(message.len())?;
                 self.arrived = Arrived::Parts(message.to_vec(), held);
@@ -69,17 +71,18 @@ impl Incoming {
         Ok(())
     }
 
-    /// Opens the window again for a message that is kept for a while. That of others opens when their stream is dropped.
+    /// Reopens the flow-control window for a message that is kept for a while. For all others it reopens when their
+    /// stream is dropped.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
-        // It fails only for more than was received.
+        // It fails only if more is released than was received.
         let _ = self.body.flow_control().release_capacity(unreleased);
     }
 }
 
-/// Flag and length.
+/// Size of the prefix: flag and length.
 const PREFIX: usize = 5;
-/// What a request that waits holds beside its message, about: a task, a stream, its headers.
+/// Approximate bytes that a waiting request holds in addition to its message: a task, a stream, its headers.
 const OVERHEAD: usize = 2 << 10;
 
 impl Incoming {
@@ -104,7 +107,7 @@ impl Incoming {
         match &mut self.arrived {
             Arrived::Nothing => {
                 if expected(&data, self.limits.message)?.is_some_and(|length| length == data.len()) {
-                    // The window for it opens again when the stream is dropped.
+                    // The flow-control window for it reopens when the stream is dropped.
                     self.arrived = Arrived::Whole(data);
                     return Ok(());
                 }
@@ -140,7 +143,7 @@ impl Incoming {
     }
 }
 
-/// Makes room for more bytes; what the buffer takes is taken off the budget, not only what is in it.
+/// Makes room for `more` bytes. The budget is charged for the capacity of the buffer, not only for its content.
 fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Limit> {
     let needed = parts.len().saturating_add(more);
     if needed > parts.capacity() {
@@ -151,7 +154,7 @@ fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Limit> 
     Ok(())
 }
 
-/// How long the message with its prefix will be, once that has arrived.
+/// The length of the message including its prefix; `None` until the prefix has arrived.
 fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
     let Some((&[flag, ref length @ ..], _)) = arrived.split_first_chunk::<PREFIX>() else { return Ok(None) };
     let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| Limit::MessageSize)?;
@@ -168,10 +171,10 @@ impl Budget {
         Arc::new(Self { left: AtomicUsize::new(bytes) })
     }
 
-    /// Takes a request that waits off the budget, with so many bytes of its message.
+    /// Reserves the overhead of a waiting request, and `bytes` for its message.
     ///
     /// # Errors
-    /// When so many are not left.
+    /// When not enough is left.
     pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Held, Limit> {
         let mut held = Held { budget: Arc::clone(self), bytes: 0 };
         held.more(OVERHEAD.saturating_add(bytes))?;

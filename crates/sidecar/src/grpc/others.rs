@@ -1,7 +1,7 @@
-//! Everything that is not `Check`: health by hand, reflection by tonic.
+//! All calls except `Check`: health, implemented here, and reflection, by tonic.
 //!
-//! Every client that reaches the listener can call these, so each call has a deadline and counts against a budget. A budget of its
-//! own: what these calls hold never keeps a check from being answered.
+//! Every client that reaches the listener can make these calls, so each has a deadline and counts against a budget.
+//! That budget is separate: these calls never keep a check from being answered.
 
 mod health;
 mod reflection;
@@ -30,29 +30,29 @@ use super::server::Phase;
 use health::Health;
 use reflection::Reflection;
 
-/// The longest message of a call, in bytes. A health request has the name of a service in it; a reflection request that of
+/// Maximum size of a message, in bytes. A health request contains the name of a service; a reflection request that of
 /// a type.
 const MAX_MESSAGE: usize = 4 << 10;
-/// What the unfinished messages of health calls may hold together. Apart from the next: calls that last must not keep a
-/// probe from being answered.
+/// Maximum bytes that the unfinished messages of health calls hold together. Separate from [`CALLS`]: long calls must
+/// not keep a probe from being answered.
 const MESSAGES: usize = 4 << 20;
-/// What calls that last may hold together.
+/// Maximum bytes that long calls hold together.
 const CALLS: usize = 2 << 20;
-/// What a call holds that goes on for long, beside its messages: a task, a stream, its headers. 4,088 watches took 17 KiB
-/// each when tonic served them (November 2026).
+/// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers. 4,088 watches took 17
+/// KiB each when tonic served them (November 2026).
 const WATCH: usize = 6 << 10;
-/// What a reflection call holds: tonic's buffers for both directions, an answer, and what `upload` lets wait.
+/// Bytes that a reflection call holds: tonic's buffers for both directions, an answer, and the queue of `upload`.
 const REFLECTION: usize = 64 << 10;
 
 #[derive(Clone)]
 pub(super) struct Others {
     health: Health,
     reflection: Arc<Reflection>,
-    /// Of the messages of health calls.
+    /// Limits of the messages of health calls.
     limits: Limits,
-    /// For calls that last.
+    /// The budget of long calls.
     calls: Arc<Budget>,
-    /// How long a message may take.
+    /// Maximum time for a message to arrive or to be read by the client.
     read_timeout: Duration,
 }
 
@@ -65,7 +65,7 @@ enum Method {
 
 impl Others {
     /// # Errors
-    /// When the descriptors do not fit together.
+    /// When the protobuf descriptors are inconsistent.
     pub(super) fn new(
         service: CheckService,
         phase: watch::Receiver<Phase>,
@@ -80,7 +80,7 @@ impl Others {
         })
     }
 
-    /// Takes on a stream: answers it, or sees to it that it is answered.
+    /// Accepts a stream: answers it now, or spawns a task that answers it.
     pub(super) fn take(
         &self,
         request: Request<RecvStream>,
@@ -113,7 +113,7 @@ impl Others {
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(cx));
                     let message = timeout(others.read_timeout, message).await;
-                    // A failed send means that the caller has left: there is nobody to tell.
+                    // A failed send means that the caller has closed the stream: nothing is left to do.
                     let _ = others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
                 StreamState::Open
@@ -121,7 +121,7 @@ impl Others {
         }
     }
 
-    /// Answers a call of the health service, once its message is there.
+    /// Answers a health call, once its message has arrived.
     fn health(
         &self,
         method: Method,
@@ -157,7 +157,7 @@ fn method(path: &str) -> Option<Method> {
     }
 }
 
-/// Sends data as fast as the other end takes it.
+/// Sends data as fast as the client opens its flow-control window.
 async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), h2::Error> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());

@@ -1,9 +1,9 @@
-//! A connection on a Unix socket whose thread is not woken for nothing.
+//! A Unix-socket connection without needless wake-ups.
 //!
-//! On Linux a Unix socket is writable anew each time the other end has read from it, and epoll says so to whoever is
-//! registered for that, which tokio's `UnixStream` always is. So each answer that Envoy reads woke this thread once more
-//! (seen with strace: two `epoll_wait` a check, the second for nothing), and took the processor from Envoy, which often
-//! shares it. Here a socket is registered for reading only, and for writing while it is full.
+//! On Linux a Unix socket becomes writable again each time the other end has read from it, and epoll reports that to
+//! everyone registered for it, which tokio's `UnixStream` always is. So each answer that Envoy read woke this thread
+//! once more (seen with strace: two `epoll_wait` per check, the second for nothing) and took the processor from
+//! Envoy, which often shares it. Here a socket is registered for reading only, and for writing only while it is full.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// What is read at once: as much as `h2` asks for.
+/// Maximum bytes per read: as much as `h2` asks for.
 const CHUNK: usize = 8 << 10;
 
 /// A Unix socket.
@@ -22,12 +22,12 @@ const CHUNK: usize = 8 << 10;
 pub(super) struct Quiet {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
-    /// The same socket, registered for writing: only while what is to be written does not fit.
+    /// The same socket, registered for writing: only while its send buffer is full.
     full: Option<AsyncFd<UnixStream>>,
 }
 
 impl Quiet {
-    /// From a socket that does not block, in a runtime.
+    /// From a non-blocking socket. Must be called in a runtime.
     pub(super) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self { socket: register(socket, Interest::READABLE)?, full: None })
     }
@@ -51,7 +51,7 @@ impl Quiet {
             match written {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // Should it have become writable by now, this registration says so at once.
+                    // If the socket has become writable in the meantime, this registration reports it at once.
                     let same = self.socket.get_ref().try_clone()?;
                     self.full = Some(register(same, Interest::WRITABLE)?);
                 }
@@ -74,14 +74,15 @@ impl AsyncRead for Quiet {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // Cleared only where there may be something to read: every second call finds nothing.
+            // The buffer is zeroed only once the socket may have data: every second call finds none.
             let mut bytes = [0; CHUNK];
             let room = to.remaining().min(CHUNK);
             let bytes = bytes.get_mut(..room).unwrap_or_default();
             match ready.try_io(|it| it.get_ref().read(bytes)) {
                 Ok(Ok(read)) => {
                     if 0 < read && read < room {
-                        // That was all. What comes now is told anew, and need not be asked for.
+                        // The socket is empty now. New data makes it readable again, so no further read is needed to
+                        // find that out.
                         ready.clear_ready();
                     }
                     to.put_slice(bytes.get(..read).unwrap_or_default());
@@ -118,7 +119,7 @@ impl AsyncWrite for Quiet {
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match self.socket.get_ref().shutdown(Shutdown::Write) {
-            // The other end is gone already.
+            // The other end has already closed the connection.
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
             ended => ended,
         })
@@ -140,7 +141,7 @@ mod tests {
         (quiet(one), quiet(other))
     }
 
-    /// Far more than the system keeps for a socket, so that the writer must wait, again and again.
+    /// Sends far more than the socket buffers hold, so that the writer has to wait again and again.
     #[tokio::test]
     async fn what_is_written_arrives_also_when_the_socket_is_full() {
         let (mut writer, mut reader) = pair();

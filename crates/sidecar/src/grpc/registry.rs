@@ -1,4 +1,4 @@
-//! The connections of one worker: what each is told to do, and which one makes room when there are too many.
+//! The connections of one worker: what each has to do, and which one is closed when there are too many.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::counters;
 
-/// A connection on which nothing was asked for so long is idle. Envoy's connections carry far more than a request per
-/// second where it matters; to close a busy one fails all of its requests.
+/// A connection without a request for this long is idle. Under load, Envoy's connections carry far more than one
+/// request per second. Closing a busy connection fails all its requests.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The connections of one worker.
@@ -19,13 +19,13 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
-    /// The number of the last connection: a lower one is older.
+    /// The number of the newest connection. A lower number is older.
     last: Cell<u64>,
     draining: Cell<bool>,
     counters: Arc<counters::Worker>,
 }
 
-/// What a connection is to do.
+/// What a connection has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Serve,
@@ -33,7 +33,7 @@ pub(super) enum Order {
     Close,
 }
 
-/// The place of a connection in the registry; left when dropped.
+/// A registered connection. Dropping it removes it from the registry.
 #[derive(Debug)]
 pub(super) struct Connected {
     number: u64,
@@ -45,13 +45,13 @@ pub(super) struct Connected {
 struct Entry {
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
-    /// When something was asked on it last; `None` while nothing was.
+    /// When it last had a request; `None` before the first.
     last_asked: Cell<Option<Instant>>,
-    /// Checks that wait.
+    /// Number of checks that wait for the rest of their message or for a password hash.
     pending: Rc<Cell<usize>>,
 }
 
-/// A check that waits: while it is there, its connection is not idle.
+/// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
 pub(super) struct Pending {
     count: Rc<Cell<usize>>,
@@ -69,8 +69,8 @@ impl Registry {
         })
     }
 
-    /// A place for a new connection; if need be another one makes room for it, see [`Registry::evict`]. `None` if all are
-    /// busy.
+    /// Registers a new connection. If the limit is reached, an idle connection is closed first, see
+    /// [`Registry::evict`]. `None` if all connections are busy.
     pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<Connected> {
         if self.open.borrow().len() >= self.limit && !self.evict(now) {
             self.counters.rejected.one_more();
@@ -91,8 +91,8 @@ impl Registry {
         Some(Connected { number, entry, registry: Rc::clone(self) })
     }
 
-    /// Closes an idle connection: the oldest on which nothing was ever asked, or else the one that has been idle the
-    /// longest. So a client that opens thousands of connections closes its own. Returns whether there was one.
+    /// Closes an idle connection: the oldest that never had a request, or else the one that has been idle for
+    /// longest. So a client that opens thousands of connections closes its own. Returns whether one was idle.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
@@ -105,7 +105,7 @@ impl Registry {
         true
     }
 
-    /// Tells every connection, and every one to come, to end in good order.
+    /// Orders all connections, present and future, to shut down gracefully.
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.open.borrow().values().for_each(|entry| entry.tell(Order::Drain));
@@ -131,7 +131,7 @@ impl Entry {
 }
 
 impl Connected {
-    /// What to do now. The task is woken when that changes.
+    /// The current order. The task of `cx` is woken when the order changes.
     pub(super) fn order(&self, cx: &Context<'_>) -> Order {
         let mut waker = self.entry.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -140,22 +140,22 @@ impl Connected {
         self.entry.order.get()
     }
 
-    /// Waits for the order to close.
+    /// Resolves when the order is to close.
     pub(super) async fn closed(&self) {
         poll_fn(|cx| if self.order(cx) == Order::Close { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// How many other connections there are.
+    /// Number of other connections of this worker.
     pub(super) fn others(&self) -> usize {
         self.registry.open.borrow().len().saturating_sub(1)
     }
 
-    /// Notes that something is asked on it.
+    /// Records that it had a request.
     pub(super) fn active(&self, now: Instant) {
         self.entry.last_asked.set(Some(now));
     }
 
-    /// A check of it waits.
+    /// Registers a check of this connection that waits.
     pub(super) fn pending(&self) -> Pending {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);

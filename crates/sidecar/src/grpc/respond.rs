@@ -1,4 +1,4 @@
-//! Writing gRPC answers to a stream ("gRPC over HTTP2", `PROTOCOL-HTTP2.md`: Responses).
+//! Writes gRPC answers to a stream ("gRPC over HTTP2", `PROTOCOL-HTTP2.md`: Responses).
 
 use authorizer::Limit;
 use bytes::Bytes;
@@ -15,7 +15,8 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
-/// Sends a message, its prefix included, and that all went well. An error here means that the caller has left.
+/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the caller has closed the
+/// stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     stream.send_data(message, false)?;
@@ -27,20 +28,20 @@ pub(super) fn begin(respond: &mut SendResponse<Bytes>) -> Result<SendStream<Byte
     respond.send_response(grpc_response(), false)
 }
 
-/// Ends an answer: all went well.
+/// Ends an answer with the status OK.
 pub(super) fn end(stream: &mut SendStream<Bytes>) -> Result<(), h2::Error> {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(GRPC_STATUS, OK);
     stream.send_trailers(trailers)
 }
 
-/// A message with the five bytes before it: not compressed, and its length.
+/// A message with its five-byte gRPC prefix: not compressed, and its length.
 pub(super) fn framed(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat().into()
 }
 
-/// Sends an error in place of a message.
+/// Sends a gRPC error instead of a message.
 pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Result<(), h2::Error> {
     let mut response = failed(status(kind));
     if kind == ErrorKind::Compressed {
@@ -49,7 +50,8 @@ pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Resul
     respond.send_response(response, true).map(drop)
 }
 
-/// Sends to a call that is no check that it exceeds a limit.
+/// Answers a call that exceeds a limit with a gRPC error. Only for calls other than `Check`: a check is denied
+/// instead.
 pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(), h2::Error> {
     let status = match limit {
         Limit::Deadline => ("4", "deadline exceeded"),
@@ -59,17 +61,17 @@ pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(
     respond.send_response(failed(status), true).map(drop)
 }
 
-/// Sends that there is no such call.
+/// Answers a call of an unknown method (UNIMPLEMENTED).
 pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
     respond.send_response(failed(("12", "unknown method")), true).map(drop)
 }
 
-/// Sends that there is no such service.
+/// Answers a health check of an unknown service (NOT_FOUND).
 pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
     respond.send_response(failed(("5", "unknown service")), true).map(drop)
 }
 
-/// Sends a bare HTTP status, to a client that does not speak gRPC.
+/// Sends an HTTP status without a body, to a client that does not speak gRPC.
 pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Result<(), h2::Error> {
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -91,7 +93,7 @@ fn grpc_response() -> Response<()> {
     response
 }
 
-/// The gRPC status of each error. None is `0`, which would let the request go on.
+/// The gRPC status of each error. None is `0` (OK), which would allow the request.
 const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
     match kind {
         ErrorKind::Cancelled => ("1", "cancelled"),

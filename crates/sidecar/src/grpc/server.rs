@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Starts and stops the server.
 
 use std::io;
 use std::num::NonZero;
@@ -20,23 +20,23 @@ use super::message::{Budget, Limits};
 use super::others::Others;
 use super::worker::{self, Order, Parts, WorkerHandle};
 
-/// Sizes and limits. The defaults are fit for production.
+/// Sizes and limits of the server. The defaults suit production.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Request threads; 0 is one per core.
+    /// Number of request threads; 0 means one per core.
     pub threads: usize,
-    /// The largest message accepted, in bytes.
+    /// Maximum size of a `Check` message, in bytes.
     pub max_message_size: usize,
-    /// Open connections; beyond it the one that is idle the longest makes room.
+    /// Maximum number of open connections. Beyond it, the connection that has been idle for longest is closed.
     pub max_connections: usize,
-    /// Concurrent streams a connection (RFC 9113, 6.5.2).
+    /// Maximum number of concurrent streams per connection (RFC 9113, 6.5.2).
     pub max_concurrent_streams: u32,
-    /// How long a client may take for the connection preface, for the rest of a message, and to wait for a password's
-    /// hash, where its `grpc-timeout` is not shorter.
+    /// Maximum time for the connection preface, for the rest of a message, and for waiting for a password hash. A
+    /// shorter `grpc-timeout` replaces it for that request.
     pub read_timeout: Duration,
-    /// Threads that hash passwords; 0 is half the cores, at least one.
+    /// Number of threads that hash passwords; 0 means half the cores, but at least one.
     pub hash_threads: usize,
-    /// Passwords that may wait for such a thread.
+    /// Maximum number of passwords that wait to be hashed.
     pub hash_queue: usize,
 }
 
@@ -54,24 +54,25 @@ impl Default for Options {
     }
 }
 
-/// What unfinished messages may hold over all connections, unless one message may be larger than a quarter of it.
+/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
+/// is more.
 const UNFINISHED: usize = 32 << 20;
 
-/// How far the server is.
+/// The phase of the server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Serving,
-    /// It serves as before, and says that the end is near.
+    /// It serves as before, but health checks report `NOT_SERVING`.
     Announced,
-    /// It accepts no connection any more.
+    /// It accepts no more connections.
     Draining,
 }
 
-/// The server.
+/// The gRPC server, see [`Server::start`].
 #[derive(Debug)]
 pub struct Server;
 
-/// A server that runs. Dropping it stops it at once.
+/// A running server. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Running {
     addresses: Vec<Address>,
@@ -81,7 +82,7 @@ pub struct Running {
     counting: Counting,
 }
 
-/// The counters of a server. They can be read while it drains and after its end.
+/// Access to the counters of a server, also while it drains and after it has stopped.
 #[derive(Clone, Debug)]
 pub struct Counting {
     workers: Vec<Arc<counters::Worker>>,
@@ -93,7 +94,7 @@ impl Server {
     /// Starts the threads and serves the listeners.
     ///
     /// # Errors
-    /// When a thread or a runtime cannot be made, or a socket is not usable.
+    /// When a thread or a runtime cannot be created, or a socket cannot be used.
     pub fn start(listeners: Vec<Listener>, service: CheckService, options: Options) -> io::Result<Running> {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
@@ -121,37 +122,37 @@ impl Server {
 }
 
 impl Running {
-    /// Where it listens, in the order of the listeners.
+    /// The addresses that it listens on, in the order of the listeners.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// The counters.
+    /// Access to the counters.
     #[must_use]
     pub fn counting(&self) -> Counting {
         self.counting.clone()
     }
 
-    /// The counters, summed up now.
+    /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.counting.totals()
     }
 
-    /// Tells health checks that the end is near (`NOT_SERVING`), while everything is served as before.
+    /// Makes health checks report `NOT_SERVING`, while everything is served as before.
     pub fn announce(&self) {
         self.phase.send_replace(Phase::Announced);
     }
 
-    /// Ends in two phases: no new connections, and GOAWAY with the highest stream id on the open ones; then, once
-    /// every client knows, the real one. Whatever is open after `deadline` is closed. Returns whether all ended by
-    /// themselves.
+    /// Drains in two phases: first, no new connections are accepted, and open ones get a GOAWAY with the highest
+    /// stream id; then, once the client has acknowledged that, they get the final GOAWAY. What is still open after
+    /// `deadline` is closed. Returns whether all connections ended by themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;
         let Self { phase, workers, acceptor, .. } = self;
         phase.send_replace(Phase::Draining);
-        // What the system had accepted by now is served too; so the workers drain after the acceptor has ended.
+        // Connections in the kernel's backlog are served too, so the workers drain only after the acceptor has ended.
         let accepted = tokio::task::spawn_blocking(move || acceptor.join());
         let _ = timeout_at(end, accepted).await;
         let (orders, ends): (Vec<_>, Vec<_>) =
@@ -171,7 +172,7 @@ impl Running {
 }
 
 impl Counting {
-    /// The counters, summed up now.
+    /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals {
@@ -183,7 +184,7 @@ impl Counting {
 }
 
 impl Options {
-    /// With numbers in place of the zeros.
+    /// Replaces zeros by the actual numbers.
     fn resolved(mut self) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         if self.threads == 0 {
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// One deadline for the acceptor and the workers together.
+    /// The acceptor and the workers share one deadline.
     #[tokio::test]
     async fn a_drain_takes_no_longer_than_its_deadline() {
         const DEADLINE: Duration = Duration::from_millis(500);

@@ -1,10 +1,11 @@
 //! Cooperative scheduling of the connections of one worker.
 //!
-//! `h2` reads for as long as there is something to read, so one client can keep a thread for milliseconds, and sixty of
-//! them for a tenth of a second, while requests on other connections wait (November 2026: the p99 of a client beside
-//! 100,000 resets was 10 times its usual one). So a connection reads for one slice of time at most, in rounds: it reads
-//! some bytes, then answers all that they ask. One that has used up its slice is queued for its next, as a new one is for its
-//! first, and one of the queue is resumed for each time that the runtime asks the system for events.
+//! `h2` reads for as long as there is data, so one client can occupy a thread for milliseconds, and sixty clients for
+//! a tenth of a second, while requests on other connections wait (November 2026: beside a client that sent 100,000
+//! resets, the p99 of another was 10 times its usual value). So a connection reads for at most one slice of time, in
+//! rounds: it reads a limited number of bytes, then answers all requests in them. A connection that has used up its
+//! slice is queued for the next one, and a new connection is queued for its first. Each time the runtime polls for
+//! I/O events, one queued connection is resumed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,42 +18,44 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How long a connection reads before others come first. Some dozens of requests, or a few hundred resets.
+/// Length of a slice: how long a connection reads before others get their turn. Enough for some dozens of requests or
+/// a few hundred resets.
 const SLICE: Duration = Duration::from_micros(200);
-/// Reads that find something before the clock is read. A usual wake-up has one.
+/// Number of reads with data before the clock is read. A wake-up usually has one.
 const FREE_READS: u32 = 2;
-/// Upper bound of what is read, in bytes, before it is answered. `h2` keeps what it has read and nobody has accepted yet: 2 KB
-/// for a stream that came and was reset in 28 bytes (November 2026: 60 such connections that waited for their slices held
-/// 230 MiB). So a connection never waits with unanswered streams. As much as 50 checks; Envoy sends fewer at once.
+/// Maximum bytes that are read before they are answered. `h2` keeps every stream that it has read until the stream is
+/// accepted: 2 KB for one that was opened and reset in 28 bytes (November 2026: 60 such connections that waited for
+/// their slices held 230 MiB). So a connection never waits with unanswered streams. 16 KiB hold 50 checks; Envoy
+/// sends fewer at once.
 const MAX_ROUND: usize = 16 << 10;
-/// The first round of a connection, and each after one whose streams had mostly been reset: 70 of these, 100 µs. In between it
-/// doubles.
+/// Bytes of a connection's first round, and of each round after one in which most streams were reset. They hold 70
+/// resets, which take 100 µs. Each other round is twice as long as the one before, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
 
-/// The connections of a worker that have used up their slices, in the order in which they did.
+/// The connections of a worker that wait for their next slice, first come, first served.
 #[derive(Debug, Default)]
 pub(super) struct SliceQueue {
     waiting: RefCell<VecDeque<(Rc<Slice>, Waker)>>,
-    /// Of [`SliceQueue::run`], while nobody waits.
+    /// The waker of [`SliceQueue::run`] while the queue is empty.
     idle: RefCell<Option<Waker>>,
 }
 
-/// What a connection has left of its slice.
+/// What a connection has used of its slice.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
-    /// Reads that found something; `None` while nothing is counted.
+    /// Number of reads with data; `None` before the first slice, when nothing is counted.
     reads: Cell<Option<u32>>,
-    /// When the clock was read first.
+    /// When the clock was first read in this slice.
     since: Cell<Option<Instant>>,
     used_up: Cell<bool>,
     queued: Cell<bool>,
     /// Bytes read since [`Slice::begin_round`].
     read: Cell<usize>,
-    /// How often the bound of a round has been doubled.
+    /// How often the limit of a round has been doubled.
     doublings: Cell<u32>,
 }
 
-/// A socket that pretends to have nothing to read once the round is full or the slice used up.
+/// A socket that reports nothing to read once the round is full or the slice is used up.
 #[derive(Debug)]
 pub(super) struct Sliced<I> {
     io: I,
@@ -60,7 +63,7 @@ pub(super) struct Sliced<I> {
 }
 
 impl SliceQueue {
-    /// Queues a connection, once, for its next slice; then its task is woken.
+    /// Queues a connection for its next slice, unless it is queued already. Its task is woken when the slice begins.
     pub(super) fn wait(&self, slice: &Rc<Slice>, cx: &Context<'_>) {
         if slice.queued.replace(true) {
             return;
@@ -71,8 +74,8 @@ impl SliceQueue {
         }
     }
 
-    /// Waits for the first slice of a connection: else a client that opens hundreds at once would have one on each, and the
-    /// others wait for them all.
+    /// Waits for a connection's first slice. Otherwise a client that opens hundreds of connections at once would get
+    /// a slice on each of them, and all other connections would wait.
     pub(super) async fn first(&self, slice: &Rc<Slice>) {
         let mut has_waited = false;
         poll_fn(|cx| {
@@ -86,7 +89,7 @@ impl SliceQueue {
         .await;
     }
 
-    /// Resumes one connection after the other, for ever.
+    /// Resumes one queued connection after the other, for ever.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = poll_fn(|cx| match self.waiting.borrow_mut().pop_front() {
@@ -99,7 +102,7 @@ impl SliceQueue {
             let (slice, waker) = next.await;
             slice.queued.set(false);
             waker.wake();
-            // The runtime runs this again only after it has asked the system for events.
+            // The runtime polls this task again only after it has polled for I/O events.
             tokio::task::yield_now().await;
         }
     }
@@ -117,24 +120,25 @@ impl Slice {
         begins
     }
 
-    /// Allows to read again, unless the slice is used up. What was read in the round before has been answered.
+    /// Begins a round: reading is allowed again, unless the slice is used up. Everything read in the previous round
+    /// has been answered.
     pub(super) fn begin_round(&self) {
         self.read.set(0);
     }
 
-    /// Whether there may be more to read than was read in this round.
+    /// Whether the round's limit was reached, so that there may be more to read.
     pub(super) fn is_round_full(&self) -> bool {
         self.reads.get().is_some() && self.read.get() >= self.round()
     }
 
-    /// Makes the next round twice as long.
+    /// Doubles the limit of the next round, up to [`MAX_ROUND`].
     pub(super) fn lengthen_rounds(&self) {
         if self.round() < MAX_ROUND {
             self.doublings.set(self.doublings.get() + 1);
         }
     }
 
-    /// Makes the next round as short as can be.
+    /// Resets the limit of the next round to [`MIN_ROUND`].
     pub(super) fn shorten_rounds(&self) {
         self.doublings.set(0);
     }
@@ -151,7 +155,7 @@ impl Slice {
         self.used_up.get()
     }
 
-    /// Whether the slice is not used up yet. Reads the clock now and then.
+    /// Whether the slice and the round allow another read. Reads the clock only after [`FREE_READS`] reads.
     fn may_read(&self) -> bool {
         if self.reads.get().is_some_and(|reads| reads >= FREE_READS) {
             match self.since.get() {
@@ -176,7 +180,7 @@ impl<I> Sliced<I> {
 }
 
 impl<I: AsyncRead + Unpin> Sliced<I> {
-    /// Reads so many bytes at most.
+    /// Reads at most `most` bytes.
     fn poll_read_some(
         &mut self,
         cx: &mut Context<'_>,
@@ -199,7 +203,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.slice.may_read() {
-            // The connection that polls this looks at the slice: it begins a round, or queues for its next slice.
+            // No waker is registered: the connection that polls this checks the slice afterwards, and begins a round
+            // or queues for its next slice.
             return Poll::Pending;
         }
         let before = to.filled().len();
@@ -248,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// There is always something to read.
+    /// A socket that always has data.
     struct Endless;
 
     impl AsyncRead for Endless {
@@ -262,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What is always readable is read in slices, and between two slices of the one comes one of the other.
+    /// Two sockets that always have data are read in slices, in alternation.
     #[tokio::test(flavor = "local")]
     async fn two_that_never_stop_alternate() {
         let queue = Rc::new(SliceQueue::default());
@@ -296,7 +301,7 @@ mod tests {
         assert_eq!(order.borrow().iter().collect::<String>(), "ab".repeat(20));
     }
 
-    /// Streams that were read and not answered yet are bounded.
+    /// The number of streams that are read but not answered yet is bounded.
     #[tokio::test]
     async fn a_round_has_an_end() {
         let slice = Rc::new(Slice::default());

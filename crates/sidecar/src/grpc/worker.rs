@@ -1,4 +1,4 @@
-//! One request thread: a runtime of its own, its connections, its buffers, its counters.
+//! One request thread, with its own runtime, connections, buffers and counters.
 
 use std::io;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ use super::registry::Registry;
 use super::server::Options;
 use super::slices::SliceQueue;
 
-/// What the connections of one thread share.
+/// The state that the connections of one worker share.
 pub(super) struct Worker {
     pub(super) checker: Checker,
     pub(super) options: Options,
@@ -35,7 +35,7 @@ pub(super) struct Worker {
     registry: Rc<Registry>,
 }
 
-/// What all workers are made of.
+/// What every worker is built from.
 #[derive(Clone)]
 pub(super) struct Parts {
     pub(super) service: CheckService,
@@ -45,34 +45,34 @@ pub(super) struct Parts {
     pub(super) others: Others,
 }
 
-/// A worker, from outside.
+/// The handle to a worker thread.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
     pub(super) orders: UnboundedSender<Order>,
     pub(super) counters: Arc<counters::Worker>,
-    /// Ends when the worker has ended.
+    /// Resolves when the worker has ended.
     pub(super) ended: oneshot::Receiver<()>,
 }
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Serve this connection.
     Serve(Accepted),
-    /// Close a connection that is idle: file descriptors run out.
+    /// Close an idle connection, because file descriptors have run out.
     MakeRoom,
-    /// End all connections in good order, then end.
+    /// Shut down all connections gracefully, then end.
     Drain,
 }
 
-/// How often a draining worker looks whether its connections have ended.
+/// How often a draining worker checks whether its connections have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After how many polls of a task the system is asked for events, also where there are more tasks to poll. Tokio's own
-/// default is 61: so many busy connections in a row would delay the requests of all others.
+/// Number of task polls after which the runtime polls for I/O events, even if more tasks are ready. With Tokio's
+/// default, 61, that many busy connections in a row would delay the requests of all others.
 const EVENT_INTERVAL: u32 = 8;
 
-/// Starts a worker. It ends at once when its orders end.
+/// Spawns a worker. It ends at once when the sender of its orders is dropped.
 pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
     let (orders, to_do) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
@@ -111,7 +111,7 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
         slices: Rc::default(),
         registry: Registry::new(share, counters),
     });
-    // Ends with the runtime.
+    // This task ends with the runtime.
     spawn_local(Rc::clone(&worker.slices).run());
     while let Some(order) = orders.recv().await {
         match order {
@@ -133,7 +133,8 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
     }
 }
 
-/// Serves what was still accepted; ends when the orders end, which means: at once.
+/// Serves connections that were accepted before the drain. Ends when the sender of the orders is dropped, which means
+/// to stop at once.
 async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
     while let Some(order) = orders.recv().await {
         if let Order::Serve(accepted) = order {
@@ -144,7 +145,7 @@ async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
 
 impl Worker {
     fn serve(self: &Rc<Self>, accepted: Accepted) {
-        // Without a place the connection is closed by dropping it.
+        // If the registry has no room, dropping `accepted` closes the connection.
         let Some(connected) = self.registry.enter(Instant::now()) else { return };
         let worker = Rc::clone(self);
         match accepted {

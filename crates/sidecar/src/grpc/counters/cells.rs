@@ -1,4 +1,4 @@
-//! The counters of one worker: only its thread writes them, so no operation is a read-modify-write across cores.
+//! The counters of one worker. Only its thread writes them, so no update is an atomic read-modify-write across cores.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,10 +29,10 @@ impl Tally {
     }
 }
 
-/// How many names of reasons are told apart. There are about thirty.
+/// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
 
-/// All that one worker counts. Aligned, so that two workers never share a cache line.
+/// The counters of one worker. Aligned, so that two workers never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(in super::super) struct Worker {
@@ -82,12 +82,12 @@ impl Worker {
         counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.one_more());
     }
 
-    /// A verdict took so long.
+    /// Records how long the evaluation of a request took.
     pub(in super::super) fn evaluated(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
     }
 
-    /// So many answers have been handed over, so long after their messages were complete.
+    /// Records that `answers` answers were handed over for writing, `duration` after their messages were complete.
     pub(in super::super) fn handed_over(&self, duration: Duration, answers: u64) {
         self.handler.record(duration, answers);
     }

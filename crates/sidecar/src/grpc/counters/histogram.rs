@@ -1,22 +1,22 @@
-//! Durations, counted in buckets that are each at most 1/64 wide of what they hold: fine enough for the percentiles of
-//! any tail, and one addition to record.
+//! Histograms of durations. The width of a bucket is at most 1/64 of the durations in it: fine enough for percentiles
+//! of any tail, and recording is one addition.
 //!
-//! Up to 128 ns there is a bucket for every nanosecond; from there on 64 for every doubling, up to 69 s. Bounds are
-//! inclusive, as Prometheus has them, and every power of two is one: so the few buckets of `/metrics` come from these
-//! without an error.
+//! Up to 128 ns there is one bucket per nanosecond; above, 64 buckets per power of two, up to 69 s. Upper bounds are
+//! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics` are computed from
+//! these exactly.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::cells::Tally;
 
-/// Buckets for every doubling are two to this many.
+/// Binary logarithm of the number of buckets per power of two.
 const FINE: u32 = 6;
-/// Two to this many nanoseconds is the bound of the last bucket. What took longer is counted there, too.
+/// Binary logarithm of the bound of the last bucket, in nanoseconds. Longer durations are counted there, too.
 const LAST: u32 = 36;
 const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 
-/// What one thread records: 16 KiB, of which a busy server touches a few cache lines.
+/// The durations recorded by one thread: 16 KiB, of which a busy server uses a few cache lines.
 #[derive(Debug)]
 pub(super) struct Recorder {
     counts: Box<[Tally]>,
@@ -33,7 +33,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records that so many things took so long each.
+    /// Records `number` durations of equal length.
     pub(super) fn record(&self, duration: Duration, number: u64) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.add(nanoseconds.wrapping_mul(number));
@@ -49,35 +49,35 @@ impl Recorder {
     }
 }
 
-/// How durations are distributed, over all threads and since the start.
+/// The distribution of durations over all threads, since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Distribution {
-    /// By the place of the bucket; nothing at all is the same as zeros.
+    /// Counts by index of the bucket. Empty means that all are zero.
     counts: Vec<u64>,
     sum: Duration,
 }
 
 impl Distribution {
-    /// All durations together.
+    /// The sum of all durations.
     #[must_use]
     pub fn sum(&self) -> Duration {
         self.sum
     }
 
-    /// How many there are.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The buckets that are not empty, in order: upper bound (inclusive, in nanoseconds) and count (not cumulative).
+    /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count (not cumulative).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate().map(|(place, count)| (bound(place), *count));
         all.filter(|(_, count)| *count > 0)
     }
 
-    /// The same in few buckets, of which some may be empty: they end at two to these many nanoseconds, and the last has
-    /// no bound.
+    /// The same in few buckets, of which some may be empty. The bounds are two to the power of each of `powers`, in
+    /// nanoseconds; the last bucket has no bound.
     #[must_use]
     pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
         let mut coarse: Vec<_> = powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
@@ -104,15 +104,15 @@ impl FromIterator<Duration> for Distribution {
     }
 }
 
-/// The place of the bucket that a duration falls into: the first whose bound is not below it.
+/// The index of the bucket for a duration: the first whose bound is not below it.
 fn bucket(nanoseconds: u64) -> usize {
     let below = nanoseconds.saturating_sub(1).min((1 << LAST) - 1);
     let shift = (u64::BITS - below.leading_zeros()).saturating_sub(FINE + 1);
-    // At most 29 times 64 and 127 more.
+    // At most 29 × 64 + 127, the index of the last bucket.
     usize::try_from((u64::from(shift) << FINE) + (below >> shift)).unwrap_or(BUCKETS - 1)
 }
 
-/// The largest duration, in nanoseconds, that falls into the bucket at this place.
+/// The largest duration in the bucket with this index, in nanoseconds.
 fn bound(place: usize) -> u64 {
     let doublings = (place >> FINE).saturating_sub(1);
     let within = place - (doublings << FINE);

@@ -1,17 +1,17 @@
-//! Which password is hashed next, and which is displaced when the queue is full.
+//! Decides which password is hashed next, and which is displaced when the queue is full.
 //!
-//! A flood of wrong passwords brings more than can be hashed; then the order decides who is hashed:
+//! A flood of wrong passwords brings more than can be hashed. The queue is then served in this order:
 //!
-//! 1. Credentials that were verified before come first: nobody who does not know a password can send them.
-//! 2. Then the source with the fewest attempts lately that were not right. So a caller who shares no network with the flood
-//!    waits for one hash, not for the whole queue. An attempt counts when it comes, not when it is hashed: else a source
-//!    whose attempts are all displaced would never be counted.
-//! 3. Within that the newest: it has the most time left before its client gives up. First in, first out hashes each password
-//!    just as its client gives up once more come than can be hashed (measured in November 2026: 0 of 6 sign-ins beside 150
-//!    wrong passwords per second with a timeout of 2 s).
+//! 1. Credentials that were verified before: nobody can send them without knowing the password.
+//! 2. Then the source with the fewest recent attempts that were not successful. So a caller that shares no network
+//!    with the flood waits for one hash, not for the whole queue. An attempt counts when it arrives, not when it is
+//!    hashed: a source whose attempts are all displaced would otherwise never be counted.
+//! 3. Among equals the newest: it has the most time left before its client gives up. First in, first out would hash
+//!    each password just as its client gives up, once more arrive than can be hashed (measured in November 2026: 0 of
+//!    6 sign-ins beside 150 wrong passwords per second with a timeout of 2 s).
 //!
-//! The one that is displaced is the last by the same order. All searches are linear in the entries, of which there are 256
-//! by default.
+//! When the queue is full, the last check in this order is displaced. All searches are linear in the number of
+//! entries, by default at most 256.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,39 +19,39 @@ use std::time::{Duration, Instant};
 
 use super::source::Source;
 
-/// Passwords that wait for a thread, of type `T`.
+/// Passwords that wait for a thread. `T` is the queued item.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// In the order of their arrival.
+    /// In order of arrival.
     entries: Vec<Entry<T>>,
     max_entries: usize,
     attempts: Attempts,
 }
 
-/// A password that waits.
+/// A waiting password.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) source: Source,
-    /// Whether these credentials were right before: only who knows the password can send them.
+    /// Whether these credentials were verified before, which means that the sender knows the password.
     pub(super) verified_before: bool,
     pub(super) item: T,
 }
 
-/// How many passwords each source has sent lately that were not right, or are not known to be.
+/// The number of recent attempts of each source that failed, or whose result is not known yet.
 #[derive(Debug, Default)]
 struct Attempts(HashMap<Source, Count>);
 
 #[derive(Clone, Copy, Debug)]
 struct Count {
-    /// At `at`; it halves each [`HALF_LIFE`].
+    /// The value at `at`. It halves every [`HALF_LIFE`].
     count: f64,
     at: Instant,
 }
 
-/// Half-life of the count. Long enough to remember a source that sends a password every few seconds; short enough to forgive
-/// somebody who mistyped.
+/// Half-life of a count: long enough to remember a source that sends a password every few seconds, short enough to
+/// forgive a mistyped password.
 const HALF_LIFE: Duration = Duration::from_secs(30);
-/// How many sources are remembered: 4,096 take less than half a MiB.
+/// Maximum number of sources that are remembered: 4,096 take less than half a MiB.
 const MAX_SOURCES: usize = 4096;
 
 impl<T> Queue<T> {
@@ -63,7 +63,8 @@ impl<T> Queue<T> {
         self.entries.len()
     }
 
-    /// Adds an entry. Where the queue is full, the last by the order is displaced and returned, which may be the new one.
+    /// Adds an entry. If the queue is full, removes and returns the last entry in the order, which may be the new
+    /// one.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
         self.attempts.add(entry.source, 1.0, now);
         self.entries.push(entry);
@@ -74,7 +75,7 @@ impl<T> Queue<T> {
         Some(self.entries.remove(last).item)
     }
 
-    /// The entry that is hashed next, which leaves the queue.
+    /// Removes and returns the entry to hash next.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Entry<T>> {
         let next = (0..self.entries.len()).min_by_key(|place| self.order(*place, now))?;
         Some(self.entries.remove(next))
@@ -88,12 +89,12 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !is_it(&entry.item));
     }
 
-    /// Takes back an attempt of a source: the password was right.
+    /// Takes back one attempt of a source, because its password was right.
     pub(super) fn right(&mut self, source: Source, now: Instant) {
         self.attempts.add(source, -1.0, now);
     }
 
-    /// What comes first is the least: see the head of this file.
+    /// The sort key of an entry: the smallest comes first. See the module's documentation.
     fn order(&self, place: usize, now: Instant) -> Option<(bool, u32, Reverse<usize>)> {
         let entry = self.entries.get(place)?;
         Some((!entry.verified_before, self.attempts.rank(entry.source, now), Reverse(place)))
@@ -105,8 +106,8 @@ impl Attempts {
         self.0.get(&source).map_or(0.0, |count| count.now(now))
     }
 
-    /// The attempts by powers of two, so that sources with about as many are equal, and the newest of them comes first: by
-    /// the exact numbers the oldest would, since its one attempt has become a little less.
+    /// The number of attempts as a power of two, so that sources with about as many are equal, and the newest comes
+    /// first. By exact counts the oldest would come first, because its single attempt has decayed a little.
     fn rank(&self, source: Source, now: Instant) -> u32 {
         let attempts = self.of(source, now);
         let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
@@ -124,7 +125,8 @@ impl Attempts {
         self.0.insert(source, Count { count, at: now });
     }
 
-    /// Forgets the sources with the fewest attempts: half at once, so that a new source costs little on average.
+    /// Forgets the half of the sources with the fewest attempts. Half at once, so that a new source is cheap on
+    /// average.
     fn forget_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
         let middle = counts.len() / 2;

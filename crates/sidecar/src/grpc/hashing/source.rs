@@ -1,17 +1,17 @@
-//! Where a check comes from, as far as hashing time is shared out by it.
+//! The source of a check: hashing time is shared fairly between sources.
 
 #[cfg(test)]
 use std::net::Ipv4Addr;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr as _;
 
-/// The network that a client's address belongs to (`attributes.source.address`): an IPv4 address, or the /64 of an IPv6
-/// address, because one host has all addresses of a /64. What has no IP address is one source.
+/// The network of a client's address (`attributes.source.address`): an IPv4 address, or the /64 of an IPv6 address,
+/// because one host has all addresses of a /64. All clients without an IP address are one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(in super::super) struct Source(Option<IpAddr>);
 
 impl Source {
-    /// By the text of an address, as Envoy writes it.
+    /// The source of an address, as text in the form that Envoy writes.
     pub(in super::super) fn of(address: &[u8]) -> Self {
         let address = std::str::from_utf8(address).ok().and_then(|text| IpAddr::from_str(text).ok());
         Self(address.map(|address| match address.to_canonical() {
@@ -20,7 +20,7 @@ impl Source {
         }))
     }
 
-    /// An address for each number.
+    /// A different source for each number.
     #[cfg(test)]
     pub(super) fn numbered(number: u32) -> Self {
         Self(Some(IpAddr::V4(Ipv4Addr::from_bits(number))))

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: serving while a policy is active and the server is not about to stop.
+//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use super::super::respond;
 use super::super::server::Phase;
 use super::send_data;
 
-/// How soon a watcher learns that a policy is active, or no longer.
+/// How often a watch checks whether a policy is active.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The service.
+/// The health service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
     service: CheckService,
@@ -43,7 +43,8 @@ impl Health {
         }
     }
 
-    /// Tells each change, until the watcher leaves, does not read one for `send_timeout`, or the connections are drained.
+    /// Sends each change of the status, until the client leaves, does not read one for `send_timeout`, or the server
+    /// drains.
     pub(super) async fn watch(
         self,
         message: Bytes,
@@ -57,7 +58,7 @@ impl Health {
                 Ok(stream) => self.tell(&request.service, stream, send_timeout).await,
             },
         };
-        // A failed send means that the watcher has left.
+        // A failed send means that the client has left.
         drop(sent);
     }
 
@@ -88,7 +89,7 @@ impl Health {
         respond::end(&mut stream)
     }
 
-    /// `None` for a service that we do not have. The empty name is the whole process.
+    /// The status of a service: ext_authz, or the empty name for the whole process. `None` for any other.
     fn status(&self, service: &str) -> Option<ServingStatus> {
         if !matches!(service, "" | envoy::SERVICE) {
             return None;
@@ -98,7 +99,7 @@ impl Health {
     }
 }
 
-/// An answer with the five bytes before it.
+/// A response with its five-byte gRPC prefix.
 fn encoded(status: ServingStatus) -> Bytes {
     respond::framed(&HealthCheckResponse { status: status.into() }.encode_to_vec())
 }

@@ -1,4 +1,4 @@
-//! `grpc.reflection`, v1 and v1alpha, by tonic, over an adapter between `h2` and `http-body`.
+//! `grpc.reflection`, v1 and v1alpha, served by tonic through an adapter between `h2` and `http-body`.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ pub(super) struct Reflection {
 
 impl Reflection {
     /// # Errors
-    /// When the descriptors do not fit together.
+    /// When the protobuf descriptors are inconsistent.
     pub(super) fn new(max_message: usize) -> Result<Self, tonic_reflection::server::Error> {
         let describe = || {
             Builder::configure()
@@ -40,7 +40,8 @@ impl Reflection {
         })
     }
 
-    /// Answers a call to its end. A client that sends nothing for `idle_timeout`, or does not read, loses it.
+    /// Serves a call until it ends. It is reset if the client sends nothing for `idle_timeout`, or does not read the
+    /// answer.
     pub(super) async fn serve(
         &self,
         request: Request<RecvStream>,
@@ -53,7 +54,7 @@ impl Reflection {
         let answer = call(Request::from_parts(head, upload));
         let pump = async {
             if pump.run(idle_timeout).await.is_ok() {
-                // The client has said all; the answer has as much time as a message of the client has.
+                // The client has sent everything; the answer gets as much time as a message of the client.
                 tokio::time::sleep(idle_timeout).await;
             }
         };
@@ -82,7 +83,7 @@ where
     })
 }
 
-/// Sends an answer as fast as the other end takes it.
+/// Sends an answer as fast as the client opens its flow-control window.
 async fn send(
     answer: Response<tonic::body::Body>,
     mut respond: SendResponse<Bytes>,

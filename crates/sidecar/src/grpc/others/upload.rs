@@ -1,5 +1,5 @@
-//! The body of a call, for tonic: read as it comes, so that nothing waits inside `h2`, where a stream may hold 256 KiB and
-//! a connection 1 MiB; and bounded, so that nothing waits here either.
+//! The request body of a call, for tonic. It is read as it arrives, so that nothing waits inside `h2`, where a stream
+//! may hold 256 KiB and a connection 1 MiB. What waits here is bounded, too.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use http_body::{Body, Frame};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::time::timeout;
 
-/// How much may wait for tonic, in bytes.
+/// Maximum bytes that wait until tonic reads them.
 const MAX_WAITING: usize = 16 << 10;
-/// What each part takes beside its bytes: its allocation, and its place in the channel.
+/// Bytes that each part takes in addition to its content: its allocation, and its slot in the channel.
 const PART: usize = 64;
 
-/// What tonic reads.
+/// The body that tonic reads.
 #[derive(Debug)]
 pub(super) struct Upload {
     parts: UnboundedReceiver<Bytes>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// What fills it.
+/// Reads the stream and fills the [`Upload`].
 #[derive(Debug)]
 pub(super) struct Pump {
     stream: RecvStream,
@@ -33,7 +33,7 @@ pub(super) struct Pump {
     waiting: Arc<AtomicUsize>,
 }
 
-/// What a client does that ends its call: it sends nothing for too long, or more than is read.
+/// The client sends nothing for too long, or more than is read. This ends its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misbehaved;
 
@@ -44,7 +44,7 @@ pub(super) fn upload(stream: RecvStream) -> (Upload, Pump) {
 }
 
 impl Pump {
-    /// Reads to the end of the body, if its parts come in time each.
+    /// Reads to the end of the body; each part must arrive within `idle_timeout`.
     pub(super) async fn run(mut self, idle_timeout: Duration) -> Result<(), Misbehaved> {
         while let Some(data) = timeout(idle_timeout, self.stream.data()).await.map_err(|_| Misbehaved)? {
             let data = data.map_err(|_| Misbehaved)?;
@@ -53,8 +53,8 @@ impl Pump {
             if self.waiting.fetch_add(size, Relaxed).saturating_add(size) > MAX_WAITING {
                 return Err(Misbehaved);
             }
-            // tonic has ended the call: what still comes is of no use.
-            // Copied: `data` keeps the buffer that `h2` has read into, 8 KiB for a part of one byte.
+            // Sending fails if tonic has ended the call; the rest of the body is then of no use. Copied, because
+            // `data` keeps alive the buffer that `h2` has read into, 8 KiB for a part of one byte.
             let _ = self.parts.send(Bytes::copy_from_slice(&data));
         }
         Ok(())

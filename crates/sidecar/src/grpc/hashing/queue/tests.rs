@@ -1,4 +1,4 @@
-//! The order of the queue, what counts against a source, and what does not.
+//! The order of the queue, and which attempts count against a source.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn pop_all(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.pop(now)).map(|entry| entry.item).collect()
 }
 
-/// So many attempts of a source that were hashed and not right.
+/// Adds `times` attempts of a source that are hashed and fail.
 fn attempt(queue: &mut Queue<&'static str>, source: u32, times: usize, now: Instant) {
     for _ in 0..times {
         queue.push(entry(source, "wrong"), now);
@@ -42,7 +42,7 @@ fn who_sent_fewer_comes_first_and_never_gives_way_to_who_sent_more() {
     assert_eq!(pop_all(&mut queue, now), ["new", "honest"]);
 }
 
-/// Each source sends one attempt, and time goes by between them.
+/// Each source sends one attempt, one after the other.
 #[test]
 fn of_sources_with_as_many_attempts_the_newest_comes_first() {
     let now = Instant::now();
@@ -54,7 +54,7 @@ fn of_sources_with_as_many_attempts_the_newest_comes_first() {
     assert_eq!(pop_all(&mut queue, at(4)), ["third", "second"]);
 }
 
-/// A flood that has only just begun, from many addresses: nothing of it is hashed yet.
+/// A flood from many addresses that has just begun: none of its passwords is hashed yet.
 #[test]
 fn a_flood_is_known_from_its_second_attempt_on() {
     let now = Instant::now();
@@ -75,7 +75,7 @@ fn a_flood_is_known_from_its_second_attempt_on() {
 fn a_right_password_does_not_count() {
     let now = Instant::now();
     let mut queue = Queue::new(100);
-    // A network whose users all sign in at once.
+    // A network whose users all sign in at the same time.
     for _ in 0..50 {
         queue.push(entry(1, "right"), now);
         queue.remove(|item| *item == "right");
