@@ -1,8 +1,9 @@
-//! The keys of issuers, fetched off the request path.
+//! Fetches the keys of issuers, off the request path.
 //!
-//! One task for each URL: it fetches, hands what came to the policy thread, and sleeps until the next time. A token with
-//! an unknown `kid` may bring that forward, once an interval, so that a rotation is seen at once and a flood of made-up
-//! `kid`s is not passed on. Whatever fails leaves the last good active keys.
+//! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
+//! with an unknown `kid` may trigger an early fetch, at most once per interval, so that a key rotation is noticed at
+//! once, but a flood of made-up `kid`s is not passed on to the issuer. If a fetch fails, the last good keys stay
+//! active.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,26 +26,26 @@ mod fetch;
 
 pub(crate) use fetch::Client;
 
-/// How often it is looked whether a token with an unknown `kid` came.
+/// How often to check whether a token with an unknown `kid` came.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// After the first failed fetch; doubled with each that follows.
+/// Pause after the first failed fetch. It doubles with each further failure.
 const RETRY: Duration = Duration::from_secs(1);
-/// A failed fetch is tried again at least this often.
+/// Upper bound of that pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// Fetches keys for as long as it is polled.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
-    /// What judges requests now: it knows which keys are asked for in vain.
+    /// The active snapshot: it knows from which URLs a key was missing.
     pub current: Arc<ArcSwapOption<Authorizer>>,
-    /// Where keys go.
+    /// Where fetched keys are sent.
     pub events: Sender<Event>,
-    /// Where it is noted what came of a fetch.
+    /// Where the results of fetches are recorded.
     pub status: Arc<Status>,
 }
 
 impl Fetcher {
-    /// Fetches from these URLs, whichever they are at the time. Never ends by itself.
+    /// Fetches from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
         let client = Client::default();
         let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
@@ -61,7 +62,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts and stops tasks, so that there is one for each URL.
+    /// Starts and aborts tasks, so that there is one for each URL.
     fn follow(&self, wanted: &KeyUrls, tasks: &mut BTreeMap<KeyUrl, Task>, client: &Client) {
         tasks.retain(|url, task| wanted.get(url) == Some(&task.source));
         for (url, source) in wanted {
@@ -83,14 +84,14 @@ impl Fetcher {
         let Some(current) = self.current.load_full() else { return };
         for url in current.take_refetches() {
             if let Some(task) = tasks.get(&url) {
-                // A full channel says that it has been asked already.
+                // If the channel is full, an early fetch is already requested.
                 let _ = task.early.try_send(());
             }
         }
     }
 }
 
-/// The task of one URL; dropping it ends the task.
+/// The fetch task of one URL. Dropping this aborts the task.
 #[derive(Debug)]
 struct Task {
     source: KeySource,
@@ -104,7 +105,7 @@ impl Drop for Task {
     }
 }
 
-/// The fetches from one URL.
+/// The state of the fetch task of one URL.
 struct Fetches {
     url: KeyUrl,
     issuers: Issuers,
@@ -124,10 +125,10 @@ impl Fetches {
         }
     }
 
-    /// Sleeps until the next regular fetch. Once in that time a request for an early one is met.
+    /// Sleeps until the next regular fetch. Serves at most one request for an early fetch in that time.
     async fn sleep(&self, pause: Duration, may_be_early: bool, early: &mut mpsc::Receiver<()>) {
         let next = Instant::now() + pause;
-        // What was asked for before the last fetch is answered by it.
+        // The last fetch has served the requests that came before it.
         while early.try_recv().is_ok() {}
         if may_be_early {
             tokio::select! {
@@ -148,10 +149,10 @@ impl Fetches {
                 self.status.note_keys(url, |facts| facts.fetches += 1);
                 tracing::debug!(%url, %issuers, bytes = keys.len(), "keys fetched");
                 let (taken, until_taken) = oneshot::channel();
-                // The policy thread is gone only when the process ends.
+                // Sending fails only when the process stops.
                 let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
-                // Nothing is ever sent. While that thread compiles, a short interval must not fill its queue with
-                // sets of up to 1 MiB each.
+                // Resolves when the sender is dropped, which is when the keys are processed: while the policy thread
+                // compiles, a short interval must not fill its queue with key sets of up to 1 MiB each.
                 let _ = until_taken.await;
                 true
             }
@@ -168,7 +169,7 @@ fn retry(failures: u32) -> Duration {
     RETRY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_RETRY)
 }
 
-/// Up to a tenth less, so that many processes do not fetch at the same moment.
+/// Up to a tenth shorter, so that many processes do not fetch at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() % 1000;
     let less = pause / 10_000 * u32::try_from(random).unwrap_or(0);

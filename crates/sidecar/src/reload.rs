@@ -1,9 +1,9 @@
-//! How a policy becomes active, at the start and later.
+//! Loads and activates the policy, at the start and on every change.
 //!
-//! One thread does all of it, far from the requests: it is told of changes (by the file system, by SIGHUP, by the key
-//! fetcher), compares what it finds with what it read last, loads and compiles, and publishes the new snapshot in one
-//! step. What does not load changes nothing: the last good snapshot stays active, which a log line, a metric and its
-//! age show.
+//! One thread does all of this, away from the request threads. It receives events (from the file system, from SIGHUP,
+//! from the key fetcher), compares the files with what it read last, loads and compiles them, and publishes the new
+//! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
+//! age report that.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,36 +34,38 @@ use active::ActiveSnapshot;
 use background::{Background, TIMEOUT};
 use folders::Folders;
 
-/// A change of several files is one change: how long the first is waited after.
+/// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
-/// A look at large files in a folder where much else is written takes at most one part in so many of the time.
+/// After a check that found no change, the thread pauses for this many times its duration. So large files in a folder
+/// where much else is written cost at most one part in `SHARE` of the thread's time.
 const SHARE: u32 = 20;
-/// But no change is left waiting for longer because of that.
+/// Upper bound of that pause, so that no change waits for longer. Also the interval at which the thread checks a
+/// folder that cannot be watched, and retries to free replaced snapshots.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// How long the thread sleeps at most when nothing is to come.
+/// Maximum sleep of the thread when nothing is scheduled.
 const MAX_SLEEP: Duration = Duration::from_secs(3600);
 
-/// What the thread is told.
+/// An event for the policy thread.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something has changed in a folder of the policy, or a folder is no longer what it was. However many changes
+    /// Something has changed in a folder of the policy, or a folder has been moved or removed. However many changes
     /// there are, it is sent once until the thread has taken notice.
     Changed,
-    /// Somebody asks for a reload.
+    /// A reload is requested (SIGHUP).
     Asked,
-    /// Keys have been fetched from a URL, changed or not. The last is dropped once they are taken.
+    /// Keys have been fetched from a URL, changed or not. The sender is dropped once the keys are processed.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
-    /// The process ends.
+    /// The process is stopping.
     Stop,
 }
 
-/// The active policy, and the thread that keeps it so.
+/// The handle to the policy thread, which keeps the active policy current.
 #[derive(Debug)]
 pub(crate) struct Policies {
     events: Sender<Event>,
 }
 
-/// What activates policies.
+/// Loads and activates policies. Owned by the policy thread once it runs.
 #[derive(Debug)]
 pub(crate) struct Reloader {
     file: PathBuf,
@@ -71,15 +73,15 @@ pub(crate) struct Reloader {
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
-    /// The last good snapshot: active, unless it became stale.
+    /// The last good snapshot. It is active, unless it is past its maximum staleness and [`OnStale::Deny`] is set.
     good: Snapshot,
-    /// What the last attempt, good or not, has read.
+    /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
     fetched: FetchedKeys,
     fetched_at: std::collections::HashMap<KeyUrl, Instant>,
 }
 
-/// What the settings say about reloading.
+/// The settings about reloading.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     poll: Duration,
@@ -89,13 +91,13 @@ struct Rules {
 }
 
 impl Policies {
-    /// The way to tell the thread something.
+    /// A sender of events to the thread.
     #[must_use]
     pub(crate) fn events(&self) -> Sender<Event> {
         self.events.clone()
     }
 
-    /// Ends the thread, once it has done what it is at.
+    /// Ends the thread after its current work.
     pub(crate) fn stop(self) {
         let _ = self.events.send(Event::Stop);
     }
@@ -105,7 +107,7 @@ impl Reloader {
     /// Loads and activates the policy for the first time.
     ///
     /// # Errors
-    /// Every problem of it.
+    /// Every problem of the policy.
     pub(crate) fn first(
         settings: &Settings,
         current: Arc<ArcSwapOption<Authorizer>>,
@@ -128,7 +130,7 @@ impl Reloader {
         Ok(reloader)
     }
 
-    /// Where keys are to be fetched from, now and whenever that changes.
+    /// The URLs of keys to fetch, now and whenever they change.
     #[must_use]
     pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
         self.key_urls.subscribe()
@@ -137,7 +139,7 @@ impl Reloader {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot create a thread.
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (events, told) = channel();
         let folders = Folders::new(events.clone());
@@ -151,7 +153,7 @@ impl Reloader {
 
     fn run(mut self, told: &Receiver<Event>, mut folders: Folders, background: &Background) {
         folders.watch(self.seen.folders());
-        // Something may have changed between the first load and the watch.
+        // Something may have changed between the first load and the start of the watch.
         let mut look = Some(Instant::now());
         let mut rest = Instant::now();
         let mut poll = self.next_poll();
@@ -183,7 +185,7 @@ impl Reloader {
             if now >= look.unwrap_or(poll).min(poll) {
                 (look, poll) = (None, self.next_poll());
                 self.judge_age(now);
-                // A folder that was not there may be there now.
+                // A folder that was missing may exist now.
                 folders.watch(self.seen.folders());
                 if self.reload_if_changed(background) {
                     reloaded = true;
@@ -191,25 +193,25 @@ impl Reloader {
                     rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
                 }
                 self.judge_age(Instant::now());
-                // This thread has the time for it, and looks in every few seconds.
+                // Done here because this thread has time, and wakes every few seconds.
                 memory::give_back();
             }
             if reloaded && folders.watch(self.seen.folders()) {
-                // As after the first load.
+                // As after the first load: something may have changed before the watch began.
                 look = Some(Instant::now() + SETTLE_TIME);
             }
             self.active.free_replaced(background);
         }
     }
 
-    /// Ages are judged at polls, so a maximum age makes polls as frequent as it needs.
+    /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
     fn next_poll(&self) -> Instant {
         let Rules { poll, max_policy_age, max_keys_age, .. } = self.rules;
         let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|it| !it.is_zero());
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
-    /// Whether there was anything to load.
+    /// Reloads because of a request for it. Returns whether there was anything to load.
     fn reload_as_asked(&mut self, background: &Background) -> bool {
         let reloaded = self.reload_if_changed(background);
         if !reloaded {
@@ -219,7 +221,7 @@ impl Reloader {
         reloaded
     }
 
-    /// Whether there was anything to load.
+    /// Compares the files with those read last, and reloads if they differ. Returns whether it did.
     fn reload_if_changed(&mut self, background: &Background) -> bool {
         let seen = self.seen.clone();
         let changed = !background.run(TIMEOUT, move || seen.still());
@@ -233,7 +235,8 @@ impl Reloader {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
         let attempt = background.run(TIMEOUT, move || snapshot::load(&file, &fetched));
         self.seen = Arc::new(attempt.seen);
-        // Not in the background: a request that waits for a lock must not wait for a thread that waits for requests.
+        // Not in the background: this takes locks that requests take too. A background thread that holds one may wait
+        // for a processor that requests keep busy, and those requests would wait for the lock.
         let result = attempt.result.and_then(|mut snapshot| {
             snapshot::survive(&self.file, || {
                 snapshot.carry_over(&self.good.authorizer);
@@ -250,7 +253,7 @@ impl Reloader {
         }
     }
 
-    /// Activates the last good snapshot, for the first time or again.
+    /// Activates the last good snapshot. `again` is false for the first load.
     fn publish(&mut self, again: bool) {
         let Snapshot { authorizer, warnings, .. } = &self.good;
         self.active.replace(Some(authorizer.clone()));
@@ -302,7 +305,7 @@ impl Reloader {
         tracing::error!(file = %self.file.display(), revision, "policy not reloaded: the last good one stays active");
     }
 
-    /// A key set that cannot be used is as good as none fetched: the one before stays.
+    /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
     fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
         if !self.good.key_urls().contains_key(url) {
             return;
@@ -336,7 +339,7 @@ impl Reloader {
         });
     }
 
-    /// Whose keys are fetched from there.
+    /// The issuers whose keys are fetched from this URL.
     fn issuers_of(&self, url: &KeyUrl) -> Issuers {
         self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
@@ -346,7 +349,7 @@ impl Reloader {
         snapshot::survive(&self.file, || Snapshot::compile(loaded.clone(), &self.fetched, Some(authorizer)))
     }
 
-    /// Activates the same policy with other keys; a stale policy does not become fresh by it.
+    /// Activates the same policy with other keys. This does not make a stale policy fresh.
     fn replace(&mut self, snapshot: Snapshot, message: &'static str) {
         self.good = snapshot;
         let facts = self.status.facts().policy;
@@ -397,7 +400,8 @@ impl Reloader {
             self.fetched.remove(url);
             match self.compile() {
                 Ok(snapshot) => self.replace(snapshot, "keys dropped"),
-                // It compiled with these keys; should it not without them, no answer is better than a stale one.
+                // The policy compiled with these keys. If it does not compile without them, no policy is better than
+                // one with stale keys.
                 Err(problems) => {
                     log_problems(&problems);
                     self.active.replace(None);
@@ -419,7 +423,7 @@ impl Rules {
     }
 }
 
-/// A maximum of zero is none.
+/// A maximum of zero means no limit.
 fn is_over(age: Duration, max: Duration) -> bool {
     !max.is_zero() && age > max
 }

@@ -1,6 +1,6 @@
-//! The server, put together and taken down: `rolegate serve`.
+//! `rolegate serve`: starts, runs and stops the server.
 //!
-//! Everything that can fail comes first: the policy is loaded, every address is bound. Only then does anything answer.
+//! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
 
 use std::fmt;
 use std::io;
@@ -28,35 +28,35 @@ mod signals;
 
 pub use signals::{Signal, signals};
 
-/// How long the end waits for the last lines of the decision log to be read.
+/// How long shutdown waits for the last lines of the decision log to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// A server that has everything it needs and answers nothing yet.
+/// A server that is ready to start: its policy is loaded and its addresses are bound.
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    /// What became of the lines of the log.
+    /// Counters of the lines of the log.
     logs: Arc<Counts>,
     status: Arc<Status>,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
     reloader: Reloader,
     listeners: Vec<(Address, Listener)>,
-    /// Where pages are, and which.
+    /// The HTTP listeners, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
-    /// Removed when the server has gone.
+    /// Files of Unix sockets, removed when the server has stopped.
     files: Vec<SocketFile>,
 }
 
-/// Why a server did not start, or did not end well.
+/// Why a server did not start, or did not stop cleanly.
 #[derive(Debug)]
 pub enum ServeError {
     /// The policy does not compile.
     Policy(Vec<Problem>),
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     Bind(BindError),
-    /// The system has no threads, sockets or the like to give.
+    /// The system cannot provide a thread, a socket or the like.
     System(io::Error),
-    /// A second signal came before requests had ended.
+    /// A second signal to stop came before all requests had ended.
     Interrupted,
 }
 
@@ -86,7 +86,7 @@ impl Server {
     /// Loads the policy and binds the addresses.
     ///
     /// # Errors
-    /// When the policy does not compile, or an address cannot be listened on.
+    /// When the policy does not compile, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
         let status = Arc::new(Status::default());
         let current = Arc::new(ArcSwapOption::empty());
@@ -109,23 +109,24 @@ impl Server {
         Ok(Self { settings, logs, status, current, reloader, listeners, pages, files })
     }
 
-    /// Where requests are answered, with the real ports.
+    /// The addresses where requests are answered, with the actual ports.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
         self.listeners.iter().map(|(address, _)| address.clone()).collect()
     }
 
-    /// Where the admin pages are, if they are anywhere.
+    /// The address of the admin pages, unless they are off.
     #[must_use]
     pub fn admin_address(&self) -> Option<Address> {
         let all = self.pages.iter().find(|(which, ..)| *which == Pages::All);
         all.map(|(_, address, _)| address.clone())
     }
 
-    /// Serves until a signal to stop, then ends in two phases. To be run in a runtime of one thread, with time and I/O.
+    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread runtime with time and
+    /// I/O.
     ///
     /// # Errors
-    /// When the system has no threads or sockets to give, or a second signal came.
+    /// When the system cannot provide a thread or a socket, or a second signal to stop came.
     pub async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let serving = self.begin().await?;
         serving.until_stopped(&mut signals).await;
@@ -135,7 +136,7 @@ impl Server {
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
-        // Set once requests are answered. It stays until the process ends, as the last requests count, too.
+        // Set once requests are answered. Kept until the process ends, so that the last requests are counted, too.
         let counting = Arc::new(OnceLock::<grpc::Counting>::new());
         let metrics = {
             let counting = counting.clone();
@@ -175,7 +176,7 @@ impl Server {
     }
 }
 
-/// A server that answers.
+/// A server that answers requests.
 struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
@@ -183,12 +184,12 @@ struct Serving {
     running: Running,
     policies: Policies,
     writer: Option<Writer>,
-    /// Removed when the server has gone.
+    /// Files of Unix sockets, removed when the server has stopped.
     _files: Vec<SocketFile>,
 }
 
 impl Serving {
-    /// Passes reloads on until it is time to stop. Nobody left to send signals is a reason to stop, too.
+    /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
             if self.policies.events().send(Event::Asked).is_err() {
@@ -197,7 +198,7 @@ impl Serving {
         }
     }
 
-    /// Lets requests end, then the threads.
+    /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let Self { drain_delay, drain_timeout, status, running, policies, writer, _files } = self;
         tokio::select! {
@@ -212,12 +213,13 @@ impl Serving {
     }
 }
 
-/// First everybody is told (readiness ends, health says `NOT_SERVING`), then connections are closed in two phases.
+/// First the end is announced (readiness ends, health reports `NOT_SERVING`), then connections are closed in two
+/// phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: requests in flight may end");
     status.drain();
     running.announce();
-    // Envoy asks for health now and then only; until it knows, it would take a closed listener for a failure.
+    // Envoy checks health only from time to time; until it knows, it would take a closed listener for a failure.
     sleep(delay).await;
     if running.drain(timeout).await {
         tracing::info!("stopped");
@@ -249,8 +251,8 @@ fn options(settings: &Settings) -> grpc::Options {
     }
 }
 
-/// Gives keys that are fetched a moment to come, so that the first tokens find them. Requests that do not need them
-/// must not wait for an issuer that is down, so the wait has an end.
+/// Waits for keys to be fetched, so that the first tokens find them. The wait is bounded, because requests that do
+/// not need keys must not wait for an issuer that is down.
 async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
     while !status.facts().all_keys_loaded() {
@@ -262,7 +264,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     }
 }
 
-/// The signals to reload that come in between are for a server that goes on.
+/// Resolves on a signal to stop. Signals to reload are ignored: the server is stopping.
 async fn told_to_stop(signals: &mut UnboundedReceiver<Signal>) {
     loop {
         match signals.recv().await {

@@ -1,4 +1,4 @@
-//! From a policy's files and fetched keys to something that answers requests.
+//! Compiles a policy's files and the fetched keys into a snapshot that answers requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,37 +17,37 @@ use crate::files::{RecordedFiles, Seen};
 /// An attempt to load a policy.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// What was read for it: whether an attempt now could end in another way.
+    /// What was read: it tells whether another attempt could have another result.
     pub seen: Seen,
-    /// What came of it.
+    /// The snapshot, or every problem.
     pub result: Result<Snapshot, Vec<Problem>>,
 }
 
-/// A policy, compiled and ready.
+/// A compiled policy, ready to answer requests.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// What answers requests.
     pub authorizer: Arc<Authorizer>,
-    /// What it was compiled from, to compile it again when keys change.
+    /// The policy it was compiled from, to compile it again when keys change.
     pub loaded: Arc<Loaded>,
-    /// What somebody should look at.
+    /// The warnings about the policy.
     pub warnings: Vec<Problem>,
 }
 
-/// Where keys come from.
+/// The URLs that keys are fetched from.
 pub(crate) type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 
-/// What is to be known of a place where keys come from.
+/// How keys are fetched from a URL, and whose keys they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeySource {
-    /// How often they are to be fetched.
+    /// Interval between two fetches.
     pub refresh: Duration,
-    /// Whose they are, at least one. What is shown of two URLs may be the same: it is by their issuers that logs and
-    /// metrics tell them apart.
+    /// The issuers of the keys, at least one. Two URLs may look the same without their secrets, so logs and metrics
+    /// identify them by issuer.
     pub issuers: Issuers,
 }
 
-/// Names of issuers, shown with commas.
+/// Names of issuers, displayed with commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Issuers(pub Vec<Arc<str>>);
 
@@ -57,19 +57,19 @@ impl fmt::Display for Issuers {
     }
 }
 
-/// The file of the policy at `path`: itself, or `policy.yaml` where it is a folder.
+/// The policy file at `path`: the path itself, or `policy.yaml` in it if it is a folder.
 #[must_use]
 pub(crate) fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
-/// How often a policy is read that changes while it is read.
+/// Maximum number of times that a policy is read if it changes while it is read.
 const READS: usize = 5;
 
 /// Loads and compiles the policy in `file`.
 ///
-/// Kubernetes swaps a folder of files in one step, which may come between two of them: what is of two versions is not
-/// what anybody wrote, and is read again. What never stays still does not become active.
+/// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files of two versions
+/// are a policy that nobody wrote, so they are read again. A policy that keeps changing is not activated.
 #[must_use]
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
@@ -99,7 +99,7 @@ impl Snapshot {
     /// Compiles a loaded policy with these keys.
     ///
     /// # Errors
-    /// Every problem of its keys and hashes, and what `policy` warned of.
+    /// Every problem of its keys and hashes, and the warnings from loading it.
     pub(crate) fn compile(
         loaded: Arc<Loaded>,
         fetched: &FetchedKeys,
@@ -114,18 +114,19 @@ impl Snapshot {
         }
     }
 
-    /// Lets whoever was signed in at `previous` stay so. Only before it is active.
+    /// Carries over verified credentials from `previous`, so that they need not be verified again. Must be called
+    /// before this snapshot is active.
     pub(crate) fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
-            // All sign in once more then, which is slow and not wrong.
+            // All credentials are then verified again, which is slow but correct.
             None => {
                 tracing::error!("a new snapshot is shared before it is active: this is a bug in rolegate")
             }
         }
     }
 
-    /// Where its keys come from.
+    /// The URLs that its keys are fetched from.
     #[must_use]
     pub(crate) fn key_urls(&self) -> KeyUrls {
         let mut urls = KeyUrls::new();
@@ -141,7 +142,7 @@ impl Snapshot {
     }
 }
 
-/// A panic in `load` is a bug, and costs this one attempt, not all that would follow.
+/// Turns a panic in `load` into a problem: the bug then costs this one attempt, not all later ones.
 pub(crate) fn survive<T>(
     file: &Path,
     load: impl FnOnce() -> Result<T, Vec<Problem>>,
@@ -151,7 +152,7 @@ pub(crate) fn survive<T>(
     catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err(bug()))
 }
 
-/// What is wrong with hashes and keys, for a policy that is broken elsewhere.
+/// The problems of hashes and keys, for a policy that has errors elsewhere.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     match Authenticator::<()>::compile(settings, fetched, None) {
         Ok((_, problems)) | Err(problems) => problems,
@@ -174,7 +175,7 @@ mod tests {
 
     use super::load;
 
-    /// Swaps a folder as Kubernetes does, again and again, while it is read again and again.
+    /// Replaces the files of a folder as Kubernetes does, again and again, while they are read again and again.
     #[test]
     fn files_of_two_versions_never_come_into_force_together() {
         let folder = tempfile::tempdir().unwrap();
@@ -213,7 +214,7 @@ mod tests {
         std::fs::rename(folder.join("..new"), folder.join("..data")).unwrap();
     }
 
-    /// The version of the policy, and that of the users that were loaded with it; nothing if it never stood still.
+    /// The version of the policy, and that of the users loaded with it; `None` if the files kept changing.
     fn versions(file: &Path) -> Option<(String, String)> {
         let snapshot = load(file, &FetchedKeys::new()).result.ok()?;
         let basic = snapshot.loaded.policy.identity.basic.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! What is known of the policy and the active keys: written by the threads that load them, read by the admin pages.
+//! The status of the policy and of the active keys: written by the threads that load them, read by the admin pages.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,87 +9,87 @@ use policy::KeyUrl;
 
 use crate::snapshot::Issuers;
 
-/// What is known, for all who ask. Requests never touch it.
+/// The status that threads share. Requests never touch it.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     facts: Mutex<Facts>,
     draining: AtomicBool,
 }
 
-/// What is known at one moment.
+/// The status at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
-    /// The keys that are fetched, by where they come from.
+    /// The fetched keys, by URL.
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
 }
 
-/// What is known of the policy.
+/// The status of the policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyFacts {
-    /// The revision active; `None` is no policy.
+    /// The revision of the active policy; `None` if no policy is active.
     pub revision: Option<String>,
     /// When it became active, since the Unix epoch.
     pub loaded: Duration,
-    /// Since when the files do not load, if they do not.
+    /// Since when the files have not loaded; `None` if they load.
     pub failing_since: Option<Instant>,
-    /// Whether they have not for longer than allowed.
+    /// Whether they have not loaded for longer than the maximum staleness.
     pub stale: bool,
-    /// How often they were loaded.
+    /// Number of successful reloads.
     pub reloads: u64,
-    /// How often they did not load.
+    /// Number of failed reloads.
     pub failures: u64,
-    /// How often loading was asked for and they were the same.
+    /// Number of requested reloads that found the files unchanged.
     pub unchanged: u64,
-    /// Warnings of the active policy.
+    /// Number of warnings about the active policy.
     pub warnings: usize,
 }
 
-/// What is known of the keys of one URL.
+/// The status of the keys of one URL.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyFacts {
-    /// Whose they are.
+    /// The issuers of the keys.
     pub issuers: Issuers,
-    /// Whether there are any active.
+    /// Whether keys from this URL are active.
     pub loaded: bool,
-    /// When they were fetched last, since the Unix epoch.
+    /// When they were last fetched, since the Unix epoch.
     pub fetched: Duration,
-    /// How often they were fetched.
+    /// Number of successful fetches.
     pub fetches: u64,
-    /// How often fetching failed.
+    /// Number of failed fetches.
     pub failures: u64,
-    /// How often what was fetched was no usable key set.
+    /// Number of fetched key sets that could not be used.
     pub rejected: u64,
-    /// Whether they are older than allowed.
+    /// Whether they are older than the maximum staleness.
     pub stale: bool,
 }
 
 impl Status {
-    /// What is known now.
+    /// The current status.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().clone()
     }
 
-    /// Takes note of something.
+    /// Changes the status.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock());
     }
 
-    /// Takes note of something about the keys of a URL, unless the policy has none of that URL any more.
+    /// Changes the status of the keys of a URL, unless the policy does not use that URL any more.
     pub(crate) fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| _ = facts.keys.get_mut(url).map(change));
     }
 
-    /// Says that the end has begun.
+    /// Marks the process as draining.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether requests should come here; if not, why.
+    /// Whether requests should be sent to this process.
     ///
     /// # Errors
-    /// Why not, for people.
+    /// The reason why not, as text for people.
     pub(crate) fn ready(&self) -> Result<(), &'static str> {
         if self.draining.load(Ordering::Relaxed) {
             return Err("draining");
@@ -101,14 +101,14 @@ impl Status {
         }
     }
 
-    /// A thread that panicked while it took a note has left whole values behind.
+    /// A poisoned lock can be used: no code under it leaves a value half changed.
     fn lock(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Facts {
-    /// Whether every URL has given keys.
+    /// Whether keys from every URL are active.
     pub(crate) fn all_keys_loaded(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded)
     }

@@ -1,4 +1,4 @@
-//! One fetch of a key set.
+//! Fetches a key set over HTTP.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -16,15 +16,16 @@ use hyper_util::rt::TokioExecutor;
 use policy::KeyUrl;
 use tokio::sync::OnceCell;
 
-/// The largest key set taken.
+/// Maximum size of a key set, in bytes.
 const MAX_SIZE: usize = 1 << 20;
-/// The longest a fetch may take, from the look-up of the name to the last byte.
+/// Maximum time of a fetch, from the DNS lookup to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
-/// Fetches key sets. The roots of trust are the system's (or those that `SSL_CERT_FILE` names), read when first needed;
-/// where there are none, as in an image that holds nothing but this program, Mozilla's, as they were when it was built.
+/// Fetches key sets. It trusts the root certificates of the system (or those that `SSL_CERT_FILE` or `SSL_CERT_DIR`
+/// names), which are read on first use. If there are none, as in an image that holds nothing but this program, it
+/// trusts Mozilla's, as of the build.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     https: Arc<OnceCell<Result<Https, String>>>,
@@ -33,13 +34,13 @@ pub(crate) struct Client {
 /// Why a key set was not fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FetchError {
-    /// The address is not `https:`, nor `http:` on a loopback address.
+    /// The URL is neither `https:` nor `http:` on a loopback address.
     Address,
-    /// The system's roots of trust cannot be read.
+    /// The root certificates cannot be read.
     Roots(String),
-    /// There was no answer.
+    /// There was no complete answer.
     Unreachable(String),
-    /// The answer is not 200. A redirect is not followed: it could lead anywhere.
+    /// The status is not 200. Redirects are not followed: they could lead anywhere.
     Status(u16),
     /// The answer is larger than 1 MiB.
     TooLarge,
@@ -64,11 +65,11 @@ impl std::fmt::Display for FetchError {
 impl Error for FetchError {}
 
 impl Client {
-    /// What is at this URL.
+    /// Fetches the key set at this URL.
     ///
     /// # Errors
-    /// When it is none to fetch from, or does not answer well within time and size. No error shows more of it than
-    /// [`KeyUrl`] does.
+    /// When the URL is not allowed, or does not give a valid answer within the limits of time and size. No error
+    /// shows more of the URL than [`KeyUrl`] does.
     pub(crate) async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
         let uri: Uri = url.with_secrets().parse().map_err(|_| FetchError::Address)?;
         if !is_allowed(&uri) {
@@ -76,7 +77,7 @@ impl Client {
         }
         let fetched = tokio::time::timeout(TIMEOUT, self.fetch_from(uri)).await;
         match fetched.unwrap_or(Err(FetchError::Timeout)) {
-            // None of what the HTTP and TLS stacks say today has a URL in it; what they will say is theirs to choose.
+            // Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
             Err(FetchError::Unreachable(reason)) if url.has_secret_in(&reason) => Err(
                 FetchError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned()),
             ),
@@ -104,8 +105,8 @@ impl Client {
 }
 
 impl Client {
-    /// The client, made when first needed. The system's roots of trust are hundreds of files: they are read by a thread of its own, as the
-    /// runtime that fetches also answers probes.
+    /// The client, created on first use. The root certificates of a system are hundreds of files: they are read on a
+    /// blocking thread, because the runtime that fetches also answers probes.
     async fn https(&self) -> Result<&Https, FetchError> {
         let made = self.https.get_or_init(|| async {
             let made = tokio::task::spawn_blocking(client).await;
@@ -127,13 +128,13 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
 fn client() -> Result<Https, String> {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|it| std::env::var_os(it).is_some());
     let connector = with_roots(named)?.https_or_http().enable_http1().build();
-    // Keys are fetched every few minutes: a kept connection would only be found closed.
+    // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build(connector))
 }
 
-/// Where roots are `named`, those and no others: they may be there to keep all others out.
+/// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.
 fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
     let provider = rustls::crypto::aws_lc_rs::default_provider;
     match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
@@ -145,7 +146,8 @@ fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String
     }
 }
 
-/// Plain `http:` only where nobody is between: the policy's parser says the same of what is written.
+/// Plain `http:` is allowed only on this machine, where no one else can intercept it. The policy parser has the same
+/// rule.
 fn is_allowed(uri: &Uri) -> bool {
     let loopback = |host: &str| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -158,7 +160,7 @@ fn is_allowed(uri: &Uri) -> bool {
     }
 }
 
-/// The outer errors only say that a request failed.
+/// The innermost error. The outer ones only say that a request failed.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,4 +1,4 @@
-//! The active snapshot, and the replaced ones that some request still holds.
+//! The active snapshot, and the replaced ones that a request still holds.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::background::Background;
 
 /// The active snapshot and those that it replaced.
 ///
-/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which a request thread
-/// must never have, and a request may hold a snapshot a little longer than it is active. So a replaced one is kept here
-/// until no request holds it.
+/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which must never
+/// happen on a request thread, and a request may hold a snapshot slightly longer than it is active. So replaced
+/// snapshots are kept here until no request holds them.
 #[derive(Debug)]
 pub(super) struct ActiveSnapshot {
     current: Arc<ArcSwapOption<Authorizer>>,
@@ -24,12 +24,12 @@ impl ActiveSnapshot {
         Self { current, replaced: Vec::new() }
     }
 
-    /// From now on `next` answers requests; with `None` each is an error.
+    /// Makes `next` the active snapshot. With `None`, every check is an error.
     pub(super) fn replace(&mut self, next: Option<Arc<Authorizer>>) {
         self.replaced.extend(self.current.swap(next));
     }
 
-    /// Whether replaced snapshots are left to free.
+    /// Whether replaced snapshots wait to be freed.
     pub(super) fn has_replaced(&self) -> bool {
         !self.replaced.is_empty()
     }
@@ -61,7 +61,8 @@ mod tests {
         let first = snapshot();
         let weak = Arc::downgrade(&first);
         active.replace(Some(first));
-        // Of a request that takes its time, and of one that has it for longer, as while a password is hashed.
+        // One as a running request holds it, one as a request holds it for longer, for example while a password is
+        // hashed.
         let (guard, owned) = (now.load(), now.load_full());
         active.replace(Some(snapshot()));
         let background = Background::start().unwrap();
@@ -70,7 +71,7 @@ mod tests {
         drop((guard, owned));
         assert!(weak.upgrade().is_some(), "freed by who answered with it");
         active.free_replaced(&background);
-        // By a thread that has no haste.
+        // The background thread frees it, which may take a while.
         let freed = (0..30_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             weak.upgrade().is_none()

@@ -1,4 +1,4 @@
-//! Long work on a thread of its own, at the lowest priority, but done.
+//! Runs long work on a low-priority thread, and elsewhere if that thread does not finish in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,23 +8,23 @@ use std::{io, thread};
 
 use crate::priority;
 
-/// How long work may take in the background before it is done with a larger share of the processor. A policy of 100,000
-/// rules is a second or two of it.
+/// How long work may take in the background before the caller does it, at its own higher priority. A policy of
+/// 100,000 rules takes a second or two of processor time.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A thread at the lowest priority.
+/// The thread for background work, at the lowest priority.
 ///
-/// Reading, compiling and freeing a large policy takes a second or two, and a request should not wait for any of it.
-/// But while requests use all of a processor, such a thread gets one or two per cent of it, and a grant that was taken back
-/// must not stay active for minutes. So what it does not do in time is done by the thread that wants it.
+/// Reading, compiling and freeing a large policy takes a second or two, and requests should not wait for any of it.
+/// But while requests use all of a processor, such a thread gets one or two per cent of it, and a revoked permission
+/// must not stay active for minutes. So work that it does not finish in time is done by the calling thread.
 #[derive(Debug)]
 pub(super) struct Background {
     jobs: Sender<Job>,
-    /// Whether it has something left to do. It has for ever if that has panicked.
+    /// Whether a job is unfinished. Stays true for ever if a job has panicked.
     busy: Arc<AtomicBool>,
 }
 
-/// The thread has something to do, or is gone.
+/// A job is unfinished, or the thread has ended.
 #[derive(Debug)]
 struct Busy;
 
@@ -34,7 +34,7 @@ impl Background {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot create a thread.
     pub(super) fn start() -> io::Result<Self> {
         let (jobs, given) = channel::<Job>();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
@@ -46,7 +46,8 @@ impl Background {
         Ok(Self { jobs, busy: Arc::default() })
     }
 
-    /// Does this in the background, or here when it takes longer than `timeout` there: its result.
+    /// Runs `work` in the background, or on the calling thread if that takes longer than `timeout`. Returns its
+    /// result.
     pub(super) fn run<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -57,10 +58,10 @@ impl Background {
         let there = work.clone();
         let job = move |free: &dyn Fn()| {
             let result = there();
-            // With all that it holds, such as the snapshot before.
+            // Drops what the closure holds, such as the previous snapshot, before the thread counts as free.
             drop(there);
             free();
-            // Nobody waits for it any more when it took too long.
+            // Fails if the caller has stopped waiting.
             let _ = send.send(result);
         };
         if self.send(job).is_ok() {
@@ -69,26 +70,27 @@ impl Background {
                 Err(RecvTimeoutError::Timeout) => tracing::warn!(
                     "the processors are busy: the policy thread now does what the background thread did not finish in {timeout:?}"
                 ),
-                // It panicked there, which has been logged.
+                // The job panicked, which has been logged.
                 Err(RecvTimeoutError::Disconnected) => {}
             }
         }
-        // What still comes of it there is not kept beside what is made here.
+        // Closes the channel, so that a late result from the background is dropped, not kept beside the one computed
+        // here.
         drop(result);
         work()
     }
 
-    /// Drops this in the background, or here while there is something left to do there.
+    /// Drops `what` in the background, or here while another job is unfinished.
     pub(super) fn free<T: Send + 'static>(&self, what: T) {
-        // What was not sent is dropped with the closure.
+        // If it is not sent, it is dropped with the closure.
         let _ = self.send(move |free| {
             drop(what);
             free();
         });
     }
 
-    /// Gives a job to the thread, or drops it: what has no end there must not have a queue. The job says itself when
-    /// the thread is free again.
+    /// Gives a job to the thread, or drops it if another is unfinished: no queue must build up behind a job that
+    /// never ends. The job itself calls its argument when the thread is free again.
     fn send(&self, job: impl FnOnce(&dyn Fn()) + Send + 'static) -> Result<(), Busy> {
         if self.busy.swap(true, Ordering::AcqRel) {
             return Err(Busy);
@@ -133,12 +135,12 @@ mod tests {
             name()
         });
         assert_eq!(done, here);
-        // While that hangs nothing is queued behind it.
+        // While that job hangs, nothing is queued behind it.
         assert_eq!(background.run(TIMEOUT, name), here);
         let (send, by) = channel();
         background.free(Told(send));
         assert_eq!(by.try_recv(), Ok(here));
-        // And afterwards it goes on.
+        // Once it ends, the thread is used again.
         release.send(()).unwrap();
         let again = (0..6_000).any(|_| {
             thread::sleep(Duration::from_millis(5));
@@ -147,7 +149,7 @@ mod tests {
         assert!(again);
     }
 
-    /// Tells which thread has freed it.
+    /// Reports which thread has dropped it.
     struct Told(Sender<String>);
 
     impl Drop for Told {

@@ -1,6 +1,7 @@
-//! The watch on the folders of a policy.
+//! Watches the folders of a policy for changes.
 //!
-//! Folders are watched, not files: editors replace files, and Kubernetes swaps a link named `..data` beside them.
+//! Folders are watched rather than files: editors replace files, and Kubernetes replaces a symbolic link named
+//! `..data` beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -16,41 +17,41 @@ use super::Event;
 /// The folders that are watched.
 #[derive(Debug)]
 pub(super) struct Folders {
-    /// `None`: the system gives no watch, and polling must do.
+    /// `None` if the system provides no watch; changes are then found by polling only.
     watcher: Option<RecommendedWatcher>,
-    /// With what stood at that path when the watch began.
+    /// Each with the identity of the folder when the watch began.
     watched: BTreeMap<PathBuf, Identity>,
-    /// Whether one of the folders is not watched: it is not there, or the system gives no watch.
+    /// Whether one of the folders is not watched: it does not exist, or the system provides no watch.
     missing: bool,
     changes: Arc<Mutex<Changes>>,
 }
 
-/// What the system has told and the policy's thread has not noticed yet. That thread may compile for a second, and
-/// where much else is written in a folder, an event for each change would be a queue without a bound.
+/// Changes that the system has reported and the policy thread has not processed yet. That thread may compile for a
+/// second, and where much else is written in a folder, a queue with an event per change would be unbounded.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Whether the thread was told that there are changes.
+    /// Whether the thread has been sent an event.
     told: bool,
-    /// These are no longer there, or no longer what was there: a folder of the policy may be among them.
+    /// Paths that were removed, moved or replaced. A folder of the policy may be among them.
     moved: BTreeSet<PathBuf>,
-    /// There were more of them: any folder may have moved.
+    /// There were more than [`MAX_MOVED`] of them: any folder may have moved.
     all_moved: bool,
 }
 
-/// Paths that are kept until the thread notices; each is 4 KiB at most.
+/// Maximum number of paths kept for the thread; each has at most 4 KiB.
 const MAX_MOVED: usize = 64;
 
 /// Device and inode.
 type Identity = (u64, u64);
 
 impl Folders {
-    /// Tells `events` of changes.
+    /// Sends changes to `events`.
     pub(super) fn new(events: Sender<Event>) -> Self {
         let changes = Arc::new(Mutex::new(Changes::default()));
         let noted = changes.clone();
         let tell = move |event| {
             if lock(&noted).note(event) {
-                // Nobody listens any more only when the process ends.
+                // Sending fails only when the process stops.
                 let _ = events.send(Event::Changed);
             }
         };
@@ -65,15 +66,15 @@ impl Folders {
         Self { missing: watcher.is_none(), watcher, watched: BTreeMap::new(), changes }
     }
 
-    /// Watches these folders and no others, and says whether one of them was not watched before. One that cannot be
-    /// watched now is tried again the next time.
+    /// Watches exactly these folders, and returns whether one of them was not watched before. A folder that cannot be
+    /// watched now is tried again on the next call.
     pub(super) fn watch(&mut self, folders: Vec<PathBuf>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        // As events name them.
+        // Events name absolute paths.
         let absolute = |folder| std::path::absolute(&folder).unwrap_or(folder);
         let wanted: BTreeSet<PathBuf> = folders.into_iter().map(absolute).collect();
         self.watched.retain(|folder, known| {
-            // A watch is on what stood there when it began, not on the path.
+            // A watch applies to the inode that was at the path when the watch began, not to the path.
             let keep = wanted.contains(folder) && identity(folder) == Some(*known);
             if !keep {
                 let _ = watcher.unwatch(folder);
@@ -98,14 +99,14 @@ impl Folders {
         more
     }
 
-    /// Whether a folder is not watched though it should be, so that nobody will tell of it.
+    /// Whether a folder that should be watched is not, so that its changes are not reported.
     pub(super) fn misses_one(&self) -> bool {
         self.missing
     }
 
-    /// Takes notice of all changes so far, and says whether something has moved. The watches on folders that have end:
-    /// the system tells of one that was removed or moved away once, and what stands at its path afterwards, even with the
-    /// same inode, is another.
+    /// Takes all changes reported so far, and returns whether a path has moved. Watches on moved folders end: the
+    /// system reports a folder that was removed or moved away only once, and what is at its path afterwards is
+    /// another folder, even with the same inode number.
     pub(super) fn take_notice(&mut self) -> bool {
         let Changes { moved, all_moved, .. } = std::mem::take(&mut *lock(&self.changes));
         let Some(watcher) = &mut self.watcher else { return false };
@@ -126,9 +127,9 @@ fn identity(folder: &Path) -> Option<Identity> {
 }
 
 impl Changes {
-    /// Notes an event, and says whether the policy's thread is to be told.
+    /// Records an event, and returns whether the policy thread must be told.
     fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
-        // What went by unseen may have been a change.
+        // An error means that events were lost, and changes may be among them.
         let is_change = event.as_ref().map_or(true, |event| is_change(event.kind));
         if let Ok(event) = event
             && matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
@@ -143,12 +144,12 @@ impl Changes {
     }
 }
 
-/// A thread that panicked has left whole values behind.
+/// A poisoned lock can be used: no code under it leaves a value half changed.
 fn lock(changes: &Mutex<Changes>) -> MutexGuard<'_, Changes> {
     changes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reading a file is none: this process does that itself.
+/// Reading a file is no change: this process reads the files itself.
 fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

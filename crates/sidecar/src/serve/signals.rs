@@ -1,23 +1,23 @@
-//! The signals that a server obeys.
+//! The signals that the server handles.
 
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What a server is told from outside.
+/// A signal to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// End; the second time: at once (SIGTERM, SIGINT).
+    /// Stop; a second one stops at once (SIGTERM, SIGINT).
     Stop,
-    /// Load the policy again (SIGHUP).
+    /// Reload the policy (SIGHUP).
     Reload,
 }
 
-/// The signals of this process, from now on.
+/// Installs the signal handlers. Returns the signals from now on.
 ///
 /// # Errors
-/// When the system does not let us have them.
+/// When a handler cannot be installed.
 pub fn signals() -> io::Result<UnboundedReceiver<Signal>> {
     let (tell, signals) = unbounded_channel();
     let kinds = [
