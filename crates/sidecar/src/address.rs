@@ -1,4 +1,4 @@
-//! Where to listen, as it is written in settings.
+//! Addresses to listen on, as written in settings.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,10 +14,10 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// An address, or nothing at all: `off`.
+/// An address, or `off`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
-    /// Listen there.
+    /// Listen on this address.
     On(Address),
     /// Do not listen.
     Off,
@@ -35,7 +35,8 @@ impl FromStr for Address {
     }
 }
 
-/// A name other than `localhost` would have to be looked up, and could turn out to be any address.
+/// Parses an IP address and a port. Names other than `localhost` are not allowed: they would have to be looked up,
+/// and could resolve to any address.
 fn tcp(text: &str) -> Result<SocketAddr, String> {
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok((Ipv4Addr::LOCALHOST, port).into());

@@ -1,9 +1,9 @@
-//! The pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms` on the admin listener, `/metrics` alone on
-//! that of `--metrics`.
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics` and `/histograms` on the admin listener,
+//! `/metrics` alone on the listener of `--metrics`.
 //!
-//! A connection is for one request and lives for ten seconds at most: so there is nothing to be had by keeping one, and
-//! one deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake in fifteen
-//! seconds, and need a deadline for each of its requests.)
+//! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
+//! single deadline bounds slow headers and slow readers alike. (Keep-alive would save a scraper one handshake every
+//! fifteen seconds, and would need a deadline for each request.)
 
 use std::io;
 use std::pin::Pin;
@@ -27,18 +27,18 @@ mod connections;
 
 use connections::{Connections, Evicted, Place};
 
-/// How long a client may take for the header of its request.
+/// Maximum time for a client to send its request header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection lives at most: from when it is accepted until the last byte is sent.
+/// Maximum lifetime of a connection, from accept until the last byte is sent.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest header of a request, and what is buffered of an answer, in bytes.
+/// Maximum size of a request header, and of the buffer for an answer, in bytes.
 const MAX_BUFFER: usize = 16 << 10;
-/// How much of a page is handed over at a time, in bytes. The rest can still be taken back.
+/// Bytes of a page that are handed to hyper at a time. The rest can still be freed if the connection is evicted.
 const PART: usize = 8 << 10;
-/// How long nothing is accepted after an accept failed: there may be no file descriptors for a while.
+/// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// Pages on one socket.
+/// The HTTP server of one listener.
 #[derive(Debug)]
 pub(crate) struct Admin {
     socket: Socket,
@@ -46,12 +46,12 @@ pub(crate) struct Admin {
     metrics: Arc<Metrics>,
 }
 
-/// Which pages there are.
+/// Which pages a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     /// All of them.
     All,
-    /// Only `/metrics`, for a socket that others than this machine can reach.
+    /// Only `/metrics`, for a listener that other machines can reach.
     Metrics,
 }
 
@@ -62,7 +62,7 @@ enum Socket {
 }
 
 impl Admin {
-    /// Serves pages on this socket, once [`Admin::run`] is polled.
+    /// Creates the server. It serves pages while [`Admin::run`] is polled.
     ///
     /// # Errors
     /// When the socket cannot be used.
@@ -80,7 +80,7 @@ impl Admin {
         Ok(Self { socket, pages, metrics })
     }
 
-    /// Never ends by itself, whatever happens to a connection.
+    /// Serves connections. Never returns, whatever happens to a connection.
     pub(crate) async fn run(self) {
         let connections = Connections::default();
         loop {
@@ -93,7 +93,8 @@ impl Admin {
                 }
             };
             match accepted {
-                // A request that came with its connection is answered before the next connection may evict it.
+                // Lets the new task answer a request that has already arrived, before the next connection may evict
+                // it.
                 Ok(()) => tokio::task::yield_now().await,
                 Err(error) => {
                     tracing::warn!(%error, "an admin connection was not accepted");
@@ -119,14 +120,14 @@ impl Admin {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .keep_alive(false)
-                // Whoever has said all that it will say may still read.
+                // A client that has closed its sending side may still read.
                 .half_close(true)
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(MAX_BUFFER)
-                // Parts are copied into one buffer of that size, and not kept one by one.
+                // Parts are copied into one buffer of that size instead of being kept one by one.
                 .writev(false)
                 .serve_connection(TokioIo::new(stream), service);
-            // What a client does wrong, or does not do in time, is its own affair.
+            // Errors and timeouts of a client only end its connection.
             tokio::select! {
                 _ = evicted => {}
                 _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
@@ -135,7 +136,7 @@ impl Admin {
     }
 }
 
-/// A page while it is sent, part by part.
+/// The body of an answer: a page that is sent part by part.
 #[derive(Debug)]
 struct Sending {
     place: Arc<Place>,
@@ -158,7 +159,7 @@ impl Body for Sending {
         Poll::Ready(self.place.next_part(PART).map(|part| part.map(Frame::data)).transpose())
     }
 
-    /// Of the whole page: it is asked once, before anything is sent.
+    /// The size of the whole page: hyper asks once, before anything is sent.
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.size)
     }

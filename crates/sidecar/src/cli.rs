@@ -257,7 +257,7 @@ pub enum Format {
 }
 
 impl RequestArgs {
-    /// The path with its query, as HTTP has it, and the host.
+    /// The path with its query, in the form that HTTP has, and the host.
     #[must_use]
     pub fn path_and_host(&self) -> (String, String) {
         let (path, host) = split_target(&self.target);
@@ -266,7 +266,7 @@ impl RequestArgs {
     }
 }
 
-/// A URL without a path has the path `/` (RFC 9110, 4.2.3).
+/// Splits a URL into path and host. A URL without a path has the path `/` (RFC 9110, 4.2.3).
 fn split_target(target: &str) -> (String, Option<&str>) {
     let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://")) else {
         return (target.to_owned(), None);

@@ -1,4 +1,4 @@
-//! What the process can be asked to do: one file a command.
+//! The commands of `rolegate`, one file each.
 
 mod caller;
 mod check;

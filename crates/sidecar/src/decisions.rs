@@ -1,8 +1,8 @@
-//! The decision log: who asked what, and the answer, as lines of JSON on standard output.
+//! The decision log: one line of JSON per decision on standard output, with who asked for what, and the answer.
 //!
-//! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for whoever reads.
+//! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
-//! A line has no header, no query and no proof in it: [`DecisionRecord`] does not have them.
+//! A line has no header values, no query and no credentials: [`DecisionRecord`] does not contain them.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::grpc::{DecisionRecord, DecisionSink};
 use crate::lines::{Counts, Lines, Writer};
 use crate::settings::DecisionLog;
 
-/// Longer values are cut, so that a client cannot fill the log with one request.
+/// Maximum bytes of a value. Longer ones are cut, so that a client cannot fill the log with one request.
 const LONGEST: usize = 1024;
 
-/// The end of the log that request threads hold.
+/// The decision log as request threads use it.
 #[derive(Debug)]
 pub(crate) struct Decisions {
     which: DecisionLog,
@@ -26,7 +26,7 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
-    /// Starts the log, if there is to be one.
+    /// Starts the log, unless it is off.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -91,7 +91,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// As a number of seconds since the Unix epoch, to the microsecond.
+/// Serializes a time as seconds since the Unix epoch, rounded to the microsecond.
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e6)
 }

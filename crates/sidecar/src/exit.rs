@@ -1,4 +1,4 @@
-//! How the process ends.
+//! The exit codes of the process.
 
 use std::process::ExitCode;
 
@@ -6,23 +6,23 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All is well; for `explain`: the request is allowed.
+    /// Success; for `explain`: the request is allowed.
     Fine = 0,
-    /// `explain`: the request is refused. `health`: the server is not ready.
+    /// `explain`: the request is denied. `health`: the server is not ready.
     Denied = 1,
-    /// The arguments or the settings are wrong.
+    /// The arguments or the settings are not valid.
     Arguments = 2,
     /// The policy, or the cases beside it, cannot be read or do not compile.
     Policy = 3,
     /// `test`: a case failed.
     Case = 4,
-    /// The process could not do its work: a taken port, say.
+    /// The process could not do its work, for example because a port is in use.
     Failed = 5,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        // A fieldless enum of this representation: the cast is its value.
+        // The enum has no fields and is `repr(u8)`: the cast gives its value.
         Self::from(exit as u8)
     }
 }

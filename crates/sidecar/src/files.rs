@@ -1,4 +1,4 @@
-//! The file system, as `policy` asks for it, and a memory of what it answered.
+//! Reads files for `policy`, and records the results.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use policy::Files;
 
-/// The file system. Remembers a fingerprint of every answer, failures too, so that [`Seen::still`] can tell later
-/// whether loading again could come out differently.
+/// The file system. Records a fingerprint of every result, failures included, so that [`Seen::still`] can tell later
+/// whether loading again could have another result.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedFiles {
     seen: Mutex<BTreeMap<Asked, u64>>,
 }
 
-/// What was asked of the file system, with fingerprints of the answers.
+/// What was read from the file system, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen(BTreeMap<Asked, u64>);
 
@@ -42,7 +42,7 @@ impl Files for RecordedFiles {
 }
 
 impl RecordedFiles {
-    /// What has been asked so far.
+    /// What has been read so far.
     #[must_use]
     pub(crate) fn into_seen(self) -> Seen {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -54,7 +54,7 @@ impl RecordedFiles {
 }
 
 impl Seen {
-    /// Whether the file system would still answer all of it in the same way.
+    /// Whether reading all of it again would give the same results.
     #[must_use]
     pub(crate) fn still(&self) -> bool {
         self.0.iter().all(|(asked, known)| {
@@ -66,8 +66,8 @@ impl Seen {
         })
     }
 
-    /// The folders in which a change can change an answer: where the files are, as they are named and as they are
-    /// once links are followed.
+    /// The folders in which a change can change a result: those of the files, as named and after following symbolic
+    /// links.
     #[must_use]
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Asked::folders).collect();
@@ -92,12 +92,12 @@ impl Asked {
 /// The text of a file.
 ///
 /// # Errors
-/// Why not, for the reader.
+/// The reason, as text for people.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
     String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
 }
 
-/// The folder of a file; `.` where its path names none.
+/// The folder of a file; `.` if its path has none.
 fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -105,13 +105,13 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// How much of a file is read at a time, in bytes. Many kernels take the processor from nobody within a system call: one
-/// that reads 17 MB keeps it for four milliseconds, and the requests waiting that would have had it.
+/// Bytes that are read at a time. Many kernels do not preempt a system call: one that reads 17 MB keeps the processor
+/// for four milliseconds, and requests wait for it.
 const PART: usize = 64 << 10;
-/// The largest file that is read, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. What has no end, such as
-/// `/dev/zero`, must not take all memory.
+/// Maximum size of a file, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. A file without an end, such
+/// as `/dev/zero`, must not take all memory.
 const MAX_FILE: usize = 256 << 20;
-/// The most names of a folder that are read.
+/// Maximum number of names that are read from a folder.
 const MAX_NAMES: usize = 100_000;
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
@@ -122,7 +122,7 @@ fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let read = || {
         let mut file = File::open(path)?;
         let mut bytes = Vec::new();
-        // Of what has no size, such as a pipe, it is zero.
+        // The size of a pipe and the like is zero.
         let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         bytes.try_reserve_exact(size.min(max))?;
         while next_part(&mut file, &mut bytes)? > 0 {
@@ -135,7 +135,7 @@ fn read_at_most(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     read().map_err(|error| reason(&error))
 }
 
-/// The fingerprint of a file's bytes, without room for all of them.
+/// The fingerprint of a file's content, computed without holding all of it in memory.
 fn skim(path: &Path) -> Result<u64, String> {
     let skim = || {
         let (mut file, mut part, mut hasher) = (File::open(path)?, Vec::new(), DefaultHasher::new());
@@ -153,12 +153,12 @@ fn skim(path: &Path) -> Result<u64, String> {
     skim().map_err(|error| reason(&error))
 }
 
-/// Appends what comes next in a file, all of [`PART`] unless it ends before: how much that is.
+/// Appends the next [`PART`] bytes of a file, or what is left of it. Returns how many.
 fn next_part(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<usize> {
     file.take(PART as u64).read_to_end(bytes)
 }
 
-/// The names in a folder, sorted, so that the same folder gives the same fingerprint.
+/// The names in a folder, sorted, so that an unchanged folder has the same fingerprint.
 fn list(folder: &Path) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| reason(&error))?;
     let mut names = Vec::new();
@@ -183,14 +183,15 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// What [`skim`] finds in a file of these bytes.
+/// The fingerprint that [`skim`] returns for a file with these bytes.
 fn of_parts(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.chunks(PART).for_each(|part| part.hash(&mut hasher));
     hasher.finish()
 }
 
-/// 64 bits tell any two versions of a file apart that are not made to collide, and who writes these files rules anyway.
+/// 64 bits distinguish any two versions that are not made to collide, and whoever writes these files controls the
+/// policy anyway.
 fn fingerprint<T: Hash>(answer: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     answer.hash(&mut hasher);
@@ -234,7 +235,7 @@ mod tests {
             assert_eq!(files.read(&file), Ok(bytes.clone()), "{size}");
             let seen = files.into_seen();
             assert!(seen.still(), "{size}");
-            // Whatever byte changes, and however the end does.
+            // A change of any byte, or of the size, is noticed.
             for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|it| *it < size) {
                 let mut other = bytes.clone();
                 other[at] ^= 1;

@@ -1,8 +1,8 @@
-//! The parts of the process `rolegate`: listeners, reload, key fetching, admin, metrics, logs, command line.
+//! The `rolegate` process: listeners, policy reload, key fetching, admin pages, metrics, logs and the command line.
 //!
-//! Read [`cli`] for what the process can be asked to do, `settings` for how it is set up, `serve` for how a server is
-//! put together and taken down, `reload` for how a policy becomes active, and [`grpc`] for the life of a request.
-//! This is the one crate that does I/O and reads the clock and the environment.
+//! Where to start: [`cli`] lists the commands and `settings` the configuration. `serve` starts and stops the server,
+//! `reload` loads and activates policies, and [`grpc`] serves requests. Only this crate does I/O and reads the clock
+//! and the environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -41,7 +41,7 @@ pub use settings::{DecisionLog, LogFormat, LogLevel, OnStale, ServeArgs, Setting
 use cli::{Cli, Command};
 use output::Output;
 
-/// Does what the command line says.
+/// Runs the command that `arguments` name, and returns the exit code.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     panics::show_only_the_place();
@@ -51,7 +51,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match parse(&arguments) {
         Ok(cli) => run(cli, &mut output),
         Err(Unparsed::Arguments(error)) => {
-            // Also `--help` and `--version` come this way, with the code 0.
+            // clap returns `--help` and `--version` as errors too, with exit code 0.
             let _ = error.print();
             if error.exit_code() == 0 { Exit::Fine } else { Exit::Arguments }
         }
@@ -62,19 +62,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Why a command line, with the environment and the settings file behind it, cannot be followed.
+/// Why the command line, the environment or the settings file cannot be used.
 #[derive(Debug)]
 pub enum Unparsed {
-    /// The arguments or the environment are wrong, or help was asked for.
+    /// An argument or an environment variable is not valid, or the arguments ask for help or the version.
     Arguments(clap::Error),
-    /// The settings file is wrong.
+    /// The settings file cannot be read or is not valid.
     Settings(SettingsError),
 }
 
-/// Reads the command line, with the environment and the settings file behind it.
+/// Parses the command line. A setting that it does not have comes from the environment, then from the settings file,
+/// then from the defaults.
 ///
 /// # Errors
-/// When an argument, a variable or an entry of the settings file is wrong.
+/// When an argument, an environment variable or an entry of the settings file is not valid.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
     let command = settings::with_file(Cli::command(), arguments).map_err(Unparsed::Settings)?;
     let matches = command.try_get_matches_from(arguments).map_err(Unparsed::Arguments)?;

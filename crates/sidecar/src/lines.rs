@@ -1,8 +1,7 @@
 //! Writes lines to standard output or error from a background thread, so that a slow reader never blocks the caller.
 //!
-//! A thread puts a line into a queue; a thread of its own writes. Where the reader is slower than the lines, lines are
-//! dropped and counted. The queue is bounded in bytes: bounded in lines only, 8,192 of them at their longest were
-//! 261 MiB.
+//! A caller puts a line into a queue, and a separate thread writes it. If the reader is too slow, lines are dropped
+//! and counted. The queue is bounded in bytes: bounded only in lines, 8,192 of them at maximum length took 261 MiB.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,36 +10,37 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of all lines in the queue: a burst of a second or so.
+/// Maximum bytes of all lines in the queue: a burst of about a second.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// What a line takes beside its bytes: its slot in the queue, and what the allocator rounds up.
+/// Bytes that a line takes in addition to its text: its slot in the queue, and the rounding of the allocator.
 const OVERHEAD: usize = 64;
-/// Bytes that are written at once, and the longest line more: a system call for each line would cost more than the line.
+/// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
+/// would cost more than the line.
 const BATCH: usize = 16 << 10;
-/// Slots of the queue, which are there from the start (24 bytes each, with a stamp of 8). At the usual length of a line,
-/// 300 bytes in an allocation of 512, as many as [`MAX_BYTES`] has room for.
+/// Slots of the queue, allocated at the start (24 bytes each, with a stamp of 8). At the usual length of a line, 300
+/// bytes in an allocation of 512, they hold as many lines as [`MAX_BYTES`] allows.
 const SLOTS: usize = 8192;
 
-/// The end of the queue that threads hold.
+/// The sending end of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     queue: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
 }
 
-/// Lines written and dropped.
+/// Counters of lines written and dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
-    /// What the lines in the queue take, in bytes.
+    /// Bytes that the lines in the queue take.
     waiting: AtomicUsize,
 }
 
-/// The thread that writes. It ends when the last [`Lines`] has gone.
+/// The thread that writes. It ends when the last [`Lines`] is dropped.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    /// Nothing is ever sent: it closes when the thread ends.
+    /// Nothing is ever sent: the channel closes when the thread ends.
     ended: Receiver<()>,
 }
 
@@ -48,7 +48,7 @@ impl Lines {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot create a thread.
     pub(crate) fn start(
         name: &str,
         to: impl Write + Send + 'static,
@@ -64,7 +64,7 @@ impl Lines {
         Ok((Self { queue, counts }, Writer { ended }))
     }
 
-    /// Puts a line into the queue, or drops it. Never waits.
+    /// Puts a line into the queue, or drops it. Never blocks.
     pub(crate) fn offer(&self, line: Vec<u8>) {
         let size = size(&line);
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
@@ -82,19 +82,19 @@ impl Counts {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Lines dropped since the start: the queue was full, or they could not be written. Lines are written many at once; where
-    /// that fails half-way, all of them count as dropped.
+    /// Lines dropped since the start: the queue was full, or writing failed. Many lines are written at once; if that
+    /// fails half-way, all of them count as dropped.
     #[must_use]
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Notes a line that was not even made.
+    /// Counts a line that could not even be formatted as dropped.
     pub(crate) fn drop_one(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What lines take now, in bytes. While lines are offered, also what was just found to be too much.
+    /// Bytes that queued lines take now. While lines are offered, this includes lines that are about to be dropped.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
@@ -102,19 +102,19 @@ impl Counts {
 }
 
 impl Writer {
-    /// Waits until everything in the queue is written, once all [`Lines`] have gone, but not for ever: whoever reads may
-    /// have stopped reading.
+    /// Waits until everything in the queue is written, after all [`Lines`] are dropped. Waits at most `limit`: the
+    /// reader may have stopped reading.
     pub(crate) fn finish(self, limit: Duration) {
         let _ = self.ended.recv_timeout(limit);
     }
 }
 
-/// What a line takes: its allocation and not its length, which may be half of it.
+/// Bytes that a line takes: its allocation, not its length, which may be half of that.
 fn size(line: &Vec<u8>) -> usize {
     line.capacity().saturating_add(OVERHEAD)
 }
 
-/// Writes what there is, up to [`BATCH`] bytes at once. What counts as written has left the process.
+/// Writes queued lines, about [`BATCH`] bytes at once. A line counts as written when it has left the process.
 fn write(lines: &Receiver<Vec<u8>>, mut to: impl Write, counts: &Counts) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Ok(first) = lines.recv() {
@@ -127,7 +127,7 @@ fn write(lines: &Receiver<Vec<u8>>, mut to: impl Write, counts: &Counts) {
             counts.waiting.fetch_sub(size, Ordering::Relaxed);
             next = if batch.len() < BATCH { lines.try_recv().ok() } else { None };
         }
-        // Whoever read may have gone; the next lines are then dropped and counted.
+        // If the reader has gone, writing fails and the lines count as dropped.
         let result = to.write_all(&batch).and_then(|()| to.flush());
         let count = if result.is_ok() { &counts.written } else { &counts.dropped };
         count.fetch_add(number, Ordering::Relaxed);
@@ -143,7 +143,7 @@ mod tests {
 
     use super::{Counts, Lines, MAX_BYTES, SLOTS};
 
-    /// A pipe, as standard output is one in a container; nobody reads it until the end.
+    /// Writes to a pipe, as standard output is in a container. Nobody reads it until the end.
     #[test]
     fn lines_that_nobody_reads_take_what_they_may_and_no_more() {
         let (mut reader, pipe) = std::io::pipe().unwrap();
@@ -155,7 +155,7 @@ mod tests {
             for _ in 0..threads {
                 scope.spawn(|| {
                     for number in 0..each {
-                        // Long ones and short ones, with room that is not used.
+                        // Lines of many sizes, most with capacity that is not used.
                         let mut line = Vec::with_capacity(16 << (number % 12));
                         line.extend_from_slice(b"a line\n");
                         lines.offer(line);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 1, 0));
     }
 
-    /// A reader takes one line and goes: no other line has been written.
+    /// A reader takes one line and goes: no other line counts as written.
     #[test]
     fn only_what_has_left_counts_as_written() {
         struct OneWrite(bool);
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 100, 0));
     }
 
-    /// It has gone, as in `rolegate serve | head`.
+    /// The reader has gone, as in `rolegate serve | head`.
     #[test]
     fn lines_that_cannot_be_written_are_dropped() {
         let (reader, pipe) = std::io::pipe().unwrap();

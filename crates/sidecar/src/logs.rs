@@ -1,7 +1,8 @@
-//! The log: what happens now and then, on standard error. Decisions have a log of their own, in `decisions`.
+//! The process log, on standard error. Decisions have a log of their own, see `decisions`.
 //!
-//! No thread waits for whoever reads: a full pipe would hold the thread that loads policies, or the one that answers
-//! probes, for as long as nobody reads it. Lines that do not fit into the queue of [`Lines`] are dropped and counted.
+//! No thread waits for the reader of the log: a full pipe would otherwise block the thread that loads policies, or
+//! the one that answers probes, until somebody reads it. Lines that do not fit into the queue of [`Lines`] are
+//! dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use crate::lines::{Counts, Lines, Writer};
 use crate::settings::{LogFormat, LogLevel};
 
-/// How long the end waits for the last lines to be read.
+/// How long shutdown waits for the last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// The log of this process.
@@ -28,16 +29,16 @@ pub(crate) struct Logs {
     counts: Arc<Counts>,
 }
 
-/// Where lines go, until the log ends.
+/// Where lines go, until the log is closed.
 #[derive(Clone, Debug)]
 struct Queue(Arc<ArcSwapOption<Lines>>);
 
-/// Why there is no log.
+/// Why the log cannot be started.
 #[derive(Debug)]
 pub(crate) enum LogsError {
-    /// The system has no thread to give.
+    /// The system cannot create a thread.
     Thread(io::Error),
-    /// It was started before.
+    /// A log was started before.
     Twice(TryInitError),
 }
 
@@ -51,12 +52,12 @@ impl std::fmt::Display for LogsError {
 }
 
 impl Logs {
-    /// What became of its lines.
+    /// Counters of its lines.
     pub(crate) fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
 
-    /// Waits until what was logged is written, but not for ever. What is logged later is lost.
+    /// Closes the log and waits, for a limited time, until its lines are written. Later lines are lost.
     pub(crate) fn finish(self) {
         self.queue.0.store(None);
         self.writer.finish(LAST_LINES);
@@ -64,7 +65,7 @@ impl Logs {
 }
 
 impl Write for Queue {
-    /// One whole line: that is how they are made.
+    /// Queues one whole line: the formatter writes each line with one call.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Some(lines) = &*self.0.load() {
             lines.offer(line.to_vec());
@@ -77,10 +78,10 @@ impl Write for Queue {
     }
 }
 
-/// Starts the log of this process.
+/// Starts the log of this process, with its thread.
 ///
 /// # Errors
-/// When it was started before, or the system has no thread to give.
+/// When a log was started before, or the system cannot create a thread.
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, LogsError> {
     let counts = Arc::new(Counts::default());
     let (lines, writer) = Lines::start("logs", io::stderr(), counts.clone()).map_err(LogsError::Thread)?;
@@ -95,8 +96,8 @@ fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), Try
         LogFormat::Text => true,
         LogFormat::Json => false,
     };
-    // A line that cannot be written is lost. To tell of it on standard error, which is where it could not be written,
-    // would panic: in the thread that accepts connections, for instance.
+    // A line that cannot be written is lost. The formatter would report it on standard error, which has just failed,
+    // and panic: in the thread that accepts connections, for example.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || queue.clone())
         .with_ansi(io::stderr().is_terminal())
@@ -109,8 +110,8 @@ fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), Try
     tracing_subscriber::registry().with(lines.with_filter(filter(level))).try_init()
 }
 
-/// Only this project's own lines are at the chosen level: at `debug` the HTTP stack would print headers, and with them
-/// what must never be in a log.
+/// Only this project's own lines have the chosen level: at `debug` the HTTP stack would print headers, and with them
+/// credentials.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

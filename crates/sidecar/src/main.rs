@@ -1,8 +1,8 @@
-//! The process `rolegate`: everything is in the library of this package.
+//! The `rolegate` binary. All code is in the library of this package.
 
 use std::process::ExitCode;
 
-/// Requests allocate in many threads at once, which the system's allocator is slow at.
+/// All request threads allocate at the same time, and the system allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

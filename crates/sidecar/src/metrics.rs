@@ -1,38 +1,38 @@
-//! What `/metrics` shows, in the text form of OpenMetrics 1.0. The names are stable.
+//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. The names are stable.
 //!
 //! | name | labels | meaning |
 //! |---|---|---|
 //! | `rolegate_checks_total` | `decision`, `reason` | checks that got a verdict; `reason` is empty where allowed |
 //! | `rolegate_check_errors_total` | `kind` | checks that got a gRPC error, which is never OK |
-//! | `rolegate_check_duration_seconds` | | from a complete message to its answer handed over for writing |
+//! | `rolegate_check_duration_seconds` | | from a complete message until its answer is handed over for writing |
 //! | `rolegate_evaluation_duration_seconds` | | from a decoded request to its verdict, without waiting for a hash |
-//! | `rolegate_checks_in_flight` | | checks that wait for bytes or for a password's hash |
+//! | `rolegate_checks_in_flight` | | checks that wait for the rest of their message or for a password hash |
 //! | `rolegate_connections` | | open connections |
 //! | `rolegate_connections_accepted_total` | | connections accepted |
 //! | `rolegate_connections_evicted_total` | | idle connections closed to make room for others |
-//! | `rolegate_connections_rejected_total` | | connections closed at once: too many, and none was idle |
-//! | `rolegate_accept_errors_total` | | failed accepts: no file descriptors left, say |
+//! | `rolegate_connections_rejected_total` | | new connections closed at once: too many, and none was idle |
+//! | `rolegate_accept_errors_total` | | failed accepts, for example without file descriptors |
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
-//! | `rolegate_hashes_shared_total` | | checks that shared the hash of an equal one |
+//! | `rolegate_hashes_shared_total` | | checks that used the hash of an equal check |
 //! | `rolegate_hashes_rejected_total` | | password checks denied with 503 because the queue was full |
 //! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
 //! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
-//! | `rolegate_ready` | | 1 where `/readyz` says so |
+//! | `rolegate_ready` | | 1 if `/readyz` reports ready |
 //! | `rolegate_policy_info` | `revision` | the active policy |
 //! | `rolegate_policy_loaded_timestamp_seconds` | | when it became active |
 //! | `rolegate_policy_reloads_total` | `result` | `ok`, `failed`, `unchanged` |
-//! | `rolegate_policy_failing_seconds` | | for how long the files have not loaded; 0 if they do |
-//! | `rolegate_policy_stale` | | 1 where that is longer than `--max-policy-age` |
-//! | `rolegate_policy_warnings` | | warnings of the active policy |
-//! | `rolegate_keys_loaded` | `issuer`, `url` | 1 where keys of this issuer are active; `url` is without its query |
+//! | `rolegate_policy_failing_seconds` | | how long the files have not loaded; 0 if they load |
+//! | `rolegate_policy_stale` | | 1 if that exceeds the maximum staleness, `--max-policy-age` |
+//! | `rolegate_policy_warnings` | | number of warnings about the active policy |
+//! | `rolegate_keys_loaded` | `issuer`, `url` | 1 if keys of this issuer are active; `url` has no query |
 //! | `rolegate_keys_fetched_timestamp_seconds` | `issuer`, `url` | when they were fetched last |
 //! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
-//! | `rolegate_keys_stale` | `issuer`, `url` | 1 where they are older than `--max-keys-age` |
+//! | `rolegate_keys_stale` | `issuer`, `url` | 1 if they exceed the maximum staleness, `--max-keys-age` |
 //! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
-//! | `rolegate_log_lines_total` | `result` | the same of the log on standard error |
-//! | `rolegate_build_info` | `version` | this program |
-//! | `process_…` | | what the system says of the process |
+//! | `rolegate_log_lines_total` | `result` | the same for the log on standard error |
+//! | `rolegate_build_info` | `version` | the version of this program |
+//! | `process_…` | | process metrics from the system |
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -51,23 +51,23 @@ use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
 pub(crate) mod histograms;
 mod process;
 
-/// The media type of what [`Metrics::render`] gives.
+/// The media type of the text that [`Metrics::render`] returns.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where the figures are.
+/// The sources of all metrics.
 pub(crate) struct Metrics {
-    /// The policy and its keys.
+    /// The status of the policy and its keys.
     pub status: Arc<Status>,
-    /// The decision log.
+    /// Counters of the decision log.
     pub decisions: Arc<Counts>,
-    /// The log of what happens now and then.
+    /// Counters of the process log.
     pub logs: Arc<Counts>,
-    /// The requests.
+    /// Reads the counters of the gRPC server.
     pub totals: Box<dyn Fn() -> Totals + Send + Sync>,
 }
 
 impl Metrics {
-    /// All figures as they are now.
+    /// The page with all current values.
     ///
     /// # Errors
     /// Never in practice: writing to a string does not fail.
@@ -153,7 +153,7 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     )
 }
 
-/// The durations of checks in buckets from 1.024 µs to 1.07 s, of evaluations from 64 ns to 1.05 ms.
+/// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
 fn durations(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     let help = "From a complete message to its answer handed over for writing";
     page.histogram("rolegate_check_duration_seconds", help, &totals.handler, 10..=30)?;
@@ -203,9 +203,9 @@ fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
     Ok(())
 }
 
-/// The keys of each issuer, with what is shown of where they come from. That alone may be the same for two URLs, and
-/// Prometheus takes no page on which labels stand twice; an issuer is defined once only. Issuers that share a URL share
-/// its figures.
+/// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and
+/// Prometheus rejects a page with duplicate label sets. An issuer is defined only once, so the `issuer` label keeps
+/// them apart. Issuers that share a URL have the same values.
 fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)> {
     facts
         .keys
@@ -219,7 +219,7 @@ fn lines(page: &mut Page<'_>, name: &str, help: &str, counts: &Counts) -> fmt::R
     count(&mut lines, &[("result", "dropped")], counts.dropped())
 }
 
-/// The page as it is written.
+/// The page being written.
 struct Page<'a> {
     encoder: DescriptorEncoder<'a>,
 }
@@ -277,7 +277,7 @@ where
     family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
-/// What a gauge can show.
+/// A value that a gauge can have.
 trait Gauge {
     fn value(self) -> f64;
 }
@@ -295,7 +295,7 @@ impl Gauge for u8 {
 }
 
 impl Gauge for u64 {
-    /// Exact up to 2⁵³, far above what is shown.
+    /// Exact up to 2⁵³, far above any value shown.
     fn value(self) -> f64 {
         self as f64
     }

@@ -1,17 +1,17 @@
-//! What commands print.
+//! The output of commands.
 
 use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 
-/// Standard output and standard error, or what stands for them in a test.
+/// Standard output and standard error, or their replacements in a test.
 pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
     err: &'a mut dyn Write,
 }
 
 impl<'a> Output<'a> {
-    /// Prints to these.
+    /// Prints to these writers.
     pub(crate) fn new(out: &'a mut dyn Write, err: &'a mut dyn Write) -> Self {
         Self { out, err }
     }
@@ -34,17 +34,18 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Says what went wrong, on standard error.
+    /// Prints an error on standard error.
     pub(crate) fn error(&mut self, message: &str) {
         Self::put(self.err, &format!("rolegate: {message}\n"));
     }
 
-    /// Asks something, on standard error.
+    /// Prints a prompt on standard error.
     pub(crate) fn prompt(&mut self, text: &str) {
         Self::put(self.err, text);
     }
 
-    /// A reader who has seen enough (`| head`) is no error, and of anything else there is nobody left to tell.
+    /// A closed pipe (`| head`) is no error. Any other failure is reported on standard error; if that fails too,
+    /// nothing can be done.
     fn put(to: &mut dyn Write, text: &str) {
         let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
         if let Err(error) = written

@@ -1,11 +1,12 @@
-//! What a panic leaves behind: where it was, and nothing of what was being looked at.
+//! Reports a panic by its location only, without the data that was being processed.
 
 use std::io::Write;
 use std::panic::{self, PanicHookInfo};
 use std::thread;
 
-/// From now on a panic is one line in the log (or on standard error, before there is a log) with its place. The message
-/// of a panic is left out: `unwrap`, indexing and the like print the value they failed on, and that may be a secret.
+/// Installs a panic hook that writes one line with the location to the log (or to standard error, before there is a
+/// log). The message of the panic is left out: `unwrap`, indexing and the like print the value that they failed on,
+/// which may be a secret.
 pub fn show_only_the_place() {
     panic::set_hook(Box::new(show));
 }
@@ -17,7 +18,7 @@ fn show(panic: &PanicHookInfo<'_>) {
     if tracing::dispatcher::has_been_set() {
         tracing::error!(at, thread, "panicked: this is a bug in rolegate");
     } else {
-        // There is nobody left to tell of a standard error that is closed.
+        // If standard error is closed, nothing can be done.
         let _ = writeln!(std::io::stderr(), "rolegate panicked at {at}: this is a bug");
     }
 }

@@ -1,25 +1,27 @@
-//! Lower priorities for threads whose work nobody waits for.
+//! Lowers the priority of background threads.
 //!
-//! `SCHED_IDLE` is not used, although it disturbs requests the least where there is room: a thread of that class gets nothing
-//! at all on a processor that others keep busy. It then holds the locks of the kernel that it has (such as that of the
-//! address space, which every thread needs to get memory), and it does not even end: processes took 7 s and more to exit, up
-//! to 30 s where tests kept both processors busy (November 2026, see `benches/README.md`).
+//! `SCHED_IDLE` is not used, although it disturbs requests the least while processors have time left: a thread of
+//! that class gets no time at all on a processor that others keep busy. It then keeps the kernel locks that it holds
+//! (such as the lock of the address space, which every thread needs to get memory), and it does not even end:
+//! processes took 7 s and more to exit, up to 30 s where tests kept both processors busy (November 2026, see
+//! `benches/README.md`).
 
-/// Niceness of the thread that keeps the policy current: a tenth of the weight of a request thread.
+/// Niceness of the policy thread: a tenth of the scheduling weight of a request thread.
 pub(crate) const POLICY: i32 = 10;
-/// Niceness of the thread that compiles: a 68th of it, the lowest there is.
+/// Niceness of the background thread, which compiles: 1/68 of the weight of a request thread, the lowest there is.
 pub(crate) const BACKGROUND: i32 = 19;
 
-/// Makes this thread nicer. Where the system does not allow that, nothing changes but how long requests may wait.
+/// Lowers the priority of the calling thread. If the system does not allow that, requests may have to wait longer;
+/// nothing else changes.
 #[cfg(target_os = "linux")]
 pub(crate) fn lower(niceness: i32) {
-    // POSIX says that this is for the whole process; Linux has a value of its own for each thread (nice(2)).
+    // In POSIX, niceness belongs to the process; in Linux, each thread has its own (nice(2)).
     if let Err(error) = rustix::process::nice(niceness) {
         tracing::debug!(%error, "a background thread keeps its priority");
     }
 }
 
-/// Elsewhere a priority is one for the whole process: it stays as it is.
+/// On other systems a priority applies to the whole process, so it is not changed.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lower(_: i32) {}
 

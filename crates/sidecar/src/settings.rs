@@ -1,7 +1,7 @@
-//! How the process is set up: flags, then the environment, then a settings file, then defaults.
+//! The settings: flags win over the environment, the environment over a settings file, the file over the defaults.
 //!
-//! There is one list, [`Settings`], and one reader for it: the command line's. What a settings file says is given to it
-//! as defaults, so that no layer can mean anything else by a name or a value than another.
+//! There is one list of settings, [`Settings`], and one parser, that of the command line. The values of a settings
+//! file become its defaults, so names and values mean the same everywhere.
 
 mod file;
 
@@ -72,13 +72,13 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Maximum number of passwords that wait to be hashed; beyond it, those from the source (an IPv4 address, or the /64
-    /// of an IPv6 address) with the most recent unsuccessful attempts are denied with 503.
+    /// Maximum number of passwords that wait to be hashed; beyond it, those from the source (an IPv4 address, or the
+    /// /64 of an IPv6 address) with the most recent unsuccessful attempts are denied with 503.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 
-    /// How long requests are served as before after SIGTERM, while health checks already answer `NOT_SERVING`: more than
-    /// two health-check intervals of Envoy, so that it uses another instance before connections are closed.
+    /// How long requests are served as before after SIGTERM, while health checks already answer `NOT_SERVING`: more
+    /// than two health-check intervals of Envoy, so that it uses another instance before connections are closed.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_DELAY",
@@ -98,8 +98,8 @@ pub struct Settings {
     )]
     pub drain_timeout: Duration,
 
-    /// How often the files of the policy are compared with the active policy, in addition to watching them; 0 means never,
-    /// except for a folder that cannot be watched: it is checked every second.
+    /// How often the files of the policy are compared with the active policy, in addition to watching them; 0 means
+    /// never, except for a folder that cannot be watched: it is checked every second.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -109,7 +109,8 @@ pub struct Settings {
     )]
     pub poll_interval: Duration,
 
-    /// Maximum staleness of the policy: how long the last good one is kept while its files do not load; 0 means no limit.
+    /// Maximum staleness of the policy: how long the last good one is kept while its files do not load; 0 means no
+    /// limit.
     #[arg(
         long,
         env = "ROLEGATE_MAX_POLICY_AGE",
@@ -206,12 +207,12 @@ pub struct ServeArgs {
     pub settings: Settings,
 }
 
-/// Puts what the settings file says, if one is named, behind flags and environment.
+/// Makes the values of the settings file, if one is named, the defaults behind flags and environment.
 ///
-/// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with other defaults.
+/// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with the new defaults.
 ///
 /// # Errors
-/// When the file cannot be read, or an entry in it is unknown or wrong.
+/// When the file cannot be read, or an entry in it is unknown or not valid.
 pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
     let Some(path) = config_of(command.clone(), arguments) else { return Ok(command) };
     let entries = file::read(&path, &settings_command())?;
@@ -223,7 +224,8 @@ pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Comm
     }))
 }
 
-/// Which settings file flags or environment name. `None` also where the arguments are wrong: the real parse tells.
+/// The settings file that flags or environment name. `None` also if the arguments are not valid: the real parse
+/// reports that.
 fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
     let lenient = command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
     let matches = lenient.try_get_matches_from(arguments).ok()?;
@@ -234,7 +236,7 @@ fn serve_matches(matches: &ArgMatches) -> Option<&ArgMatches> {
     matches.subcommand().filter(|(name, _)| *name == "serve").map(|(_, matches)| matches)
 }
 
-/// The settings alone, with nothing required and no environment: to judge an entry of a file by itself.
+/// The settings alone, with nothing required and no environment, to validate an entry of a file by itself.
 fn settings_command() -> Command {
     Settings::augment_args(Command::new("settings")).mut_args(|arg| arg.required(false).env(None::<&str>))
 }

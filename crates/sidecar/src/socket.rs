@@ -1,4 +1,4 @@
-//! Sockets: bound before anything starts, and cleaned up afterwards.
+//! Sockets: bound before anything starts, and removed when the server stops.
 
 use std::fmt;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::address::Address;
 use crate::grpc::Listener;
 
-/// A listening socket, and the file that goes with it.
+/// A listening socket and, for a Unix socket, its file.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    /// Where it can be reached: with the real port, where the system chose it.
+    /// The address that it is bound to, with the actual port if the system has chosen it.
     pub(crate) address: Address,
     /// The socket.
     pub listener: Listener,
@@ -22,15 +22,15 @@ pub(crate) struct Bound {
     pub file: Option<SocketFile>,
 }
 
-/// The file of a Unix socket. Dropping it removes the file, unless another has taken its place.
+/// The file of a Unix socket. Dropping this removes the file, unless another file has replaced it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// The device and the number of the file that we made.
+    /// Device and inode of the file that we have created.
     identity: (u64, u64),
 }
 
-/// Why an address cannot be listened on.
+/// Why an address cannot be bound.
 #[derive(Debug)]
 pub struct BindError {
     address: Address,
@@ -47,10 +47,10 @@ impl fmt::Display for BindError {
 impl std::error::Error for BindError {}
 
 impl Bound {
-    /// Listens on an address; `mode` is for the file of a Unix socket.
+    /// Binds an address. `mode` sets the permissions of a Unix socket's file.
     ///
     /// # Errors
-    /// When the address is taken, is not this machine's or may not be used.
+    /// When the address is in use, does not belong to this machine or is not permitted.
     pub(crate) fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
         let fail = |(reason, advice)| BindError { address: address.clone(), reason, advice };
         match address {
@@ -78,8 +78,8 @@ fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     Ok(Bound { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
 }
 
-/// The socket is made under another name and given its mode before it takes the real one, so that nobody connects whom
-/// the mode keeps out, and so that a stale file is replaced in one step.
+/// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so that nobody whom
+/// the mode keeps out can connect in between, and so that a stale file is replaced in one step.
 fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
     refuse_taken(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -102,7 +102,7 @@ fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
     })
 }
 
-/// A file that is no socket, or a socket on which somebody listens, stays as it is.
+/// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as they are.
 fn refuse_taken(path: &Path) -> Result<(), Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -117,7 +117,7 @@ fn refuse_taken(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err((plain(&error), "somebody else's socket is there; choose another path"))
         }
-        // Whatever else it says (a full backlog, say), somebody listens.
+        // Any other result, such as a full backlog, means that somebody listens.
         Ok(_) | Err(_) => {
             Err(("the address is in use".to_owned(), "stop what listens there, or choose another path"))
         }

@@ -1,11 +1,11 @@
-//! Durations, sizes and modes, as they are written in settings.
+//! Durations, sizes and file modes, as written in settings.
 
 use std::time::Duration;
 
-/// A duration: a whole number and `ms`, `s`, `m`, `h` or `d`; `0` is none.
+/// Parses a duration: a whole number and `ms`, `s`, `m`, `h` or `d`. `0` needs no unit.
 ///
 /// # Errors
-/// When it is not one; the text says how to write it.
+/// When it is not valid; the error says how to write it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`".to_owned();
     let (number, unit) = split(text);
@@ -22,10 +22,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// A size in bytes: a whole number, alone or with `KiB` or `MiB`.
+/// Parses a size in bytes: a whole number above zero, alone or with `B`, `KiB` or `MiB`.
 ///
 /// # Errors
-/// When it is not one, or none at all; the text says how to write it.
+/// When it is not valid; the error says how to write it.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     let wrong = || "not a size: write one such as `65536`, `64KiB` or `4MiB`".to_owned();
     let (number, unit) = split(text);
@@ -39,10 +39,10 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(bytes).filter(|size| *size > 0).ok_or_else(wrong)
 }
 
-/// The permissions of a file, in octal digits.
+/// Parses the permissions of a file, in octal digits. The owner must be able to write.
 ///
 /// # Errors
-/// When it is not that; the text says how to write it.
+/// When it is not valid; the error says how to write it.
 pub(crate) fn mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8)
         .ok()

@@ -1,8 +1,8 @@
-//! The open connections of one HTTP listener, and the pages that they hold: bounded in number and in bytes.
+//! The open connections of one HTTP listener and the pages that they send, bounded in number and in bytes.
 //!
-//! There is always room for the next: the oldest connection that waits for a request makes place for it, or where none
-//! waits the oldest of all. A bound that turned the newest away instead was a bound that 64 silent connections kept
-//! reached, and every probe was reset for as long as they liked.
+//! There is always room for a new connection: it evicts the oldest connection that waits for a request, or if none
+//! waits, the oldest of all. An earlier version closed the new connection instead: 64 silent connections then kept
+//! the limit reached, and every probe was reset for as long as they liked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hyper::body::Bytes;
 use tokio::sync::oneshot;
 
-/// Connections open at a time. Probes and scrapers are few.
+/// Maximum number of open connections. Probes and scrapers are few.
 pub(super) const MAX_CONNECTIONS: usize = 64;
-/// Bytes of all pages that are being sent. One page alone may be larger: it is as large as the policy makes it, and no
-/// client can make it larger.
+/// Maximum bytes of all pages that are being sent. A single page may be larger: the policy determines its size, and
+/// no client can make it larger.
 pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// The open connections of one listener.
@@ -26,7 +26,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// By their numbers, and so by their age.
+    /// By number, and so by age.
     open: BTreeMap<u64, Entry>,
 }
 
@@ -37,26 +37,26 @@ struct Entry {
     _open: oneshot::Sender<()>,
 }
 
-/// How far a connection is with its one request.
+/// The progress of a connection with its one request.
 #[derive(Debug)]
 enum Progress {
-    /// Its request is not complete.
+    /// The request is not complete.
     Waiting,
-    /// The page is here and not with the connection, so that evicting a connection frees the page at once and not when
-    /// its task runs next.
+    /// The page is being sent. It is kept here, not in the connection's task, so that eviction frees it at once and
+    /// not when the task next runs.
     Sending { page: Vec<u8>, sent: usize },
-    /// The last of the page was handed over.
+    /// The end of the page has been handed over.
     Sent,
 }
 
-/// A connection that is open until this is dropped.
+/// An open connection. Dropping it removes it from the list.
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
     connections: Connections,
 }
 
-/// The connection was evicted while its page was sent.
+/// The connection was evicted while its page was being sent.
 #[derive(Debug)]
 pub(super) struct Evicted;
 
@@ -69,7 +69,8 @@ impl fmt::Display for Evicted {
 impl std::error::Error for Evicted {}
 
 impl Connections {
-    /// A place for one more, and what tells when it is evicted.
+    /// Registers a connection, after evicting another if necessary. The receiver resolves when the connection is
+    /// evicted.
     pub(super) fn open(&self) -> (Place, oneshot::Receiver<()>) {
         let (open, evicted) = oneshot::channel();
         let mut state = self.lock();
@@ -83,12 +84,12 @@ impl Connections {
         (Place { number, connections: self.clone() }, evicted)
     }
 
-    /// Ends one connection, to have its file descriptor. Without any there is nothing to end.
+    /// Evicts one connection, if there is one, to free its file descriptor.
     pub(super) fn evict_one(&self) {
         self.lock().evict();
     }
 
-    /// A thread that panicked has left whole values behind.
+    /// A poisoned lock can be used: no code under it leaves a value half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,7 +111,7 @@ impl State {
 }
 
 impl Progress {
-    /// What its page takes, all of it until the last byte is handed over.
+    /// Bytes that the page takes: all of it until the last byte is handed over.
     fn page_bytes(&self) -> usize {
         match self {
             Self::Sending { page, .. } => page.capacity(),
@@ -120,8 +121,8 @@ impl Progress {
 }
 
 impl Place {
-    /// Takes the page that this connection is to send. Where all pages together would be too many bytes, the oldest
-    /// connections that are sending are evicted, which are those that read slowly.
+    /// Stores the page that this connection sends. If all pages together would take too many bytes, the oldest
+    /// connections that are sending are evicted: those are the slow readers.
     pub(super) fn send(&self, page: Vec<u8>) {
         let mut state = self.connections.lock();
         while state.page_bytes() + page.capacity() > MAX_PAGE_BYTES {
@@ -134,7 +135,7 @@ impl Place {
         }
     }
 
-    /// The next part of the page, of at most so many bytes; `None` after the last.
+    /// The next part of the page, at most `max` bytes; `None` after the last.
     ///
     /// # Errors
     /// When the connection was evicted.
@@ -143,7 +144,7 @@ impl Place {
         let entry = state.open.get_mut(&self.number).ok_or(Evicted)?;
         let Progress::Sending { page, sent } = &mut entry.progress else { return Ok(None) };
         let rest = page.get(*sent..).unwrap_or_default();
-        // A copy: a part that shared the page's memory would keep all of it, also after an eviction.
+        // Copied: a part that shared the page's memory would keep all of it alive, even after an eviction.
         let part = Bytes::copy_from_slice(rest.get(..max).unwrap_or(rest));
         *sent += part.len();
         if *sent >= page.len() {

@@ -1,4 +1,4 @@
-//! Who asks, as the command line says it.
+//! The caller, as given on the command line.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use identity::Subject;
 
 use crate::cli::CallerArgs;
 
-/// A longer proof than a request can carry is no proof.
+/// Maximum bytes read from standard input: no request can carry longer credentials.
 const LONGEST: u64 = 64 << 10;
 
-/// Who asks, and the `Authorization` that says so, if one does.
+/// The caller, and the value of the `Authorization` header with its credentials, if any.
 ///
 /// # Errors
-/// When standard input should have the proof and cannot be read.
+/// When the credentials are to be read from standard input, and that fails.
 pub(super) fn caller(args: &CallerArgs) -> Result<(Asker, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), roles, groups, .. } => {
@@ -36,7 +36,7 @@ fn subject(user: &str, roles: &[String], groups: &[String]) -> Subject {
     Subject { user: user.into(), groups: names(groups), roles: names(roles), claims: serde_json::Value::Null }
 }
 
-/// The value itself, or for `-` the first line of standard input.
+/// The value itself, or the first line of standard input if the value is `-`.
 fn given(value: &str) -> Result<String, String> {
     if value != "-" {
         return Ok(value.to_owned());

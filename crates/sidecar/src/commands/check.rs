@@ -1,4 +1,4 @@
-//! `rolegate check`: every problem of a policy.
+//! `rolegate check`: reports every problem of a policy.
 
 use std::path::Path;
 

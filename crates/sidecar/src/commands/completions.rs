@@ -1,4 +1,4 @@
-//! `rolegate completions`: a script for a shell.
+//! `rolegate completions`: prints a completion script for a shell.
 
 use clap::CommandFactory;
 

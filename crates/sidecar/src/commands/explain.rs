@@ -1,4 +1,4 @@
-//! `rolegate explain`: how one request is answered, and why.
+//! `rolegate explain`: explains how a policy answers one request.
 
 use authorizer::Request;
 use identity::FetchedKeys;
@@ -53,7 +53,7 @@ fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {
     authorizer::Header { name: name.as_bytes(), value: value.as_bytes() }
 }
 
-/// The same policy with the keys that its issuers publish now. Those that cannot be had leave their tokens refused.
+/// Compiles the policy with the keys that its issuers publish now. Tokens whose keys cannot be fetched do not verify.
 fn with_keys(snapshot: Snapshot, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
     let urls = snapshot.key_urls();
     if urls.is_empty() {

@@ -1,4 +1,4 @@
-//! `rolegate hash-password`: a hash for a policy.
+//! `rolegate hash-password`: hashes a password for a policy.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::num::NonZeroU32;
@@ -11,11 +11,12 @@ use crate::cli::{Algorithm, Format, HashArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Rounds of PBKDF2 with HMAC-SHA-256, as OWASP's password storage cheat sheet has them.
+/// Rounds of PBKDF2 with HMAC-SHA-256, as recommended by OWASP's password storage cheat sheet.
 const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
-/// The cost of bcrypt: about a tenth of a second.
+/// The cost of bcrypt: about a tenth of a second per hash.
 const BCRYPT_COST: u32 = 11;
-/// The longest line that is read, in bytes: a longer one is no password, and what has no end must not take all memory.
+/// Maximum length of the line that is read, in bytes. A longer line is no password, and endless input must not take
+/// all memory.
 const MAX_LINE: u64 = 64 << 10;
 
 /// Prints the hash of a password.
@@ -59,7 +60,7 @@ fn recipe(algorithm: Algorithm) -> Recipe {
     }
 }
 
-/// The first line of standard input, without its end. A terminal does not show what is typed.
+/// Reads the first line of standard input, without its line ending. A terminal does not show what is typed.
 fn ask(output: &mut Output<'_>) -> io::Result<String> {
     let silence = io::stdin().is_terminal().then(Silence::new);
     if silence.is_some() {
@@ -78,7 +79,7 @@ fn ask(output: &mut Output<'_>) -> io::Result<String> {
     Ok(line)
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
+/// Switches off the echo of a terminal until this is dropped.
 struct Silence {
     before: Option<Termios>,
 }

@@ -1,4 +1,4 @@
-//! `rolegate health`: a probe by a command, for an admin address that only this machine reaches.
+//! `rolegate health`: an exec probe, for an admin address that only this machine can reach.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,12 +10,13 @@ use crate::cli::HealthArgs;
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// How long it may take until the whole answer is there. A kubelet waits for one second, unless it is told otherwise.
+/// Maximum time until the whole answer has arrived. A kubelet waits for one second, unless it is configured
+/// otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest answer that is read, in bytes: a line, and its header.
+/// Maximum size of the answer, in bytes: a header and one line.
 const MAX_ANSWER: usize = 16 << 10;
 
-/// Prints what the server says, and whether it is well by the exit code.
+/// Prints the answer of the server. The exit code says whether it is ready, or alive.
 pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     let AdminAddress::On(address) = &args.admin else {
         output.error("without an admin address there is nobody to ask");
@@ -50,7 +51,8 @@ fn ask(address: &Address, path: &str) -> io::Result<(u16, String)> {
     }
 }
 
-/// One request, and its answer to the end. `limit` is called before each read, to bound all of them together.
+/// Sends one request and reads its answer to the end. `limit` is called before each read to set its timeout, so that
+/// one deadline bounds all reads.
 fn talk<S>(mut stream: S, path: &str, mut limit: impl FnMut() -> io::Result<()>) -> io::Result<(u16, String)>
 where
     S: Read + Write,

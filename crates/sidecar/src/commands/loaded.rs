@@ -1,4 +1,4 @@
-//! The policy that a command is about.
+//! Loads the policy that a command uses.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::snapshot::{self, Snapshot};
 
-/// Loads the policy, or says why it does not compile.
+/// Loads the policy, or reports why it does not compile.
 pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
     let file = snapshot::policy_file(policy);
     snapshot::load(&file, &FetchedKeys::new()).result.map_err(|problems| {
@@ -20,7 +20,7 @@ pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Re
     })
 }
 
-/// Says what is wrong where a command cannot go on: for people on standard error.
+/// Reports the problems that stop a command: as JSON on standard output, as text on standard error.
 pub(super) fn report(problems: &[Problem], format: Format, output: &mut Output<'_>) {
     match format {
         Format::Json => output.json(&Report::of(problems)),
@@ -28,7 +28,7 @@ pub(super) fn report(problems: &[Problem], format: Format, output: &mut Output<'
     }
 }
 
-/// Problems as a program reads them.
+/// Problems, for output as JSON.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     ok: bool,
@@ -47,7 +47,7 @@ struct ReportedProblem<'a> {
     related: Vec<Related<'a>>,
 }
 
-/// A place as a program reads it.
+/// A place in a file, for output as JSON.
 #[derive(Serialize)]
 pub(super) struct ReportedPlace {
     file: String,

@@ -1,4 +1,4 @@
-//! `rolegate serve`: the server as a process.
+//! `rolegate serve`: runs the server.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::serve::{ServeError, Server, signals};
 use crate::settings::Settings;
 
-/// Serves until a signal ends it.
+/// Serves until a signal stops it.
 pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
     let logs = match logs::start(settings.log_format, settings.log_level) {
         Ok(logs) => logs,
@@ -36,7 +36,7 @@ fn run(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
     let server = Server::new(settings, logs)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async { server.run(signals()?).await });
-    // A look-up of a name may still run in a thread of its own: nobody waits for its answer any more.
+    // A DNS lookup may still run on a blocking thread: do not wait for it.
     runtime.shutdown_background();
     ended
 }

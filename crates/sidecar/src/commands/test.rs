@@ -1,4 +1,4 @@
-//! `rolegate test`: the cases beside a policy.
+//! `rolegate test`: runs the test cases of a policy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::{clock, files};
 
-/// Runs every case, and prints how each came out.
+/// Runs every case and prints its result.
 pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     let file = if args.cases.is_dir() { args.cases.join("cases.yaml") } else { args.cases.clone() };
     let policy = args.policy.clone().unwrap_or_else(|| beside(&file));
@@ -48,7 +48,7 @@ fn beside(cases: &Path) -> PathBuf {
     cases.with_file_name("policy.yaml")
 }
 
-/// A file without cases would show that nothing fails, which is not what a test is for.
+/// Reads the cases. A file without any is an error: it would pass without testing anything.
 fn read(file: &Path) -> std::result::Result<Arc<[Case]>, Vec<Problem>> {
     let problem = |message: String| vec![Problem::error(Place::start_of(file), message)];
     let text = files::text(file).map_err(|reason| problem(format!("cannot read the cases: {reason}")))?;

@@ -1,11 +1,11 @@
-//! `rolegate who-can`: who may make a request.
+//! `rolegate who-can`: lists who may make a request.
 
 use super::loaded;
 use crate::cli::{Format, WhoCanArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// Prints the rules that take part, and whom they are for.
+/// Prints the rules that take part, and whom they apply to.
 pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
     let snapshot = match loaded::load(&args.policy, args.output, output) {
         Ok(snapshot) => snapshot,

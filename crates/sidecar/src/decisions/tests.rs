@@ -1,4 +1,4 @@
-//! What is in the decision log, and what becomes of it when nobody reads.
+//! The content of the decision log, and what happens when nobody reads it.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -86,7 +86,7 @@ fn a_long_path_is_cut() {
     assert!(lines[0]["path"].as_str().unwrap().len() <= super::LONGEST);
 }
 
-/// A reader that takes nothing until it is told to.
+/// A reader that reads nothing until it is released.
 struct Stuck(Receiver<()>);
 
 impl Write for Stuck {
@@ -106,7 +106,7 @@ fn a_stuck_reader_costs_lines_and_no_time() {
     let counts = Arc::new(Counts::default());
     let (decisions, writer) =
         Decisions::start(DecisionLog::All, Stuck(stuck), counts.clone()).unwrap().unwrap();
-    // As long as a line gets: each of these bytes is six in JSON.
+    // The longest line possible: each of these bytes becomes six in JSON.
     let hostile = "\u{1}".repeat(2000);
     let record = DecisionRecord {
         method: &hostile,

@@ -1,11 +1,11 @@
-//! What `/histograms` shows: the durations in fine buckets, for who wants percentiles of any tail. Two readings can be
+//! The page `/histograms`: durations in fine buckets, to compute percentiles of any tail. Two readings can be
 //! subtracted bucket by bucket.
 
 use serde_json::{Value, json};
 
 use crate::grpc::{Distribution, Totals};
 
-/// The media type of what [`histograms`] gives.
+/// The media type of the page.
 pub(crate) const CONTENT_TYPE: &str = "application/json";
 
 pub(super) fn histograms(totals: &Totals) -> Value {

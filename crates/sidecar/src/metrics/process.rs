@@ -1,4 +1,4 @@
-//! What Linux says of this process, from `/proc/self` (proc(5)). Elsewhere, or where it cannot be read, nothing.
+//! Process metrics, from `/proc/self` (proc(5)). On other systems, or where it cannot be read, there are none.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use super::Page;
 use crate::clock;
 use crate::files;
 
-/// Ticks a second in `/proc`: `USER_HZ`, which Linux keeps at 100 for all that read it.
+/// Ticks per second in `/proc`: `USER_HZ`, which Linux keeps at 100 for all programs.
 const TICKS: f64 = 100.0;
 
 pub(super) fn process(page: &mut Page<'_>) -> fmt::Result {
@@ -31,7 +31,7 @@ pub(super) fn process(page: &mut Page<'_>) -> fmt::Result {
     }
 }
 
-/// When the process started, and what it has used.
+/// When the process started, and how much CPU time it has used, in seconds.
 struct Times {
     start: f64,
     cpu: f64,
@@ -57,7 +57,7 @@ fn proc_file(name: &str) -> Option<String> {
     files::text(format!("/proc/self/{name}").as_ref()).ok()
 }
 
-/// The first number after a name.
+/// The first number after `name`.
 fn field(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix(name))?

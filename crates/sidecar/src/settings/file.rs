@@ -1,4 +1,4 @@
-//! The settings file: YAML, one mapping of names to values or to lists of them.
+//! The settings file: YAML, one mapping of names to values or lists of values.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Marker, Parser, Span};
 /// One setting in a file.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The name of the argument in the command line's own terms.
+    /// The id of the argument in clap.
     pub(super) id: String,
     /// Its values, at least one.
     pub(super) values: Vec<String>,
@@ -27,7 +27,7 @@ pub enum SettingsError {
         /// The system's reason.
         reason: String,
     },
-    /// What is wrong in it.
+    /// Its problems.
     Wrong(Vec<Problem>),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Reads a settings file and judges each entry by `settings`, a command with one argument a setting.
+/// Reads a settings file and validates each entry with `settings`, a command with one argument for each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
     let text = crate::files::text(path)
         .map_err(|reason| SettingsError::Unreadable { path: path.to_owned(), reason })?;
@@ -64,7 +64,7 @@ pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, Settin
     if problems.is_empty() { Ok(entries) } else { Err(SettingsError::Wrong(problems)) }
 }
 
-/// A setting as it is written.
+/// A setting as written in the file.
 struct Written {
     name: String,
     at: Place,
@@ -112,7 +112,7 @@ fn unknown<'a>(written: &Written, names: impl Iterator<Item = &'a str>) -> Probl
     }
 }
 
-/// What the command line says to `--name=value`.
+/// Validates a value: it must be accepted as `--name=value` on the command line.
 fn judge(settings: &Command, name: &str, value: &str) -> Result<(), String> {
     let arguments = ["settings".to_owned(), format!("--{name}={value}")];
     let Err(error) = settings.clone().try_get_matches_from(arguments) else { return Ok(()) };
