@@ -1,4 +1,4 @@
-//! What is written into answers: the values of headers, challenges, and the bodies of refusals.
+//! The content of answers: header values, challenges, and the bodies of denials.
 
 use std::fmt::Write;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use crate::verdict::{AnswerHeader, Reason};
 
-/// The value of a header for one caller, as far as it can be known before there is a request.
+/// The value of a header for one caller, as far as it is known before there is a request.
 #[derive(Debug)]
 pub(crate) enum Filled {
-    /// The whole of it; `None`: the header is removed.
+    /// The whole value; `None` removes the header.
     Whole(Option<Box<str>>),
-    /// It names the rule: these texts, and the rule for each `None`.
+    /// The value contains the rule's name: the texts around it, and `None` wherever the name goes.
     AroundRule(Box<[Option<Box<str>>]>),
 }
 
 impl Filled {
-    /// The bytes that it has allocated.
+    /// The bytes that it has allocated on the heap.
     pub(crate) fn heap_size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| identity::allocated(text.len()));
         match self {
@@ -30,7 +30,7 @@ impl Filled {
     }
 }
 
-/// What templates are filled in with.
+/// The values that header templates can refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts<'a> {
     pub(crate) subject: Option<&'a Subject>,
@@ -38,16 +38,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) revision: &'a str,
 }
 
-/// Fills in the headers of a policy for one caller.
+/// Computes the values of a policy's `set_headers` for one caller.
 ///
-/// A user name, group, role or claim that cannot stand in a header as it is would be read as another one, so it is left
-/// out: whole values where they have a control character or begin or end with a space, and single groups and roles also
-/// where they have a comma. Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5: obs-text).
+/// A user name, group, role or claim that a header cannot carry unchanged would reach the upstream as a different one,
+/// so it is not sent. A user name or claim that has a control character, or begins or ends with white space, removes
+/// its whole header. A group or role like that, or with a comma, is left out of its list. Characters that are not ASCII
+/// pass, in UTF-8 (RFC 9110, 5.5: obs-text).
 pub(crate) fn fill_in(headers: &[SetHeader], facts: Facts<'_>) -> Box<[Filled]> {
     headers.iter().map(|header| fill_in_one(&header.value.0, facts)).collect()
 }
 
-/// The value at this place of the headers that are set; `None` if the header is to be removed.
+/// The value of the header at index `at` of `set_headers`; `None` removes the header.
 pub(crate) fn filled_in<'a>(values: &'a [Filled], by_rule: &'a [String], at: usize) -> Option<&'a str> {
     match values.get(at)? {
         Filled::Whole(value) => value.as_deref(),
@@ -55,7 +56,7 @@ pub(crate) fn filled_in<'a>(values: &'a [Filled], by_rule: &'a [String], at: usi
     }
 }
 
-/// Writes the values that name the rule, each to its place in `by_rule`, whose strings are used again.
+/// Writes the values that contain the rule's name into `by_rule`, at the indices of their headers. Reuses its strings.
 pub(crate) fn fill_in_rule(values: &[Filled], rule: &str, by_rule: &mut Vec<String>) {
     if by_rule.len() < values.len() {
         by_rule.resize_with(values.len(), String::new);
@@ -80,7 +81,7 @@ fn fill_in_one(pieces: &[Piece], facts: Facts<'_>) -> Filled {
     Filled::Whole(is_sendable(&text).then(|| text.into()))
 }
 
-/// The text of a piece; `None` if it must not be sent.
+/// The text of a template piece; `None` if it must not be sent.
 fn text_of(piece: &Piece, facts: Facts<'_>) -> Option<String> {
     let text = match piece {
         Piece::Text(text) => return Some(text.to_string()),
@@ -111,7 +112,8 @@ fn claim(claims: Option<&Value>, place: &ClaimPath) -> String {
     }
 }
 
-/// Whether a text reaches the upstream as it is: not empty, nothing that ends a header line, nothing that is trimmed.
+/// Whether a header carries this text unchanged: it is not empty, has no control characters, which could end the line,
+/// and no white space at either end, which would be trimmed.
 fn is_sendable(text: &str) -> bool {
     !text.is_empty()
         && !text.contains(char::is_control)
@@ -119,10 +121,11 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// What of a request's id is shown, in bytes. Envoy's has 20 digits; a caller of another kind may send a message full.
+/// How many bytes of a request's id a body shows. Envoy's id has 20 digits; another client may send one as
+/// long as a whole message.
 const LONGEST_ID: usize = 256;
 
-/// How a policy answers what it refuses.
+/// How a policy answers denied requests: its settings, and the headers of each kind of answer.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     settings: DenyResponse,
@@ -146,7 +149,7 @@ impl Refusals {
         }
     }
 
-    /// The headers of an answer. `bearer` says that a Bearer token was given: only then RFC 6750, 3.1 names an error.
+    /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error named (RFC 6750, 3.1).
     pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[AnswerHeader] {
         match reason {
             Reason::MissingCredentials => &self.challenges,
@@ -163,7 +166,7 @@ impl Refusals {
         }
     }
 
-    /// Writes the body of an answer.
+    /// Writes the body of an answer to `body`, replacing its content.
     pub(crate) fn write_body(&self, reason: Reason, rule: Option<&str>, id: &[u8], body: &mut String) {
         body.clear();
         if let Some(text) = &self.settings.body {
@@ -190,7 +193,7 @@ fn content_type(settings: &DenyResponse) -> &'static str {
     }
 }
 
-/// A challenge for each configured method: RFC 7617, 2 and RFC 6750, 3.
+/// The `WWW-Authenticate` challenges, one for each configured method (RFC 7617, 2; RFC 6750, 3).
 fn challenges(identity: &Identity, bearer_error: &str) -> Vec<AnswerHeader> {
     let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
     let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
@@ -258,7 +261,7 @@ fn html(error: &str, id: &[u8], reason: Option<&str>, rule: Option<&str>, body: 
     }
 }
 
-/// The characters of a text that may not be UTF-8.
+/// The characters of a text that may not be UTF-8; each invalid sequence becomes U+FFFD.
 fn characters(text: &[u8]) -> impl Iterator<Item = char> {
     text.utf8_chunks().flat_map(|chunk| {
         let replaced = (!chunk.invalid().is_empty()).then_some('\u{FFFD}');
@@ -266,7 +269,8 @@ fn characters(text: &[u8]) -> impl Iterator<Item = char> {
     })
 }
 
-/// RFC 8259, 7.
+/// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1 controls, U+2028 and
+/// U+2029.
 fn push_json(character: char, body: &mut String) {
     match character {
         '"' | '\\' => body.extend(['\\', character]),

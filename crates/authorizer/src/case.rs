@@ -1,4 +1,4 @@
-//! Golden cases: what must hold of a policy, asked and compared.
+//! Golden cases: runs a request against a policy and compares the outcome with the expected one.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,23 +8,24 @@ use policy::cases::{Case, Expect, Proof};
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch, request};
 
-/// What came of a [`Case`].
+/// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CaseOutcome {
-    /// The HTTP status that came; 200 for an allowed request.
+    /// The HTTP status; 200 for an allowed request.
     pub status: u16,
     /// The rule that decided, as `role: rule`, if one did.
     pub rule: Option<String>,
-    /// Why the request was refused, if it was.
+    /// The name of the reason, if the request was denied.
     pub reason: Option<&'static str>,
-    /// The headers of the request as the upstream gets it, or of the answer; names in lower case.
+    /// If allowed, the headers of the request that the upstream receives; if denied, those of the answer. Names are in
+    /// lower case.
     pub headers: Vec<(String, String)>,
-    /// What is not as the case says, for a reader. Empty: the case holds.
+    /// How the outcome differs from the expected one, in words. Empty: the case passes.
     pub failures: Vec<String>,
 }
 
 impl Authorizer {
-    /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the clock of cases that set none.
+    /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that set none.
     #[must_use]
     pub fn run_case(&self, case: &Case, now: Time) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
@@ -50,7 +51,7 @@ impl Authorizer {
         outcome
     }
 
-    /// Judges a request by the caller of a token with these claims, taken as verified.
+    /// Authorizes a request with the subject of a token with these claims, without verifying a token.
     fn check_claims<'a>(
         &'a self,
         request: &Request<'a>,
@@ -74,7 +75,7 @@ impl Authorizer {
     }
 }
 
-/// The header lines of a case's request, names in lower case.
+/// The header lines of a case's request, with names in lower case.
 fn header_lines(case: &Case) -> Vec<(String, String)> {
     let proof = match &case.request.proof {
         Proof::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
@@ -95,7 +96,7 @@ fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
     CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new() }
 }
 
-/// The headers of an allowed request once Envoy has changed them as it is told.
+/// The headers of an allowed request once Envoy has applied our changes.
 fn upstream_headers(allowed: &Allowed<'_>, lines: &[(String, String)]) -> Vec<(String, String)> {
     let kept = lines.iter().filter(|(name, _)| {
         let ours = allowed.set().any(|(set, _)| set == name);
@@ -133,7 +134,7 @@ fn shown(value: &str) -> String {
     if value.is_empty() { "none".to_owned() } else { format!("`{value}`") }
 }
 
-/// All the lines of one header, joined as RFC 9110, 5.3 says.
+/// All values of one header, joined with commas (RFC 9110, 5.3).
 fn joined(headers: &[(String, String)], name: &str) -> String {
     let lines = headers.iter().filter(|(line, _)| line.eq_ignore_ascii_case(name));
     lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! Why a request is answered as it is: slowly, from the policy itself, with every name and place.
+//! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
 
 mod text;
 
@@ -14,12 +14,12 @@ use crate::request::{self, Read, ReadScratch, Request};
 use crate::verdict::{Reason, Verdict};
 use crate::{Attached, Authorizer, Scratch, who_can};
 
-/// Who asks, in an explanation.
+/// The caller in an explanation.
 #[derive(Clone, Debug)]
 pub enum Asker {
-    /// Whoever the request's `Authorization` proves; anonymous without one.
+    /// The caller that the request's `Authorization` authenticates; anonymous without one.
     Proven,
-    /// This subject, taken as verified.
+    /// This subject, without any verification.
     Taken(Subject),
 }
 
@@ -28,29 +28,29 @@ pub enum Asker {
 pub struct Explanation {
     /// The HTTP status of the answer; 200 if the request is allowed.
     pub status: u16,
-    /// The name of the reason of a refusal, such as `not_allowed`.
+    /// The name of the reason of a denial, such as `not_allowed`.
     pub reason: Option<&'static str>,
-    /// The reason of a refusal in words.
+    /// The reason of a denial in words.
     pub because: Option<String>,
     /// The method.
     pub method: String,
     /// The canonical host, if the request could be read; it may be empty.
     pub host: Option<String>,
-    /// The readings of the path, the canonical one first. All of them must be allowed.
+    /// The interpretations of the path, the canonical one first. All of them must be allowed.
     pub paths: Vec<String>,
-    /// Further readings, on which no rule may deny.
+    /// Further interpretations of the path, which no `deny` rule may match.
     pub deny_only_paths: Vec<String>,
-    /// Who asks; `None` is an anonymous caller, or one whose proof was refused.
+    /// The user name; `None` if the caller is anonymous or its credentials are invalid.
     pub user: Option<String>,
     /// The caller's groups.
     pub groups: Vec<String>,
-    /// The caller's roles in the order of the policy, and where each is from.
+    /// The caller's roles in the order of the policy, each with its sources.
     pub roles: Vec<ExplainedRole>,
     /// The rule that decided, if one did.
     pub rule: Option<ExplainedRule>,
-    /// The reading of the path that decided.
+    /// The interpretation of the path that the decision was made on.
     pub decided_on: Option<String>,
-    /// If nothing allowed it: the rules that would, were the caller to have their roles.
+    /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<ExplainedRule>,
     /// The headers that are set on an allowed request.
     pub set_headers: Vec<(String, String)>,
@@ -60,22 +60,22 @@ pub struct Explanation {
     pub revision: String,
 }
 
-/// A role of a caller.
+/// A role of a caller, and why the caller has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExplainedRole {
     /// Its name.
     pub name: String,
-    /// Where the caller has it from; at least one.
+    /// Why the caller has it; at least one source.
     pub from: Vec<RoleSource>,
 }
 
-/// Where a caller has a role from.
+/// Why a caller has a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleSource {
     /// Every caller has it: `anyone`.
     Everyone,
-    /// Every caller with a verified proof has it: `authenticated`.
+    /// Every authenticated caller has it: `authenticated`.
     EveryoneAuthenticated,
     /// It is granted to the caller's user name.
     GrantedToUser(String),
@@ -90,18 +90,19 @@ pub enum RoleSource {
 /// A rule of a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExplainedRule {
-    /// The role that it is a rule of.
+    /// The name of its role.
     pub role: String,
     /// Its name.
     pub rule: String,
-    /// Whether it denies.
+    /// Whether it is a `deny` rule.
     pub denies: bool,
-    /// Where it stands, as `file:line:column`.
+    /// Its place in the policy, as `file:line:column`.
     pub at: String,
 }
 
 impl Authorizer {
-    /// Explains the answer to a request. Hashes passwords, and looks at every rule: for people, not for requests.
+    /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is for people, not for
+    /// serving.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, asker: Asker, now: Time) -> Explanation {
         let mut scratch = ReadScratch::default();
@@ -228,7 +229,7 @@ pub(crate) fn explained_rule(role: &Role, rule: &Rule, effect: Effect) -> Explai
     }
 }
 
-/// The roles of a caller, as the reference evaluator finds them, and where each is from.
+/// The roles of a caller and their sources, computed from the policy as the reference evaluator computes them.
 fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
     for (id, source) in direct_roles(policy, subject) {

@@ -1,8 +1,15 @@
-//! One request in, one verdict out: read, identify, decide, answer. No I/O, no async, no Envoy type.
+//! Authorizes a request: reads it, authenticates its caller, evaluates the rules and builds the answer.
 //!
-//! Read [`Authorizer::check`] first: it is these four calls. What is asked and how it is read is in `request`, what
-//! comes of it in `verdict`, what is written into answers in `answer`, which headers of the client never reach the
-//! upstream in `sanitizer`. `explain` says why, slowly; `case` runs the golden cases of a policy.
+//! The crate does no I/O, is not async and knows no Envoy type. Read [`Authorizer::check`] first: it takes these four
+//! steps. The other modules:
+//!
+//! * `request`: what a request is, and how it is read and validated;
+//! * `verdict`: the outcome, and the reason of a denial;
+//! * `answer`: header values, challenges and bodies;
+//! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
+//! * `revision`: the id of a policy and its keys;
+//! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people;
+//! * `case`: the golden cases of a policy.
 
 mod answer;
 mod case;
@@ -34,7 +41,7 @@ pub use crate::request::{Header, Request};
 pub use crate::verdict::{Allowed, AnswerHeader, Denied, Limit, Outcome, Reason, Verdict};
 pub use crate::who_can::{Permission, WhoCan};
 
-/// A compiled policy with its keys and caches: a snapshot. It never changes, and all threads share it.
+/// A compiled policy with its keys and caches. Only the caches change; all threads share it, and a reload replaces it.
 #[derive(Debug)]
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
@@ -42,14 +49,14 @@ pub struct Authorizer {
     authenticator: Authenticator<Attached>,
     sanitizer: HeaderSanitizer,
     refusals: Refusals,
-    /// What is set for an anonymous caller.
+    /// The values of `set_headers` for an anonymous caller.
     anonymous: Box<[Filled]>,
-    /// The rules as `role: rule`, by their numbers.
+    /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
     revision: Box<str>,
 }
 
-/// Buffers that one thread uses again for each request, so that a known caller's request allocates nothing.
+/// Buffers that one thread reuses for each request, so that a request of a cached subject allocates nothing.
 #[derive(Debug, Default)]
 pub struct Scratch {
     read: ReadScratch,
@@ -63,7 +70,7 @@ struct AnswerScratch {
     body: String,
 }
 
-/// What a verified subject has under this policy, worked out when it is verified.
+/// What this policy gives to a verified subject: computed when the subject is verified, and cached with it.
 #[derive(Debug)]
 struct Attached {
     roles: RoleSet,
@@ -77,15 +84,17 @@ impl HeapSize for Attached {
     }
 }
 
-/// Who asks, once that is known: `None` is an anonymous caller.
+/// The authenticated caller; `None` is an anonymous one.
 type Caller<'a> = Option<&'a Known<Attached>>;
 
 impl Authorizer {
-    /// Compiles a loaded policy. What `previous` has compiled of the same loaded policy is used again, so that new keys
-    /// alone cost little.
+    /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
+    ///
+    /// If `previous` was compiled from the same `Arc` of the loaded policy, its engine is reused, so that a change of
+    /// keys alone costs little. Credentials that `previous` has verified are carried over.
     ///
     /// # Errors
-    /// Every problem of its keys and hashes.
+    /// Every problem of the policy's keys and password hashes, if at least one of them is an error.
     pub fn compile(
         loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
@@ -113,12 +122,12 @@ impl Authorizer {
         Ok((authorizer, warnings))
     }
 
-    /// Lets whoever was signed in at `previous` stay so; see [`Authenticator::carry_over`].
+    /// Carries over the credentials that `previous` has verified; see [`Authenticator::carry_over`].
     pub fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
     }
 
-    /// Judges a request.
+    /// Authorizes a request. If a password must be hashed first, the outcome is [`Outcome::Pending`].
     pub fn check<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch, now: Time) -> Outcome<'a> {
         let Scratch { read, answer, known } = scratch;
         let read = match request::read(request, read) {
@@ -132,10 +141,10 @@ impl Authorizer {
     }
 
     /// Authorizes a request whose password has been hashed. It must be the request of the [`Authorizer::check`] that
-    /// asked for the hash; that may have been another policy's, which this one has replaced.
+    /// returned the password check. That may have been the `check` of an earlier policy, which this one has replaced.
     ///
-    /// The answer is that of this policy: where it has another hash for that user, or no such user, the request starts
-    /// anew, and may need another hash.
+    /// This policy decides: if it has another hash for that user, or no such user, the request is authenticated again
+    /// from the start, and may need another hash.
     pub fn resume<'a>(
         &'a self,
         request: &Request<'a>,
@@ -156,14 +165,15 @@ impl Authorizer {
         }
     }
 
-    /// Remembers a password that was right, for the next request with it: the caller that it was hashed for may have left.
-    /// A wrong one is not remembered. Returns whether it was right, by this policy.
+    /// Caches the credentials of a check whose caller has disconnected, for the next request with them, if the password
+    /// is right. A wrong password is never cached. Returns whether the password is right under this policy.
     pub fn remember(&self, checked: &PasswordChecked, now: Time) -> bool {
         let identified = self.authenticator.finish(checked, now, |subject| self.attach(subject));
         matches!(identified, Some(Identified::Known(_)))
     }
 
-    /// Judges a request, and hashes its password right here if that is needed: milliseconds, so for tools and tests.
+    /// Authorizes a request, and hashes its password on the calling thread if needed: milliseconds, so for tools and
+    /// tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
@@ -179,8 +189,8 @@ impl Authorizer {
         self.conclude(request, read, who, known, answer)
     }
 
-    /// Judges a request by a caller that is taken as verified; `None` is an anonymous one. The request's own
-    /// `Authorization` is not looked at.
+    /// Authorizes a request as if `subject` were its verified caller; `None` is an anonymous one. The credentials in
+    /// the request are not verified.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
@@ -194,7 +204,7 @@ impl Authorizer {
         }
     }
 
-    /// Denies a request that exceeds a limit of the server, without evaluating it. What of it is not known may be empty.
+    /// Denies a request that exceeds a limit of the server, without evaluating it. Fields not yet known may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
@@ -204,19 +214,20 @@ impl Authorizer {
         self.refuse_unread(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
-    /// The name of what is active: 12 hexadecimal digits, the same for the same files and keys on every machine.
+    /// The id of this policy and its keys: 12 hexadecimal digits, the same for the same files and keys on every
+    /// machine.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// What this was compiled from.
+    /// The loaded policy that this was compiled from.
     #[must_use]
     pub fn loaded(&self) -> &Arc<policy::Loaded> {
         &self.loaded
     }
 
-    /// The addresses whose keys should be fetched again, because a token named a key that they did not have.
+    /// The URLs of key sets to fetch again, because a token named a key that they did not have.
     pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.authenticator.take_refetches()
     }
@@ -230,10 +241,10 @@ impl Authorizer {
         Attached { roles, values }
     }
 
-    /// Who asks, with the password hashed right here if that is needed.
+    /// Authenticates a caller, and hashes the password on the calling thread if needed.
     fn identify_inline(&self, authorization: Option<&[u8]>, now: Time) -> Identified<Attached> {
         match self.authenticator.identify(authorization, now, |subject| self.attach(subject)) {
-            // The check was made by this very policy, so its account is the same.
+            // This same policy created the check, so the account has not changed and `finish` returns `Some`.
             Identified::Pending(check) => self
                 .authenticator
                 .finish(&check.run(), now, |subject| self.attach(subject))
@@ -242,14 +253,14 @@ impl Authorizer {
         }
     }
 
-    /// Who asks, if the caller is taken as this subject.
+    /// This subject as an authenticated caller, without any verification.
     fn taken(&self, subject: Option<Subject>) -> Identified<Attached> {
         subject.map_or(Identified::Anonymous, |subject| {
             Identified::Known(Arc::new(Known { attached: self.attach(&subject), subject }))
         })
     }
 
-    /// Judges a request that has been read, by a caller that has been identified.
+    /// Authorizes a request that has been read, for a caller that has been authenticated.
     fn conclude<'a>(
         &'a self,
         request: &Request<'a>,
@@ -264,12 +275,12 @@ impl Authorizer {
             Identified::Invalid(refusal) => {
                 self.refuse(request, read, Reason::InvalidCredentials(refusal), scratch)
             }
-            // Nobody has looked at the password: it proves nothing.
+            // The password has not been hashed, so it counts as no credentials.
             Identified::Pending(_) => self.refuse(request, read, Reason::MissingCredentials, scratch),
         }
     }
 
-    /// Decides and answers. The one place where a request becomes allowed.
+    /// Evaluates the rules and builds the verdict. No other function allows a request.
     fn judge<'a>(
         &'a self,
         request: &Request<'a>,
@@ -284,14 +295,14 @@ impl Authorizer {
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
-        // Who has not said who they are is asked to, also where a rule denies.
+        // An anonymous caller is asked for credentials (401), also where a `deny` rule matches.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let user = caller.map(|known| &*known.subject.user);
         self.refuse_by(request, read, reason, rule, user, &mut scratch.body)
     }
 
-    /// Yes only if every reading of the path is allowed and no denial matches any. What decides is given with the reading
-    /// that it decides on; a yes is that on the canonical one.
+    /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
+    /// `deny_only`. Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, read: &'r Read<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = read.paths.first();
         let first = self.decide_one(read, canonical, caller);
@@ -360,7 +371,7 @@ impl Authorizer {
         Verdict::Denied(Denied { reason, headers, body, rule, user, path: read.paths.first() })
     }
 
-    /// Refuses a request that could not be read.
+    /// Denies a request that could not be read, or that exceeds a limit.
     fn refuse_unread<'a>(
         &'a self,
         request: &Request<'a>,

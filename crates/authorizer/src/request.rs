@@ -1,21 +1,22 @@
-//! What is asked, and reading it: whatever cannot be judged is refused here, before anybody is identified.
+//! Reading a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
 
 use policy::canonical::{self, Buffers, Readings};
 
 use crate::verdict::Reason;
 
-/// A request, as it came.
+/// A request as the proxy received it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method, byte for byte.
     pub method: &'a [u8],
-    /// The host, with its port and in its own case.
+    /// The host, with its port if it has one, in its original case.
     pub host: &'a [u8],
-    /// The path with its query, raw.
+    /// The path with its query, not decoded.
     pub path: &'a [u8],
-    /// The header lines, duplicates and all. Names in any case; pseudo-headers may be among them and count for nothing.
+    /// The header lines, duplicates included. Names may be in any case. Pseudo-headers may be among them and are
+    /// ignored.
     pub headers: &'a [Header<'a>],
-    /// What the proxy calls the request, for the body of a refusal; may be empty.
+    /// The proxy's id of the request, shown in the body of a denial; may be empty.
     pub id: &'a [u8],
 }
 
@@ -28,8 +29,8 @@ pub struct Header<'a> {
     pub value: &'a [u8],
 }
 
-/// What of a request takes part in the decision. No other header does, whatever it claims about the path, the method
-/// or the client.
+/// The parts of a request that the decision depends on. No other header is used, whatever it claims about the path, the
+/// method or the client.
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
     pub(crate) method: &'a [u8],
@@ -38,14 +39,14 @@ pub(crate) struct Read<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
 }
 
-/// Where a request is read into, as far as it is not in canonical form already.
+/// Buffers for the host and the interpretations of the path, where they differ from what was received.
 #[derive(Debug, Default)]
 pub(crate) struct ReadScratch {
     host: Vec<u8>,
     paths: Buffers,
 }
 
-/// Reads a request.
+/// Reads a request: validates it, and puts its host and its path into canonical form.
 pub(crate) fn read<'a>(request: &Request<'a>, scratch: &'a mut ReadScratch) -> Result<Read<'a>, Reason> {
     let ReadScratch { host, paths } = scratch;
     if !is_token(request.method) {
@@ -59,29 +60,29 @@ pub(crate) fn read<'a>(request: &Request<'a>, scratch: &'a mut ReadScratch) -> R
     })
 }
 
-/// The value of the one `Authorization`. There is exactly one or none (RFC 9110, 11.6.2 and 5.3): neither two lines nor
-/// two in one, as proxies join them.
+/// The value of the `Authorization` header, if there is one. The header is not a list, so two of them are denied (RFC
+/// 9110, 11.6.2 and 5.3): two lines, and also two values in one line, as proxies join them with a comma.
 pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let mut lines = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(b"authorization"));
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() || (line.value.contains(&b',') && !may_have_commas(line.value)) {
         return Err(Reason::DuplicateAuthorization);
     }
-    // Without an early end the compiler looks at many bytes at once: tokens are long.
+    // `fold` has no early exit, so the compiler vectorizes it: tokens are long.
     if line.value.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
         return Err(Reason::ControlBytes);
     }
     Ok(Some(line.value))
 }
 
-/// Whether the value has a scheme whose credentials may have a comma in them, such as Digest (RFC 7616, 3.4). Those of Basic
-/// and Bearer have none (RFC 7617, 2; RFC 6750, 2.1), and all other schemes are refused whatever follows.
+/// Whether the scheme of this value allows commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
+/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). All other schemes are denied later, whatever follows them.
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
     is_token(scheme) && ![&b"basic"[..], b"bearer"].iter().any(|ours| scheme.eq_ignore_ascii_case(ours))
 }
 
-/// RFC 9110, 5.6.2.
+/// Whether this is a token (RFC 9110, 5.6.2).
 fn is_token(text: &[u8]) -> bool {
     !text.is_empty()
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))

@@ -1,11 +1,11 @@
-//! The name of what is active: the same for the same files and keys, on every machine.
+//! The revision: an id of a policy and its keys, the same for the same files and keys on every machine.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use identity::FetchedKeys;
 use policy::Source;
 
-/// The first 12 hexadecimal digits of a SHA-256 over the bytes of all files and fetched key sets. Where the files lie does
-/// not count.
+/// The first 12 hexadecimal digits of a SHA-256 over the bytes of all policy files and the URLs and bytes of all
+/// fetched key sets. The paths of the files do not count.
 pub(crate) fn revision(sources: &[Source], fetched: &FetchedKeys) -> Box<str> {
     let mut fetched: Vec<_> = fetched.iter().collect();
     fetched.sort();

@@ -1,33 +1,34 @@
-//! What happens to the headers of an allowed request, so that what the upstream reads in them is from us.
+//! Header sanitization: sets and removes headers of an allowed request, so that a client cannot spoof what the upstream
+//! reads in them.
 
 use crate::answer::{Filled, filled_in};
 use crate::request::Header;
 
-/// The headers of a policy's `allow_response`, ready to be used.
+/// The header names of a policy's `allow_response`, ready to compare with those of a request.
 #[derive(Debug)]
 pub(crate) struct HeaderSanitizer {
-    /// Set, or removed where the value comes out empty, on every allowed request.
+    /// Set on every allowed request, or removed where the value is empty.
     set: Box<[Box<str>]>,
-    /// Removed from every allowed request; none of `set`.
+    /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
-    /// The lengths of all of them, one bit each: most headers of a request are told apart by it.
+    /// The lengths of all these names, one bit each. The length alone rules out most headers of a request.
     lengths: u128,
 }
 
-/// How the headers of one request are changed.
+/// The changes to the headers of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changes<'a> {
     pub(crate) sanitizer: &'a HeaderSanitizer,
-    /// One for each of the sanitizer's `set`.
+    /// One value for each name in the sanitizer's `set`.
     pub(crate) values: &'a [Filled],
-    /// The values of those that name the rule.
+    /// The values that contain the rule's name, at the same indices.
     pub(crate) by_rule: &'a [String],
     pub(crate) headers: &'a [Header<'a>],
 }
 
 impl HeaderSanitizer {
-    /// What is both set and removed is set. Neither a pseudo-header nor `host` is ever removed: Envoy would refuse
-    /// such an answer, or send the request elsewhere.
+    /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
+    /// such an answer, or route the request elsewhere.
     pub(crate) fn new(settings: &policy::model::AllowResponse) -> Self {
         let set: Box<[Box<str>]> = settings.set_headers.iter().map(|header| lower(&header.name)).collect();
         let set_too = |name: &str| set.iter().any(|set| **set == *name);
@@ -39,8 +40,9 @@ impl HeaderSanitizer {
         Self { set, removed, lengths }
     }
 
-    /// Whether a header of a request would pass for one of ours with a server that takes `_` or `.` for `-`, as those do
-    /// that hand headers on as environment variables (RFC 3875, 4.1.18).
+    /// Whether an upstream may take this header of a request for one of the policy's: the names are equal if `_` and
+    /// `.` count as `-`, but not otherwise. Servers that pass headers on as environment variables do not distinguish
+    /// these characters (RFC 3875, 4.1.18).
     fn is_alias(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self.names().any(|ours| alike(ours.as_bytes(), name))
@@ -82,6 +84,7 @@ fn length_bit(name: &[u8]) -> u128 {
     1 << name.len().min(127)
 }
 
+/// Whether two names are equal if case is ignored and `_` and `.` count as `-`.
 fn alike(one: &[u8], other: &[u8]) -> bool {
     let fold = |byte: &u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };
     one.iter().map(fold).eq(other.iter().map(fold))

@@ -1,4 +1,4 @@
-//! The answer to a request, and why.
+//! The outcome of a request, and the reason of a denial.
 
 use std::fmt;
 
@@ -7,66 +7,66 @@ use policy::canonical::{HostError, PathError};
 
 use crate::sanitizer::Changes;
 
-/// What came of a request.
+/// The outcome of [`Authorizer::check`](crate::Authorizer::check).
 #[derive(Debug)]
 pub enum Outcome<'a> {
-    /// It is decided.
+    /// The request is allowed or denied.
     Decided(Verdict<'a>),
-    /// A password must be hashed first: run it off the request threads, then call
+    /// A password must be hashed first: run the check off the request threads, then call
     /// [`Authorizer::resume`](crate::Authorizer::resume).
     Pending(PasswordCheck),
 }
 
-/// The answer to a request.
+/// The decision about a request: how it changes if allowed, or how it is answered if denied.
 #[derive(Debug)]
 pub enum Verdict<'a> {
-    /// It may go on, changed like this.
+    /// The request is forwarded, with these changes.
     Allowed(Allowed<'a>),
-    /// It may not.
+    /// The request is answered in place of the upstream.
     Denied(Denied<'a>),
 }
 
-/// How an allowed request is changed before it goes on.
+/// An allowed request, and how its headers change before it is forwarded.
 #[derive(Debug)]
 pub struct Allowed<'a> {
     /// The rule that allowed it, as `role: rule`.
     pub rule: &'a str,
-    /// Who asked; `None` is an anonymous caller.
+    /// The caller's user name; `None` is an anonymous caller.
     pub user: Option<&'a str>,
     /// The canonical path.
     pub path: &'a [u8],
     pub(crate) changes: Changes<'a>,
 }
 
-/// How a denied request is answered.
+/// A denied request, and how it is answered.
 #[derive(Debug)]
 pub struct Denied<'a> {
-    /// Why.
+    /// Why the request is denied.
     pub reason: Reason,
     /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured method.
     pub headers: &'a [AnswerHeader],
     /// The body of the answer.
     pub body: &'a str,
-    /// The `deny` rule that decided, as `role: rule`, if one did.
+    /// The `deny` rule that matched, as `role: rule`, if one did.
     pub rule: Option<&'a str>,
-    /// Who asked, where that is known.
+    /// The caller's user name; `None` if the caller is anonymous or not authenticated.
     pub user: Option<&'a str>,
-    /// The canonical path; empty where the request could not be read.
+    /// The canonical path; empty if the request could not be read.
     pub path: &'a [u8],
 }
 
 /// A header of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerHeader {
-    /// In lower case.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// Without control characters.
+    /// The value, without control characters.
     pub value: Box<str>,
 }
 
-/// Why a request is denied. A closed list: the name and the status of each are for logs, metrics and answers.
+/// Why a request is denied. The list is closed: each reason has a name and a status, for logs, metrics and answers.
 ///
-/// That the program itself failed is not among them: it is no verdict, but an error of the server.
+/// A failure of the program is not a reason: that is no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The method is not a token (RFC 9110, 9.1): 400.
@@ -75,46 +75,47 @@ pub enum Reason {
     InvalidPath(PathError),
     /// The host is ambiguous or malformed: 400.
     InvalidHost(HostError),
-    /// A control byte in the `Authorization`: 400.
+    /// A control byte in the `Authorization` header: 400.
     ControlBytes,
-    /// More than one `Authorization`: 400.
+    /// More than one `Authorization` header: 400.
     DuplicateAuthorization,
     /// The request exceeds a limit and is not evaluated: 400, 413 or 503.
     Limit(Limit),
-    /// No credentials, where `anyone` does not suffice: 401.
+    /// The caller is anonymous, and the policy does not allow the request without credentials: 401.
     MissingCredentials,
-    /// Credentials that do not verify: 401.
+    /// The credentials are invalid: 401.
     InvalidCredentials(CredentialsError),
-    /// Nothing allows it: 403.
+    /// No rule allows it: 403.
     NotAllowed,
-    /// A `deny` rule says no: 403.
+    /// A `deny` rule matches: 403.
     Denied,
 }
 
 /// A limit that a request can exceed before it is evaluated.
 ///
-/// A client can bring each of these about. So the answer is a denial and not an error of the server: an Envoy with
-/// `failure_mode_allow: true` lets a request pass on an error, and a client could choose to cause one.
+/// A client can cause each of these. So the answer is a denial and not an error of the server: on an error, an Envoy
+/// with `failure_mode_allow: true` lets the request through, so a client could get past the policy by causing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// More header lines than are read: 400.
+    /// The request has more header lines than are read: 400.
     HeaderLines,
-    /// A message larger than the server accepts: 413 (RFC 9110, 15.5.14).
+    /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
     /// No capacity is left to receive the message or to hash its password: 503 (RFC 9110, 15.6.4).
     Capacity,
-    /// The message or the hash of its password was not complete in time: 503.
+    /// The message, or the hash of its password, was not complete in time: 503.
     Deadline,
 }
 
 impl<'a> Allowed<'a> {
-    /// Headers to overwrite: names in lower case, values not empty and without control characters.
+    /// Request headers to set, replacing any of that name. Names are in lower case; values are not empty and have no
+    /// control characters.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set()
     }
 
-    /// Names of headers to remove: those whose value came out empty, those that the policy drops, and the aliases of all
-    /// of them that the request carries. None of them is also set. A name may come twice.
+    /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
+    /// the aliases of both that the request has. None of them is also in [`Allowed::set`]. A name may occur twice.
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }
@@ -147,7 +148,7 @@ impl Reason {
         }
     }
 
-    /// Its name in logs, metrics and answers, such as `invalid_path`.
+    /// The name in logs, metrics and answers, such as `invalid_path`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -166,7 +167,7 @@ impl Reason {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 4] = [Self::HeaderLines, Self::MessageSize, Self::Capacity, Self::Deadline];
 
     fn status(self) -> u16 {

@@ -1,4 +1,4 @@
-//! Who may do something: the question the other way round, from the policy itself.
+//! Who may make a request: the reverse of authorizing one, computed from the policy itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,41 +13,42 @@ use crate::explain::{ExplainedRule, explained_rule};
 use crate::request::{self, ReadScratch, Request};
 use crate::verdict::Reason;
 
-/// Who may do something.
+/// Who may make a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhoCan {
-    /// The readings of the path: a caller needs a permission on each of them.
+    /// The interpretations of the path: a caller needs a permission on each of them.
     pub paths: Vec<String>,
-    /// Every rule that takes part, in the order of the policy; those that deny win.
+    /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub permissions: Vec<Permission>,
 }
 
-/// One rule that allows or denies it, and whom.
+/// A rule that matches the request, and the callers that it allows or denies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Permission {
-    /// The reading of the path that the rule matches.
+    /// The interpretation of the path that the rule matches.
     pub path: String,
     /// The rule.
     pub rule: ExplainedRule,
-    /// The roles that have the rule: its own, and those that extend it.
+    /// The roles that have the rule: its own role, and those that extend it.
     pub roles: Vec<String>,
-    /// The users who are granted one of these roles; with `owner` set, only this one of them.
+    /// The users who are granted one of these roles; if `owner` is set, only that user.
     pub users: Vec<String>,
     /// The groups that are granted one of these roles.
     pub groups: Vec<String>,
-    /// The rule is for the owner of the path only: the caller's user name must be this.
+    /// If the rule is only for the owner of the path: the user name that the caller must have.
     pub owner: Option<String>,
-    /// Every caller has one of these roles, also an anonymous one.
+    /// Whether every caller, an anonymous one included, has one of these roles.
     pub anyone: bool,
-    /// Every caller with a verified proof has one of these roles.
+    /// Whether every authenticated caller has one of these roles.
     pub authenticated: bool,
 }
 
 impl Authorizer {
-    /// Who may do this. A token may carry roles too: who then has them, only its issuer knows.
+    /// Who may make this request. Roles that tokens carry are not resolved to users: only the issuer knows who has
+    /// them.
     ///
     /// # Errors
-    /// When the request could not be judged, whoever asked.
+    /// If the request is invalid for every caller.
     pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> Result<WhoCan, Reason> {
         let mut scratch = ReadScratch::default();
         let asked = Request { method, host, path, headers: &[], id: b"" };
@@ -66,7 +67,7 @@ impl Authorizer {
     }
 }
 
-/// The rules that match, whatever the caller's roles.
+/// The rules that match a request, whatever roles the caller has.
 pub(crate) fn matching<'p>(
     policy: &'p Policy,
     method: &[u8],
@@ -103,7 +104,7 @@ fn permissions_on<'p>(
         .map(move |(role, rule, effect, owner)| permission(policy, &shown, role, rule, effect, owner))
 }
 
-/// The user names for which an owner rule could match a path: what its segments name.
+/// The user names for which an owner rule could match a path: its decoded segments.
 fn owners(path: &[u8]) -> BTreeSet<String> {
     let segments = path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
     segments.filter_map(|segment| String::from_utf8(decoded(segment)).ok()).collect()
