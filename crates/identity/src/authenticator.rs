@@ -1,4 +1,4 @@
-//! The one entrance: header value in, caller out.
+//! The entry point of this crate: from the header's value to the caller.
 
 mod carried;
 
@@ -21,61 +21,65 @@ use crate::password::MAX_PASSWORD;
 use crate::{CredentialsError, FetchedKeys, HeapSize, Identified, Known, Subject, Time};
 use carried::Carried;
 
-/// How far a clock may be set back before what was verified must be verified again.
+/// How far a clock may be set back before cached credentials must be verified again.
 const CLOCK_SLIP: Duration = Duration::from_secs(60);
 
-/// Verifies proofs, and remembers those that were right. `T` is what the caller attaches to each verified subject.
+/// Verifies credentials and caches the valid ones. `T` is what the user of this crate attaches to each verified
+/// subject.
 ///
-/// It never changes but for its caches; a new policy or key set makes a new one.
+/// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
     basic: Option<Basic<T>>,
     issuers: Vec<Issuer>,
-    /// Verified tokens, by the keyed hash of the whole token. Dies with the key sets.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over: a cached token ends with its key
+    /// sets.
     tokens: Cache<Arc<Known<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
 }
 
-/// HTTP Basic: the users, and who has signed in.
+/// HTTP Basic: the users, and the credentials that have been verified.
 struct Basic<T> {
     accounts: Accounts,
     verify: bool,
-    /// Verified credentials, by the keyed hash of user and password; where passwords are not checked, of the user.
+    /// Verified credentials, by the keyed hash of user and password, or of the user alone where passwords are not
+    /// checked.
     credentials: Cache<SignedIn<T>>,
-    /// Credentials that were verified under the policy before this one, against the same hashes.
+    /// Credentials that the previous policy verified against the same hashes.
     carried: Carried,
 }
 
-/// Somebody whose credentials were verified.
+/// A cache entry: a subject whose credentials were verified.
 struct SignedIn<T> {
     known: Arc<Known<T>>,
-    /// `None` where passwords are not checked.
+    /// The account that they were verified against; `None` where passwords are not checked.
     account: Option<Arc<Account>>,
 }
 
-/// How much is remembered, and for how long.
+/// The limits of the caches, in number, memory and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many verified Basic credentials.
+    /// The most verified Basic credentials to cache.
     pub credentials: usize,
-    /// How many bytes of memory all remembered Basic credentials may take together, with what is attached to them. Those
-    /// that are carried over a reload are bounded apart from these, in the same way; without names and attachments, they
-    /// take 162 bytes each.
+    /// The most bytes of memory for all cached Basic credentials together, with what is attached to them. Credentials
+    /// that are carried over a reload have another limit of the same size. One of those takes 162 bytes: its names
+    /// belong to the policy and nothing is attached to it.
     pub credential_bytes: usize,
-    /// How long a Basic credential counts as verified, from its verification or its last use on. A use in the first
-    /// quarter of this time renews nothing, so that busy callers do not write to shared memory with each request. A clock
-    /// that is set back to more than a minute before the last renewal ends it, so a clock that was wrong for a while
-    /// cannot make it last.
+    /// How long Basic credentials count as verified, from their verification or their last use. A use in the first
+    /// quarter of this time does not renew them: a renewal writes to memory that all threads read, so a busy caller
+    /// must not cause one on each request. Setting the clock back to more than a minute before the last renewal ends
+    /// them, so that a clock which was wrong for a while cannot extend them.
     pub credentials_for: Duration,
-    /// How many verified tokens. Each until it expires.
+    /// The most verified tokens to cache. Each is kept until it expires.
     pub tokens: usize,
-    /// How many bytes of memory all remembered tokens may take together, with what is attached to them.
+    /// The most bytes of memory for all cached tokens together, with what is attached to them.
     pub token_bytes: usize,
 }
 
 impl Default for Limits {
-    /// 65,536 of each in 32 MiB of each, credentials for ten minutes: enough for the callers of a large site at any one
-    /// time. A caller with a short name takes about half a KiB, so it is mostly the bytes that count.
+    /// 65,536 entries and 32 MiB for each cache, and ten minutes for Basic credentials: enough for the callers that a
+    /// large site has at any one time. A caller with a short name takes about half a KiB, so the limit in bytes is
+    /// mostly the one that is reached.
     fn default() -> Self {
         Self {
             credentials: 1 << 16,
@@ -88,13 +92,13 @@ impl Default for Limits {
 }
 
 impl<T: HeapSize> Authenticator<T> {
-    /// Checks hashes and keys and makes them ready.
+    /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
-    /// Whoever was signed in at `previous` stays so where the stored hash is the same: a reload does not make everybody
-    /// hash again at once.
+    /// Credentials that `previous` has verified are carried over where the stored hash is the same, so that a reload
+    /// does not make all callers hash again at once.
     ///
     /// # Errors
-    /// Every hash and key that is unreadable or too weak, with its place.
+    /// Every problem with its place, if a hash or a key is unreadable or too weak.
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -103,10 +107,10 @@ impl<T: HeapSize> Authenticator<T> {
         Self::compile_with(settings, fetched, previous, Limits::default())
     }
 
-    /// As [`Authenticator::compile`], with other limits.
+    /// The same as [`Authenticator::compile`], with other limits.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn compile_with(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -132,10 +136,11 @@ impl<T: HeapSize> Authenticator<T> {
         Ok((this, problems))
     }
 
-    /// Lets whoever was signed in at `previous` stay so, as [`Authenticator::compile`] does it. To be called before this
-    /// answers anybody.
+    /// Carries over the credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it before
+    /// this authenticator serves requests.
     ///
-    /// It takes locks that requests take too, so it is not for a thread that may wait long for a processor.
+    /// It takes locks that requests take too, so a thread of low priority, which may wait long for a CPU, must not call
+    /// it.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic)
@@ -146,9 +151,10 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Who is calling, by the value of the one `Authorization` header; `None` is no such header.
+    /// Authenticates a caller by the value of its one `Authorization` header; `None` means that there is no such
+    /// header.
     ///
-    /// The first call for a caller calls `attach`; later ones find what it gave, and allocate nothing.
+    /// The first call for a subject calls `attach`. Later calls find the result in the cache, and allocate nothing.
     pub fn identify(
         &self,
         authorization: Option<&[u8]>,
@@ -165,14 +171,15 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Who is calling, now that the password has been hashed; `None` where the caller must be identified again.
+    /// Authenticates a caller whose password has been hashed; `None` means that [`Authenticator::identify`] must be
+    /// called again.
     ///
-    /// The check may have been begun under another policy. It counts where the user has the same stored hash here, byte
-    /// for byte, or exists neither there nor here. Otherwise (the user was removed or added, or has another hash) the
-    /// check says nothing about this policy: call [`Authenticator::identify`] with the same header, which may give another
-    /// check.
+    /// The check may come from the authenticator of another policy. It counts if the user has the same stored hash
+    /// here, byte for byte, or exists in neither policy. Otherwise (the user was added or removed, or has another hash)
+    /// it says nothing about this policy: call [`Authenticator::identify`] with the same header, which may return
+    /// another check.
     ///
-    /// A right password is remembered, a wrong one never, so this may also be called where nobody waits for the answer,
+    /// A right password is cached, a wrong one never. So this may also be called when no request waits for the result,
     /// and more than once for the same check.
     pub fn finish(
         &self,
@@ -192,18 +199,18 @@ impl<T: HeapSize> Authenticator<T> {
         })
     }
 
-    /// The subject of a token with these claims, taken as verified.
+    /// The subject of a token with these claims, without verifying a token.
     ///
     /// # Errors
-    /// When no configured issuer is the claims' `iss`, or they name no user.
+    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
     pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = self.issuer(members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings)
     }
 
-    /// The addresses whose keys should be fetched again, because a token named a key that they did not have. Each is
-    /// told once until the next such token; how often that leads to a fetch is for the caller to bound.
+    /// The URLs of key sets to fetch again, because a token named a key that they did not have. Each URL is returned
+    /// once, and again only after another such token. How often to fetch is for the calling program to limit.
     pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.issuers.iter().filter_map(Issuer::take_refetch)
     }
@@ -222,7 +229,7 @@ impl<T: HeapSize> Authenticator<T> {
         if !basic.verify {
             return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
         }
-        // Before any look-up, so that it says nothing about the user.
+        // Checked before any look-up, so that the time until the answer says nothing about whether the user exists.
         if credentials.password().len() > MAX_PASSWORD {
             return Identified::Invalid(CredentialsError::BadPassword);
         }
@@ -245,7 +252,7 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// A user whose password something in front has checked.
+    /// Accepts a user without a password check, because something in front of the proxy has checked the password.
     fn trusted(
         &self,
         basic: &Basic<T>,
@@ -305,7 +312,7 @@ impl<T: HeapSize> Basic<T> {
         Self { accounts, verify: settings.verify, credentials, carried: Carried::default() }
     }
 
-    /// Who has signed in here and has the same hash there.
+    /// The credentials verified here whose users have the same stored hash in `accounts`.
     fn carry(&self, accounts: &Accounts, limits: Limits) -> Carried {
         let mut carried = self.carried.still(accounts);
         self.credentials.for_each(|key, signed_in, window| {

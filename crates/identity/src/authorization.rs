@@ -1,17 +1,17 @@
-//! The value of an `Authorization` header (RFC 9110, 11.4 and 11.6.2).
+//! Parsing the value of an `Authorization` header (RFC 9110, 11.4 and 11.6.2).
 
-/// What kind of proof a request carries.
+/// The credentials of a request, by scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof<'a> {
-    /// RFC 7617: base64.
+    /// HTTP Basic (RFC 7617): credentials in base64.
     Basic(&'a [u8]),
-    /// RFC 6750: a token.
+    /// Bearer (RFC 6750): a token.
     Bearer(&'a [u8]),
     /// Any other scheme, or none.
     Other,
 }
 
-/// Takes a value apart: a scheme in any case (RFC 9110, 11.1), one space or more, and the rest as it is.
+/// Splits a value into its scheme, in any case (RFC 9110, 11.1), and what follows one or more spaces.
 pub(crate) fn read(value: &[u8]) -> Proof<'_> {
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! HTTP Basic (RFC 7617): user and password against the policy's hashes.
+//! HTTP Basic (RFC 7617): a user and a password, verified against the hashes in the policy.
 
 mod account;
 mod check;

@@ -1,4 +1,4 @@
-//! What was verified, remembered: bounded in number, in bytes and in time.
+//! The cache of verified credentials: bounded in number, memory and time.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,47 +10,49 @@ use dashmap::DashMap;
 
 use crate::Time;
 
-/// How many entries that were used since they were last looked at are spared in a row before one goes all the same:
-/// so an insertion costs the same whatever the size.
+/// How many entries in a row an eviction spares because they were used since it last saw them. After these it evicts
+/// one that was used all the same, so that an insertion costs the same whatever the size of the cache.
 const SECOND_CHANCES: usize = 8;
 
-/// Values by keyed hash. Looking up takes one shard's lock for reading and allocates nothing.
+/// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
-/// Only what was verified comes in, so that a stranger cannot push anything out; whoever has one good proof can at
-/// most fill it with good proofs. What goes first is what was not used since the last round (the clock algorithm, one
-/// queue and a bit an entry: true LRU would write to shared memory on every hit).
+/// Only verified credentials are inserted, so a caller without valid credentials cannot evict anything. A caller with
+/// some can at most fill the cache with valid ones. The cache evicts what was not used since the last round (the clock
+/// algorithm: one queue, and one bit per entry). True LRU would write to shared memory on every hit.
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
-    /// Every key of `entries`, once, the oldest first. Only insertions take this lock.
+    /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this lock, look-ups do
+    /// not.
     queue: Mutex<Queue>,
     max_entries: usize,
-    /// The most bytes of all entries together.
+    /// The most memory for all entries together, in bytes.
     max_weight: usize,
     renewal: Option<Renewal>,
 }
 
-/// What a look-up finds.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup<R> {
-    /// An entry that holds now.
+    /// An entry that is valid now.
     Valid(R),
-    /// An entry whose window does not contain this time: it was verified once, and must be verified again.
+    /// An entry whose window does not contain this time: its credentials were verified once, and must be verified
+    /// again.
     Expired,
     /// No entry.
     Missing,
 }
 
-/// How the entries of a cache are renewed when they are used.
+/// How the entries of a cache are renewed by use.
 #[derive(Clone, Copy, Debug)]
 struct Renewal {
-    /// An entry that is renewed holds for so long from then on.
+    /// How long a renewed entry is valid from then on.
     lifetime: Duration,
-    /// An entry is renewed where less than this is left: a renewal writes to memory that all threads read, so it must
-    /// not happen with each use.
+    /// An entry is renewed if this or less is left of its window. A renewal writes to memory that all threads read, so
+    /// it must not happen on each use.
     below: Duration,
 }
 
-/// When something holds: from `from` on, up to but without `until`.
+/// When something is valid: from `from` on, until before `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) from: Time,
@@ -59,12 +61,12 @@ pub(crate) struct Window {
 
 struct Entry<V> {
     value: V,
-    /// When it holds without any renewal.
+    /// When the entry is valid without any renewal.
     window: Window,
-    /// By how many seconds renewals have moved the window. Both ends move: an entry that was renewed by a clock which is
-    /// set back later does not hold until that time comes again.
+    /// By how many seconds renewals have moved the window. They move both ends: so if the clock is set back after a
+    /// renewal, the entry is not valid until the clock reaches that time again.
     moved: AtomicU64,
-    /// Bytes: those of this entry, and those that its value holds.
+    /// Bytes of this entry and of what its value holds.
     weight: usize,
     used: AtomicBool,
 }
@@ -76,25 +78,25 @@ struct Queue {
 }
 
 impl<V> Cache<V> {
-    /// What one entry takes at most in the table and in the queue, in bytes: a table that has just grown has 16 places
-    /// for seven entries and some bytes beside, a queue two for one.
+    /// The most memory that one entry takes in the table and in the queue, in bytes: a table that has just grown has 16
+    /// slots for seven entries, with one more byte per slot; a queue has two slots per key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
-    /// An empty cache of at most so many entries, which take at most so many bytes together with what they hold.
+    /// An empty cache of at most `max_entries` entries, which with all they hold take at most `max_weight` bytes.
     pub(crate) fn new(max_entries: usize, max_weight: usize) -> Self {
         Self { entries: DashMap::default(), queue: Mutex::default(), max_entries, max_weight, renewal: None }
     }
 
-    /// The same cache, with entries that hold for `lifetime` from their last use on. Their windows must end `lifetime`
-    /// after they are inserted.
+    /// The same cache, with entries that are valid for `lifetime` from their last use. The window of
+    /// an inserted entry must end `lifetime` after its insertion.
     ///
-    /// An entry is renewed by a use in the last three quarters of that time, so it may end up to a quarter earlier than
-    /// its last use and `lifetime` would have it.
+    /// Only a use in the last three quarters of that time renews an entry. So an entry may expire up to a quarter of
+    /// `lifetime` earlier than its last use suggests.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
         Self { renewal: Some(Renewal { lifetime, below: lifetime / 4 * 3 }), ..self }
     }
 
-    /// What was remembered under this key. A use is noted, and renews the entry where the cache does that.
+    /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews entries.
     pub(crate) fn find<R>(&self, key: u128, now: Time, read: impl FnOnce(&V) -> R) -> Lookup<R> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
@@ -112,7 +114,8 @@ impl<V> Cache<V> {
         Lookup::Valid(read(&entry.value))
     }
 
-    /// Remembers a value, in place of what was there under this key. It holds so many bytes beside its own size.
+    /// Inserts a value, in place of any with this key. `held_bytes` is the memory that it holds besides its own size. A
+    /// value that alone exceeds a limit is not inserted.
     pub(crate) fn insert(&self, key: u128, value: V, window: Window, held_bytes: usize) {
         let weight = held_bytes.saturating_add(Self::ENTRY_BYTES);
         if weight > self.max_weight || self.max_entries == 0 {
@@ -130,9 +133,9 @@ impl<V> Cache<V> {
         }
     }
 
-    /// Shows all entries; what comes or goes meanwhile may be among them or not.
+    /// Calls `read` for each entry. Entries that are inserted or removed meanwhile may be left out.
     ///
-    /// Whoever adds one waits while the keys are copied, and from then on for one entry at a time.
+    /// Insertions wait while the keys are copied, and from then on at most for one entry at a time.
     pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
         let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).keys.clone();
         for key in keys {
@@ -156,7 +159,7 @@ impl<V> Cache<V> {
         }
     }
 
-    /// Whether an entry was used since this was last asked.
+    /// Whether an entry was used since the last call. Clears the mark.
     fn was_used(&self, key: u128) -> bool {
         self.entries.get(&key).is_some_and(|entry| entry.used.swap(false, Ordering::Relaxed))
     }
@@ -168,17 +171,17 @@ impl<V> Cache<V> {
 }
 
 impl<V> Entry<V> {
-    /// When it holds, with its renewals.
+    /// When the entry is valid, renewals included.
     fn window(&self) -> Window {
         let moved = Duration::from_secs(self.moved.load(Ordering::Relaxed));
         let Window { from, until } = self.window;
         Window { from: from.saturating_add(moved), until: until.saturating_add(moved) }
     }
 
-    /// Lets it hold for `lifetime` from now on, in whole seconds and never longer.
+    /// Makes the entry valid for `lifetime` from now on, rounded down to seconds.
     ///
-    /// One relaxed store: two threads that renew at once write the same to a second, as both count from the window that
-    /// never changes, and nothing else is read because of it.
+    /// One relaxed store suffices. Two threads that renew at once write the same to within a second, since both count
+    /// from `window`, which never changes. No other memory is read because of this value.
     fn renew(&self, now: Time, lifetime: Duration) {
         let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
         self.moved.store(moved, Ordering::Relaxed);
@@ -186,7 +189,7 @@ impl<V> Entry<V> {
 }
 
 impl<R> Lookup<R> {
-    /// What holds, if anything does.
+    /// The value, if it is valid.
     pub(crate) fn valid(self) -> Option<R> {
         match self {
             Self::Valid(found) => Some(found),
@@ -196,13 +199,13 @@ impl<R> Lookup<R> {
 }
 
 impl Window {
-    /// Whether it holds at this time.
+    /// Whether the window contains this time.
     pub(crate) fn holds(self, now: Time) -> bool {
         self.from <= now && now < self.until
     }
 }
 
-/// Takes the low half of a key as it is: keys are keyed hashes already, and nobody outside can choose them.
+/// Takes the low half of a key as its hash: keys are keyed hashes already, and no client can choose them.
 #[derive(Default)]
 struct AlreadyHashed(u64);
 

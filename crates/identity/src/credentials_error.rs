@@ -1,65 +1,66 @@
-//! Why a proof does not verify.
+//! Why credentials are invalid.
 
-/// Why a proof does not verify. A closed list; none tells what the proof was, nor whether a user exists.
+/// Why credentials are invalid. The list is closed. No entry says what the credentials were, or whether a user exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum CredentialsError {
-    /// A scheme that the policy does not configure.
+    /// The policy does not configure this scheme.
     #[error("unsupported scheme")]
     UnsupportedScheme,
-    /// Basic credentials that are not the canonical base64 of `user:password` in UTF-8 without control characters
-    /// (RFC 7617, 2), or too long.
+    /// The Basic credentials are too long, or not the canonical base64 of `user:password` in UTF-8 without control
+    /// characters (RFC 7617, 2).
     #[error("malformed credentials")]
     MalformedCredentials,
-    /// A wrong password, one that is longer than what is hashed, or an unknown user: they are not told apart.
+    /// The password is wrong or longer than any that is hashed, or the user is unknown: these are not told apart.
     #[error("bad password")]
     BadPassword,
-    /// Not three canonical base64url parts (RFC 7515, 7.1), too long, or a part that is not strict JSON.
+    /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a part that is not
+    /// strict JSON.
     #[error("malformed token")]
     MalformedToken,
-    /// An `alg` that no key can have, `none` among them (RFC 8725, 3.1 and 3.2).
+    /// No key can have this `alg`; `none` is one of these (RFC 8725, 3.1 and 3.2).
     #[error("unsupported algorithm")]
     UnsupportedAlgorithm,
-    /// A header parameter that brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be understood (`crit`), or changes how
-    /// the token is read (`b64`, `zip`, `enc`).
+    /// A header parameter of the token brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be understood (`crit`), or
+    /// changes how the token is read (`b64`, `zip`, `enc`).
     #[error("unsafe token header")]
     UnsafeHeader,
-    /// Not the `typ` that the issuer's tokens must have (RFC 8725, 3.11).
+    /// The `typ` is not the one that the issuer's tokens must have (RFC 8725, 3.11).
     #[error("wrong token type")]
     WrongType,
-    /// An `iss` that is missing or that the policy does not configure (RFC 8725, 3.8).
+    /// The `iss` is missing, or the policy does not configure it (RFC 8725, 3.8).
     #[error("unknown issuer")]
     UnknownIssuer,
     /// The issuer's keys have not been fetched yet.
     #[error("keys unavailable")]
     KeysUnavailable,
-    /// No key of that `kid`, or no `kid` and not exactly one key of that algorithm.
+    /// No key has the token's `kid`; or the token has no `kid`, and not exactly one key has its algorithm.
     #[error("unknown key")]
     UnknownKey,
-    /// An `alg` that is not the key's (RFC 8725, 3.1).
+    /// The `alg` is not that of the key (RFC 8725, 3.1).
     #[error("wrong algorithm")]
     WrongAlgorithm,
-    /// A signature that the key did not make.
+    /// The signature was not made with the key.
     #[error("bad signature")]
     BadSignature,
-    /// A claim that is missing or not of its type.
+    /// A claim is missing or has the wrong type.
     #[error("malformed claims")]
     MalformedClaims,
-    /// No `aud` that the policy names (RFC 7519, 4.1.3).
+    /// The `aud` has none of the audiences that the policy names (RFC 7519, 4.1.3).
     #[error("wrong audience")]
     WrongAudience,
-    /// At or after `exp` (RFC 7519, 4.1.4).
+    /// The time is `exp` or later (RFC 7519, 4.1.4).
     #[error("expired")]
     Expired,
-    /// Before `nbf` (RFC 7519, 4.1.5) or `iat`.
+    /// The time is before `nbf` (RFC 7519, 4.1.5) or `iat`.
     #[error("not yet valid")]
     NotYetValid,
-    /// Issued longer ago than `max_age`.
+    /// The token was issued longer ago than `max_age`.
     #[error("too old")]
     TooOld,
 }
 
 impl CredentialsError {
-    /// All of them.
+    /// All errors.
     pub const ALL: [Self; 17] = [
         Self::UnsupportedScheme,
         Self::MalformedCredentials,
@@ -80,7 +81,7 @@ impl CredentialsError {
         Self::TooOld,
     ];
 
-    /// Its name in metrics, logs and answers.
+    /// The name in metrics, logs and answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! JSON (RFC 8259) read strictly: a member name that comes twice is refused, at every level.
+//! A strict JSON parser (RFC 8259): it rejects duplicate member names, at every level.
 //!
-//! `serde_json` alone keeps the last of two members of one name, and other programs keep the first, so that the same
-//! token would say different things to each (RFC 8725, 2.4; RFC 7519, 4 and 7515, 4 allow refusing).
+//! `serde_json` alone keeps the last of two members of one name, and other programs keep the first, so the same token
+//! could mean different things to each (RFC 8725, 2.4). RFC 7519, 4 and RFC 7515, 4 allow rejecting it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,14 +12,16 @@ use serde_json::{Map, Number, Value};
 /// How deep arrays and objects may be nested: ten times what any real claim set needs.
 const MAX_DEPTH: u8 = 32;
 
-/// How many values and member names there may be: more than any key set of 256 keys or token of 16 KiB needs. An object of
-/// one member takes 640 bytes, and eight of text: without a bound, a key set of 1 MiB would take 80 MiB to be read.
+/// How many values and member names a text may have: more than any key set of 256 keys or token of 16 KiB needs. An
+/// object of one member takes 640 bytes of memory and eight bytes of text: without this limit, reading a key set of 1
+/// MiB would take 80 MiB.
 const MAX_VALUES: u32 = 16_384;
 
-/// Reads one JSON text and nothing behind it.
+/// Parses one JSON text, with nothing after it.
 ///
 /// # Errors
-/// Text that is not JSON, is nested too deep, or names a member twice. The error tells the place, never the content.
+/// If the text is not JSON, is nested too deep, has too many values, or has a duplicate name. The error shows the
+/// place, never the content.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let left = Cell::new(MAX_VALUES);
@@ -28,7 +30,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     Ok(value)
 }
 
-/// Reads a value below which `depth` more levels are allowed, in a text where `left` more values are.
+/// Parses a value that may have `depth` more levels, in a text that may have `left` more values.
 #[derive(Clone, Copy)]
 struct Strict<'a> {
     depth: u8,

@@ -1,14 +1,14 @@
-//! JSON Web Key Sets (RFC 7517): which keys verify which tokens.
+//! JSON Web Key Sets (RFC 7517): the keys that verify tokens.
 //!
 //! Every key is pinned to exactly one algorithm when it is loaded (RFC 8725, 3.1), so a token cannot choose:
 //!
 //! | key | algorithm |
 //! |---|---|
 //! | any with `alg` | that one, if it fits the key |
-//! | RSA without `alg` | RS256, the one that JWA recommends and OpenID Connect has as its default |
+//! | RSA without `alg` | RS256, which JWA recommends and OpenID Connect has as its default |
 //! | EC without `alg` | the one of its curve: ES256, ES384, ES512 (RFC 7518, 3.4) |
 //! | OKP Ed25519 without `alg` | EdDSA (RFC 8037, 3.1) |
-//! | oct without `alg` | none: it is refused |
+//! | oct without `alg` | none: the key is rejected |
 
 mod algorithm;
 mod key;
@@ -23,34 +23,34 @@ use crate::json;
 pub(crate) use algorithm::Algorithm;
 pub(crate) use key::Key;
 
-/// How long a key set may be, in bytes.
+/// The longest key set, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// How many keys it may have: every `kid` is looked for among them.
+/// The most keys in a set: a `kid` is searched for among all of them.
 const MAX_KEYS: usize = 256;
 
-/// How many keys an error names.
+/// The most keys that an error names.
 const MAX_SHOWN: usize = 8;
 
-/// The keys of an issuer that can be used; at least one.
+/// The usable keys of an issuer; at least one.
 #[derive(Debug)]
 pub struct KeySet {
     keys: Vec<Key>,
 }
 
-/// A key that cannot be used, and why. The others can.
+/// A key that cannot be used, and why. The other keys of the set can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFault {
-    /// The key, by its place from 1 and its `kid`.
+    /// The key, by its position in the set from 1 and its `kid`.
     pub key: String,
-    /// What is wrong with it, or only different: see [`KeyFault::foreign`].
+    /// Why the key cannot be used.
     pub message: &'static str,
-    /// True where the key is sound but for something else than verifying tokens here (encryption, say), as many
-    /// issuers publish them too. False where the key is weak, damaged or should not be there.
+    /// True if the key is sound but has another purpose than verifying tokens here, such as encryption: many issuers
+    /// publish such keys too. False if the key is weak, damaged or must not be in the set.
     pub foreign: bool,
 }
 
-/// A key set that cannot be used at all.
+/// Why a key set cannot be used at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
     /// Longer than [`MAX_BYTES`].
@@ -59,21 +59,21 @@ pub enum KeySetError {
     /// Not strict JSON.
     #[error("not JSON without duplicate names: {0}")]
     NotJson(String),
-    /// Not an object with a list of objects `keys` (RFC 7517, 5).
+    /// Not an object whose `keys` are a list of objects (RFC 7517, 5), or too many keys.
     #[error("not an object with a list `keys` of at most 256 keys")]
     NotAKeySet,
-    /// Shared secrets (`oct`) in a set that has public keys too; these are the secrets, by their places and `kid`s.
+    /// Shared secrets (`oct`) in a set that also has public keys. Lists the secrets, by their positions and `kid`s.
     #[error("shared secrets among public keys: {}", .0.join(", "))]
     Mixed(Vec<String>),
-    /// No key in it can be used; these are the reasons.
+    /// No key can be used. Lists the reasons.
     #[error("no key that can verify tokens")]
     NoUsableKey(Vec<KeyFault>),
 }
 
-/// Reads a key set: the keys that can be used, and what is wrong with the others.
+/// Parses a key set: the keys that can be used, and what is wrong with the others.
 ///
 /// # Errors
-/// A set that is not one, or without any key that can be used.
+/// If this is not a key set, it has shared secrets among public keys, or none of its keys can be used.
 pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     let set = objects(bytes)?;
     let secrets = secrets_among_public_keys(&set);
@@ -91,13 +91,13 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
 }
 
-/// The shared secrets of a set that has public keys too.
+/// The shared secrets of a set that also has public keys.
 ///
-/// Each key is pinned to one algorithm, so such a set confuses nobody here (RFC 8725, 3.1 and 3.2). But a set with public
-/// keys is made to be read by everybody, and whoever reads a shared secret can sign with it: it has leaked, whether it is
-/// sound, weak or for something else, and the public keys beside it may come from whoever put it there. So the whole set
-/// is refused and the last good one is kept, where leaving the secret out would let this pass unseen. A policy that
-/// verifies with both has them in files of their own, each for an issuer of its own.
+/// Such a set allows no algorithm confusion here, as each key is pinned to one algorithm (RFC 8725, 3.1 and 3.2). But a
+/// set with public keys is meant to be public, and a shared secret that is public lets anyone sign: it has leaked,
+/// whether it is sound, weak or for another purpose. The public keys beside it may come from whoever added it. So the
+/// whole set is rejected and the last good one is kept; to ignore only the secret would let the leak go unnoticed. A
+/// policy that verifies with both kinds has them in separate files, one issuer for each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     let kind = |jwk: &Map<String, Value>| jwk.get("kty").and_then(Value::as_str).map(str::to_owned);
     let is_public = |jwk| matches!(kind(jwk).as_deref(), Some("RSA" | "EC" | "OKP"));
@@ -132,7 +132,7 @@ fn kids_that_come_twice(set: &[Map<String, Value>]) -> Vec<&str> {
     counts.into_iter().filter(|(_, count)| *count > 1).map(|(kid, _)| kid).collect()
 }
 
-/// A `kid` that means two keys means none (RFC 7517, 4.5).
+/// Rejects a key whose `kid` another key has too: such a `kid` identifies neither (RFC 7517, 4.5).
 fn unique(key: Key, twice: &[&str]) -> Result<Key, Fault> {
     match key.kid() {
         Some(kid) if twice.contains(&kid) => Err(Fault::refused("another key has the same `kid`")),
@@ -143,8 +143,8 @@ fn unique(key: Key, twice: &[&str]) -> Result<Key, Fault> {
 impl KeySet {
     /// The key that a token with this header must have been signed with.
     ///
-    /// With a `kid`, that key or none. Without one, the only key of the algorithm, if there is just one: trying
-    /// several would let a token choose.
+    /// If there is a `kid`, the key with that `kid`. If not, the only key of this algorithm, if there is exactly one:
+    /// trying several would let a token choose its key.
     pub(crate) fn select(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
         if kid.is_some() {
             return self.keys.iter().find(|key| key.kid() == kid);
@@ -154,19 +154,19 @@ impl KeySet {
         if fitting.next().is_some() { None } else { first }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Never true.
+    /// Never true: see [`parse`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Whether one of the keys is a shared secret, which does not belong at an address.
+    /// Whether one of the keys is a shared secret, which must not be published at a URL.
     pub(crate) fn has_secret(&self) -> bool {
         self.keys.iter().any(Key::is_secret)
     }
@@ -180,12 +180,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Weak, damaged, or not to be there.
+    /// The key is weak, damaged, or must not be in the set.
     pub(crate) const fn refused(message: &'static str) -> Self {
         Self { message, foreign: false }
     }
 
-    /// Sound, but for something else.
+    /// The key is sound, but has another purpose.
     pub(crate) const fn foreign(message: &'static str) -> Self {
         Self { message, foreign: true }
     }
@@ -195,7 +195,7 @@ impl Fault {
     }
 }
 
-/// A key as an error names it: never what is in it.
+/// How an error names a key: by its position and its `kid`, never by its content.
 fn shown(place: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
         Some(Value::String(kid)) => {

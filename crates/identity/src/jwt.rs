@@ -1,7 +1,8 @@
-//! JSON Web Tokens (RFC 7519, 7515, 8725): from the text of one to a verified subject.
+//! JSON Web Tokens (RFC 7519, 7515, 8725): from the text of a token to a verified subject.
 //!
-//! The order is fixed: the shape, the header, the issuer by the `iss` that the payload claims, the key by that issuer's
-//! key set, the signature, and only then the claims. Nothing of an unverified payload is used but that `iss`.
+//! The order of the checks is fixed: the shape, the header, the issuer that `iss` in the payload names, the key from
+//! that issuer's key set, the signature, and only then the claims. Nothing of an unverified payload is used except
+//! `iss`.
 
 mod claims;
 mod header;

@@ -1,20 +1,20 @@
-//! Keyed hashes: what a cache knows a proof by, so that it never holds the proof itself.
+//! Keyed hashes: the cache keys of credentials, so that a cache never holds the credentials themselves.
 
 use std::fmt;
 use std::hash::Hasher as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// A secret of this process. SipHash-2-4 with 128 bits out is a keyed pseudo-random function: whoever does not know the
-/// key can neither look for two proofs of one hash nor learn a proof from its hash.
+/// A hash function with a secret key of this process. SipHash-2-4 with 128 bits of output is a keyed pseudo-random
+/// function: without the key, nobody can search for two credentials of the same hash, or learn credentials from a hash.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher(SipHasher24);
 
 impl KeyedHasher {
-    /// A new secret; `None` if the system has no randomness.
+    /// A hasher with a new random key; `None` if the system has no randomness.
     ///
-    /// Straight from the system: aws-lc first gathers entropy of its own from timing jitter, which took 50 ms of each
-    /// start (November 2026) and adds nothing to what the kernel gives.
+    /// The key comes straight from the system. aws-lc first gathers entropy of its own from timing jitter, which took
+    /// 50 ms of each start (November 2026) and adds nothing to what the kernel gives.
     pub(crate) fn random() -> Option<Self> {
         let mut key = [0; 16];
         getrandom::fill(&mut key).ok()?;
@@ -26,7 +26,7 @@ impl KeyedHasher {
         self.0.hash(bytes).as_u128()
     }
 
-    /// The hash of two strings, each with its length before it: `("ab", "c")` is not `("a", "bc")`.
+    /// The hash of two strings, each with its length before it, so that `("ab", "c")` and `("a", "bc")` differ.
     pub(crate) fn pair(&self, first: &[u8], second: &[u8]) -> u128 {
         let mut hasher = self.0;
         for part in [first, second] {

@@ -1,9 +1,10 @@
-//! Proof bytes in, verified caller out. The clock and the keys are arguments; nothing here does I/O or waits.
+//! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
+//! keys are arguments; nothing here does I/O or waits.
 //!
-//! Read [`Authenticator`] first: it takes the value of the `Authorization` header and says who is [`Identified`].
-//! `basic` and `password` are HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] are tokens and the keys
-//! that verify them; `cache` remembers what was verified, under the keyed hashes of `hasher`, and
-//! `memory` says how much that takes.
+//! Read [`Authenticator`] first: it takes the header's value and returns [`Identified`]. `basic` and `password`
+//! implement HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] implement tokens and the keys that
+//! verify them. `cache` keeps verified credentials under the keyed hashes of `keyed_hasher`, and `memory` computes how
+//! much memory they take.
 
 mod authenticator;
 mod authorization;
@@ -30,45 +31,45 @@ pub use credentials_error::CredentialsError;
 pub use memory::{HeapSize, allocated};
 pub use password::{Recipe, RecipeError, hash_password};
 
-/// A time, since the Unix epoch.
+/// A point in time, as the duration since the Unix epoch.
 pub type Time = Duration;
 
 /// The bytes of the key sets that were fetched, by URL.
 pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 
-/// A caller whose proof has been verified.
+/// A caller whose credentials have been verified.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The user name, with its source's prefix; never empty, no control characters.
+    /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
-    /// The groups, with their source's prefix; none is empty or has control characters.
+    /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,
-    /// The roles that the token carries, where its issuer's count.
+    /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
-    /// The claims of the token, for what is attached to the subject; `Null` for Basic, and in [`Known`].
+    /// The claims of the token, for `attach` in [`Authenticator::identify`]; `Null` for Basic, and in [`Known`].
     ///
-    /// They are not remembered: a map of one member takes 640 bytes, so claims can take 80 times as much as their text.
+    /// They are not cached: a map of one member takes 640 bytes, so claims can take 80 times the size of their text.
     pub claims: serde_json::Value,
 }
 
-/// Who is calling.
+/// The result of authenticating a caller.
 #[derive(Debug)]
 pub enum Identified<T> {
-    /// No proof at all.
+    /// There are no credentials.
     Anonymous,
-    /// A verified proof, with what was attached to its subject when it was verified first.
+    /// The credentials are valid. Contains what was attached to their subject when they were first verified.
     Known(Arc<Known<T>>),
-    /// A proof that does not verify.
+    /// The credentials are invalid.
     Invalid(CredentialsError),
-    /// A password that must be hashed to know: run this off the request threads, then call [`Authenticator::finish`].
+    /// A password must be hashed first: run the check off the request threads, then call [`Authenticator::finish`].
     Pending(PasswordCheck),
 }
 
-/// A verified subject and what the caller of this crate attached to it (its roles, say).
+/// A verified subject, and what the user of this crate attached to it (its roles, for example).
 #[derive(Debug)]
 pub struct Known<T> {
-    /// Who it is.
+    /// The subject.
     pub subject: Subject,
-    /// What was attached.
+    /// What the user of this crate attached to it.
     pub attached: T,
 }

@@ -1,17 +1,17 @@
-//! How much memory remembered subjects take: what the bounds of the caches count.
+//! How much memory cached subjects take. The limits of the caches count it.
 //!
-//! Names, claims and header values come from callers, so a cache that is bounded in number alone is not bounded: 70,000
+//! Names, claims and header values come from callers, so a cache that is bounded only in number is not bounded: 70,000
 //! names of 1.5 KB took 225 MiB where passwords are not checked (November 2026).
 
 use std::sync::Arc;
 
 use crate::{Known, Subject};
 
-/// What knows how much memory it holds on the heap.
+/// A value that knows how much heap memory it holds.
 pub trait HeapSize {
     /// The bytes that it has allocated, without its own size and without what it shares with the policy.
     ///
-    /// [`allocated`] gives the bytes of one allocation. A value that is too small lets a cache grow beyond its bound.
+    /// [`allocated`] gives the bytes of one allocation. If the result is too small, a cache can grow beyond its limit.
     fn heap_size(&self) -> usize;
 }
 
@@ -27,31 +27,31 @@ impl HeapSize for String {
     }
 }
 
-/// What an allocation of so many bytes takes: allocators round sizes up by as much as an eighth, and keep some bytes of
-/// their own for each.
+/// The memory that an allocation of this many bytes takes. Allocators round sizes up by as much as an eighth, and keep
+/// some bytes of their own for each allocation.
 #[must_use]
 pub const fn allocated(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes.saturating_add(bytes / 8).saturating_add(16) }
 }
 
-/// Whose the names of a subject are.
+/// Who owns the names of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// The policy's: they are there whether the subject is remembered or not.
+    /// The policy: it holds them whether the subject is cached or not.
     OfPolicy,
-    /// The subject's own, from a token or a header.
+    /// The subject alone: they come from a token or a header.
     OfCaller,
 }
 
 impl<T: HeapSize> Known<T> {
-    /// The bytes of a known subject with all that it holds alone, behind its `Arc`.
+    /// The bytes of a known subject behind its `Arc`, with all that it alone holds.
     pub(crate) fn bytes(&self, names: Names) -> usize {
         counted::<Self>() + self.subject.heap_size(names) + self.attached.heap_size()
     }
 }
 
 impl Subject {
-    /// The claims are not counted: what is remembered has none.
+    /// The claims are not counted: a cached subject has none.
     fn heap_size(&self, names: Names) -> usize {
         let lists = [&self.groups, &self.roles];
         let lists_bytes = lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));

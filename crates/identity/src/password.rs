@@ -1,6 +1,6 @@
-//! Stored password hashes: reading each format, and checking a password against one in constant time.
+//! Stored password hashes: parses each format, and compares a password with a hash in constant time.
 //!
-//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own file below.
+//! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module.
 
 mod argon2id;
 mod bcrypt;
@@ -14,14 +14,14 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 pub use recipe::{Recipe, RecipeError, hash_password};
 
-/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, and the client chooses
-/// it: 23 ms at 1,400 bytes (November 2026). Nobody types so many, and generated ones are shorter.
+/// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, which the client
+/// chooses: 23 ms at 1,400 bytes (November 2026). Nobody types that many, and generated passwords are shorter.
 pub(crate) const MAX_PASSWORD: usize = 256;
 
-/// A stored hash, ready to be compared with. It shows neither salt nor digest.
+/// A parsed hash, ready to compare a password with. It has no `Debug`, so it shows neither salt nor digest.
 pub(crate) struct Stored(Scheme);
 
-/// One variant a format: the same work for every password of the same length.
+/// One variant per format. Each does the same work for every password of the same length.
 enum Scheme {
     Argon2id(argon2id::Hash),
     Bcrypt(bcrypt::Hash),
@@ -39,20 +39,20 @@ pub(crate) struct HashError {
     pub(crate) help: &'static str,
 }
 
-/// How a hash that can be used is weaker than it should be.
+/// Why a hash that can be used is weaker than it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Weakness(pub(crate) &'static str);
 
-/// What a hash is and what is weak about it.
+/// A parsed hash with its weakness, if it has one.
 type Read<T> = Result<(T, Option<Weakness>), HashError>;
 
 const MAKE_ONE: &str = "make a new one with `rolegate hash-password`";
 
 impl Stored {
-    /// Reads a stored hash.
+    /// Parses a stored hash.
     ///
     /// # Errors
-    /// Formats that are not supported, hashes that are damaged, and costs that would take seconds or gigabytes.
+    /// If the format is not supported, the hash is damaged, or a check would cost seconds or gigabytes.
     pub(crate) fn parse(text: &str) -> Read<Self> {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             return wrap(sha1::parse(digest), Scheme::Sha1);
@@ -71,7 +71,7 @@ impl Stored {
         }
     }
 
-    /// Whether this is the password that was hashed. Takes milliseconds, the same whether it is or not.
+    /// Whether this is the password that was hashed. Takes milliseconds, the same for a right and a wrong password.
     pub(crate) fn matches(&self, password: &[u8]) -> bool {
         match &self.0 {
             Scheme::Argon2id(hash) => hash.matches(password),
@@ -99,29 +99,29 @@ fn unsupported(id: &str) -> HashError {
     HashError { message, help: MAKE_ONE }
 }
 
-/// A damaged hash of a known format.
+/// The error for a damaged hash of a known format.
 const fn damaged(message: &'static str) -> HashError {
     HashError { message, help: MAKE_ONE }
 }
 
-/// A hash that would cost so much that a few requests could stop the process.
+/// The error for a hash that costs so much that a few requests could stop the process.
 const fn too_costly(message: &'static str) -> HashError {
     HashError { message, help: "make a new one with less cost" }
 }
 
-/// Base64 as PHC strings have it: the standard alphabet without padding.
+/// Decodes base64 as PHC strings use it: the standard alphabet, without padding.
 fn phc_base64(text: &str) -> Option<Box<[u8]>> {
     STANDARD_NO_PAD.decode(text).ok().map(Vec::into_boxed_slice)
 }
 
-/// A decimal number as PHC strings have it: digits only, no leading zero.
+/// Parses a decimal number as PHC strings use it: digits only, no leading zero.
 fn decimal(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = digits && (text == "0" || !text.starts_with('0'));
     if canonical { text.parse().ok() } else { None }
 }
 
-/// Whether two digests are the same, without telling where they differ.
+/// Whether two digests are equal, compared in constant time.
 fn same(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Who had signed in under the policy before, and need not hash again.
+//! Credentials that the previous policy verified, whose passwords need not be hashed again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use crate::Time;
 use crate::basic::{Account, Accounts};
 use crate::cache::{Lookup, Window};
 
-/// Verified credentials by keyed hash. It never changes once the policy is active, so it needs no lock; whoever is
-/// found goes to the cache and is renewed there, as any use renews. Entries that have expired are carried over too: their
-/// callers were verified before.
+/// Verified credentials, by keyed hash. They never change once the policy is active, so they need no lock. Credentials
+/// that are found go to the cache, where each use renews them like any others. Expired ones are carried over too: they
+/// show that the caller was verified before, which puts its next check ahead of others in the queue.
 #[derive(Default)]
 pub(super) struct Carried(HashMap<u128, (Arc<Account>, Window)>);
 
 impl Carried {
-    /// What one entry takes at most, in bytes: a table that has just grown has 16 places for seven entries.
+    /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16 slots for seven entries.
     pub(super) const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
 
     pub(super) fn find(&self, key: u128, now: Time) -> Lookup<&Arc<Account>> {
@@ -25,7 +25,7 @@ impl Carried {
         }
     }
 
-    /// Those whose hash is the same there.
+    /// The entries whose users have the same stored hash in `accounts`.
     pub(super) fn still(&self, accounts: &Accounts) -> Self {
         let unchanged = |account: &Arc<Account>| accounts.unchanged(account).cloned();
         Self(
@@ -40,7 +40,7 @@ impl Carried {
         self.0.insert(key, (Arc::clone(account), window));
     }
 
-    /// Keeps at most so many, those that hold longest.
+    /// Keeps at most `limit` entries: those that are valid for longest.
     pub(super) fn limit(&mut self, limit: usize) {
         if self.0.len() <= limit {
             return;

@@ -1,4 +1,4 @@
-//! The users of a policy, with their hashes ready to be compared with.
+//! The users of a policy, with their password hashes parsed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::keyed_hasher::KeyedHasher;
 use crate::names::prefixed;
 use crate::password::Stored;
 
-/// How many of the policy's hashes the choice of decoys is keyed with: see [`decoy_key`].
+/// How many of the policy's hashes make up the key that decoys are chosen with: see [`decoy_key`].
 const KEY_HASHES: usize = 8;
 
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// Those with a hash, who stand in for users that do not exist. In the order of their hashes, which begin with their
-    /// parameters: those of the same cost are neighbours.
+    /// The accounts with a hash, which stand in for users that do not exist. In the order of their hashes, which begin
+    /// with their parameters, so accounts of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
     decoy_key: hmac::Key,
     user_prefix: Arc<str>,
@@ -30,26 +30,26 @@ pub(crate) struct Accounts {
 
 /// A user.
 pub(crate) struct Account {
-    /// Without a prefix: as it signs in.
+    /// The name that the user signs in with, without a prefix.
     pub(crate) name: Arc<str>,
-    /// Who it is once it has signed in.
+    /// The subject that a caller becomes by signing in to this account.
     pub(crate) subject: Subject,
-    /// The hash as it was written: what tells whether a password that was right still is.
+    /// The hash as the policy has it. A verified password stays valid under another policy where this text is the same.
     pub(crate) written: Option<Secret>,
-    /// The hash; `None` where passwords are not checked.
+    /// The parsed hash; `None` where passwords are not checked.
     pub(crate) stored: Option<Stored>,
 }
 
-/// What a password that was hashed says under a policy.
+/// The result of a password check under a policy.
 pub(crate) enum Settled<'a> {
-    /// It is the password of this account.
+    /// The password is that of this account.
     Right(&'a Arc<Account>),
-    /// A wrong password, or no such user.
+    /// The password is wrong, or there is no such user.
     Wrong,
 }
 
 impl Accounts {
-    /// Reads the hashes; what is wrong with them goes to `problems`.
+    /// Parses the hashes, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
         let read = |user| Arc::new(Account::compile(user, settings, problems));
         let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
@@ -70,26 +70,27 @@ impl Accounts {
         self.by_name.get(name)
     }
 
-    /// The account here that is the same one: of that name, and with that hash byte for byte.
+    /// The account here that has the same name and, byte for byte, the same hash.
     pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
         let same = |here: &&Arc<Account>| here.written.is_some() && here.written == account.written;
         self.named(&account.name).filter(same)
     }
 
-    /// What a check says about its user here; `None` where it was made for another hash, or before the user came or went.
+    /// The result of a check under this policy; `None` if since then the user was added or removed, or got another
+    /// hash.
     ///
     /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
     pub(crate) fn settle(&self, checked: &PasswordChecked) -> Option<Settled<'_>> {
         let (named, same) = (self.named(&checked.user), self.unchanged(&checked.account));
         match (checked.known, named, same) {
             (true, Some(_), Some(account)) if checked.right => Some(Settled::Right(account)),
-            // An unknown user stays wrong whatever has become of the account that stood in for it.
+            // An unknown user is wrong whatever has become of the account that stood in for it.
             (true, Some(_), Some(_)) | (false, None, _) => Some(Settled::Wrong),
             (true, ..) | (false, Some(_), _) => None,
         }
     }
 
-    /// Who that is where passwords are not checked: also a user that the policy does not name.
+    /// The subject of a user where passwords are not checked. The policy need not name the user.
     pub(crate) fn trusted(&self, name: &str) -> Subject {
         match self.named(name) {
             Some(account) => account.subject.clone(),
@@ -97,30 +98,31 @@ impl Accounts {
         }
     }
 
-    /// The check of these credentials; `None` where the policy has no users at all.
+    /// The check of these credentials; `None` if the policy has no user with a hash.
     ///
-    /// A user that does not exist costs what one that exists costs: a user of the policy stands in, the same one for the
-    /// same name each time, so that names cannot be told apart by the parameters of their hashes either. It is chosen for
-    /// a user that exists too, so that both cost the same here.
+    /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
+    /// the decoy. It is the same one for the same name each time, so that the parameters of the hashes do not tell the
+    /// names apart either. A decoy is also chosen for a user that exists, so that this function costs the same for
+    /// both.
     pub(crate) fn check(
         &self,
         credentials: &Credentials,
-        sealed: u128,
+        credentials_hash: u128,
         hasher: &KeyedHasher,
     ) -> Option<PasswordCheck> {
         let decoy = self.decoy(credentials.user());
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
         let known = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
-        Some(PasswordCheck::new(account, known, credentials, sealed, hasher))
+        Some(PasswordCheck::new(account, known, credentials, credentials_hash, hasher))
     }
 
-    /// Who stands in for a user of this name: each account for as many names as any other. It depends on the name and the
-    /// policy alone, so restarts and replicas do not tell a user that does not exist, whose cost would change, from one
-    /// that does.
+    /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The
+    /// choice depends on the name and the policy alone: if a restart or another replica chose differently, the cost of
+    /// a user that does not exist would change, which would tell it from one that exists.
     ///
-    /// The hash of the name is scaled to the number of accounts, not divided by it: an account that comes or goes moves
-    /// few names to another cost, where a remainder would move nearly all of them.
+    /// The hash of the name is scaled to the number of accounts, not divided by it: when an account is added or
+    /// removed, few names get another cost, where with a remainder nearly all of them would.
     fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
         let tag = hmac::sign(&self.decoy_key, name.as_bytes());
         let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
@@ -130,11 +132,11 @@ impl Accounts {
     }
 }
 
-/// The key of the choice of decoys: without the policy's hashes nobody can predict a name's decoy.
+/// The key that decoys are chosen with: without the policy's hashes, nobody can predict the decoy of a name.
 ///
-/// It is made of those hashes whose digests are the least, whatever their order in the policy. All of them would do too,
-/// but each password that is changed would then move all users that do not exist to other costs, while those that exist
-/// keep theirs. One alone could be known to its user: `{SHA}` has no salt.
+/// It is made of the [`KEY_HASHES`] hashes with the least digests, whatever their order in the policy. All hashes would
+/// do too, but then each changed password would give all users that do not exist another cost, while those that exist
+/// keep theirs. A single hash could be known to its user: `{SHA}` has no salt.
 fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
     let written = decoys.iter().filter_map(|account| account.written.as_ref());
     let mut digests: Vec<_> = written.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
@@ -154,7 +156,7 @@ impl Account {
         }
     }
 
-    /// What accounts are sorted by.
+    /// The sort key of accounts.
     fn order(&self) -> (Option<&str>, &str) {
         (self.written.as_ref().map(|secret| &*secret.0), &self.name)
     }

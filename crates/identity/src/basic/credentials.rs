@@ -1,4 +1,4 @@
-//! What a Basic header says: `user:password` in base64 (RFC 7617, 2), on the stack and gone afterwards.
+//! Decoded Basic credentials: `user:password` in base64 (RFC 7617, 2). Kept on the stack, and overwritten after use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,9 +7,9 @@ use zeroize::Zeroize as _;
 use crate::CredentialsError;
 use crate::names::is_name;
 
-/// The longest base64 that is decoded: room for any password that is hashed and for a long name.
+/// The longest base64 that is decoded, in bytes: room for any password that is hashed and for a long name.
 const MAX_ENCODED: usize = 2_048;
-/// What that decodes to.
+/// The longest decoded credentials, in bytes.
 const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;
 
 /// Decoded credentials. The bytes are overwritten when this is dropped.
@@ -20,10 +20,11 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Decodes and checks.
+    /// Decodes and validates credentials.
     ///
     /// # Errors
-    /// What is not canonical base64, not UTF-8, has no colon, no user, or a control character.
+    /// If they are too long, or not canonical base64, or decode to text that is not UTF-8, has no colon, no user, or a
+    /// control character.
     pub(crate) fn decode(encoded: &[u8]) -> Result<Self, CredentialsError> {
         let mut credentials = Self { bytes: [0; MAX_DECODED], length: MAX_DECODED, colon: 0 };
         if encoded.len() > MAX_ENCODED {
@@ -35,17 +36,17 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// The user, never empty.
+    /// The user name; never empty.
     pub(crate) fn user(&self) -> &str {
         self.text().get(..self.colon).unwrap_or_default()
     }
 
-    /// The password: all that is behind the first colon.
+    /// The password: everything after the first colon.
     pub(crate) fn password(&self) -> &[u8] {
         self.bytes.get(self.colon + 1..self.length).unwrap_or_default()
     }
 
-    /// The place of the first colon, if all is well.
+    /// The position of the first colon, if the credentials are valid.
     fn check(&self) -> Option<usize> {
         let (user, password) = self.text().split_once(':')?;
         (is_name(user) && !password.chars().any(char::is_control)).then_some(user.len())

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The bytes of a hundred entries that hold nothing.
+/// The bytes of a hundred entries whose values hold nothing.
 const HUNDRED: usize = 100 * Cache::<u32>::ENTRY_BYTES;
 const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
 
@@ -14,14 +14,14 @@ fn seconds(from: u64, until: u64) -> Window {
     Window { from: Duration::from_secs(from), until: Duration::from_secs(until) }
 }
 
-/// A cache whose entries hold for 100 seconds from their last use on, with one that was made at second 1,000.
+/// A cache whose entries are valid for 100 seconds from their last use. It has one, inserted at second 1,000.
 fn renewing() -> Cache<u32> {
     let cache = Cache::new(4, HUNDRED).renewed_on_use(Duration::from_secs(100));
     cache.insert(1, 10, seconds(990, 1_100), 1);
     cache
 }
 
-/// How often renewals have written to the entry under key 1: by how far its window has been moved.
+/// By how many seconds renewals have moved the window of the entry with key 1.
 fn moved(cache: &Cache<u32>) -> u64 {
     cache.entries.get(&1).unwrap().moved.load(Ordering::Relaxed)
 }
@@ -42,7 +42,7 @@ fn an_entry_that_is_not_used_ends() {
     assert_eq!(find(&cache, 1, 1_279), None, "100 seconds after its last use");
 }
 
-/// A request of a known caller writes no memory that threads share.
+/// A use in the first quarter of the lifetime does not renew the entry.
 #[test]
 fn a_use_in_the_first_quarter_writes_nothing() {
     let cache = renewing();

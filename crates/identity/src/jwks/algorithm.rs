@@ -1,4 +1,4 @@
-//! The signature algorithms (RFC 7518, 3; RFC 8037, 3.1), and what each is verified with.
+//! The signature algorithms (RFC 7518, 3; RFC 8037, 3.1), and the kind of key that each needs.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{
@@ -26,7 +26,7 @@ pub(crate) enum Algorithm {
     EdDsa,
 }
 
-/// What an algorithm needs.
+/// The kind of key that an algorithm needs, with the parameters to verify with.
 #[derive(Clone, Copy)]
 pub(crate) enum Needs {
     /// A shared secret.
@@ -40,10 +40,10 @@ pub(crate) enum Needs {
 }
 
 impl Algorithm {
-    /// The algorithm of this name, which is case-sensitive (RFC 7515, 4.1.1). `none` is not among them.
+    /// The algorithm of this name. Names are case-sensitive (RFC 7515, 4.1.1); `none` is not among them.
     ///
-    /// Only registered names (RFC 7518, 3.1). Some libraries take `ES521`, after the curve P-521, as another name of
-    /// `ES512`: an alias is one more text that a check elsewhere (a list of allowed algorithms) may not know.
+    /// Only registered names count (RFC 7518, 3.1). Some libraries accept `ES521`, after the curve P-521, as an alias
+    /// of `ES512`. A check elsewhere, such as a list of allowed algorithms, may not know an alias.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "HS256" => Self::Hs256,

@@ -1,4 +1,4 @@
-//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): checked when it is loaded, ready to verify with.
+//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to verify with.
 
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
 use aws_lc_rs::{constant_time, hmac};
@@ -12,15 +12,15 @@ use super::algorithm::{Algorithm, Needs};
 
 /// The shortest RSA modulus, in bits (RFC 7518, 3.3).
 const MIN_RSA: usize = 2048;
-/// The longest: each verification costs its square.
+/// The longest RSA modulus, in bits: the cost of a verification grows with its square.
 const MAX_RSA: usize = 8192;
-/// The smallest RSA exponent (FIPS 186-5, A.1.1 has it above 2^16).
+/// The smallest RSA exponent (FIPS 186-5, A.1.1 requires more than 2^16).
 const MIN_EXPONENT: u64 = 65_537;
-/// The largest: what the library takes, and verification stays cheap.
+/// The largest RSA exponent: what the library accepts, and verification stays cheap.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
-/// The ordinates of the points of Edwards25519 whose order divides eight, in every form that is decoded to them, without
-/// the sign of the abscissa: 0, 1, -1, the two of order eight, and 0 and 1 once more with the prime added.
+/// The y coordinates of the points of edwards25519 whose order divides eight, in every encoding that decodes to them,
+/// without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and 1 once more with the prime added.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -80,7 +80,7 @@ impl Key {
     }
 }
 
-/// Whoever reads a key set must not be able to sign.
+/// Rejects a private key: a program that reads a key set must not be able to sign.
 fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
     let private = ["d", "p", "q", "dp", "dq", "qi", "oth"];
     if kind != "oct" && private.iter().any(|name| jwk.contains_key(*name)) {
@@ -91,7 +91,7 @@ fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `use` and `key_ops` (RFC 7517, 4.2 and 4.3), where they are.
+/// Checks that `use` and `key_ops` allow verifying, where they are present (RFC 7517, 4.2 and 4.3).
 fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
         return Err(Fault::foreign("its `use` is not `sig`"));
@@ -146,7 +146,7 @@ fn public<E>(key: Result<ParsedPublicKey, E>) -> Result<Material, Fault> {
     key.map(Material::Public).map_err(|_| Fault::refused("not a point on its curve"))
 }
 
-/// A shared secret at least as long as its hash (RFC 7518, 3.2).
+/// A shared secret, which must be at least as long as its hash (RFC 7518, 3.2).
 fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
     let secret = Zeroizing::new(bytes(jwk, "k")?);
     if secret.len() < hash.digest_algorithm().output_len() {
@@ -183,7 +183,7 @@ fn exponent(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// A number in big-endian bytes (RFC 7518, 2). Some programs put a zero before it; it is taken off.
+/// A number in big-endian bytes (RFC 7518, 2). Leading zeros, which some programs write, are removed.
 fn number(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
     Ok(bytes(jwk, name)?.into_iter().skip_while(|byte| *byte == 0).collect())
 }
@@ -199,7 +199,7 @@ fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
     }
 }
 
-/// A point in SEC 1's uncompressed form.
+/// A point in the uncompressed form of SEC 1.
 fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
     if x.len() != size || y.len() != size {
@@ -221,7 +221,7 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Whether eight times this point is the neutral one. Verification as RFC 8032, 5.1.7 has it does not look.
+/// Whether eight times this point is the neutral element. Verification as in RFC 8032, 5.1.7 does not check that.
 fn is_of_small_order(point: &[u8]) -> bool {
     let mut y: Vec<u8> = point.to_vec();
     y.last_mut().into_iter().for_each(|last| *last &= 0x7F);
@@ -229,7 +229,7 @@ fn is_of_small_order(point: &[u8]) -> bool {
     SMALL_ORDER.contains(&y.as_str())
 }
 
-/// A member that is a string, if it is there.
+/// A member that is a string, if it is present.
 fn text<'a>(jwk: &'a Jwk, name: &'static str) -> Result<Option<&'a str>, Fault> {
     match jwk.get(name) {
         None => Ok(None),
@@ -238,7 +238,7 @@ fn text<'a>(jwk: &'a Jwk, name: &'static str) -> Result<Option<&'a str>, Fault> 
     }
 }
 
-/// A member that is bytes in canonical base64url.
+/// A member in canonical base64url, decoded.
 fn bytes(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
     let text = text(jwk, name)?.ok_or(Fault::refused("a key without all its members"))?;
     URL_SAFE_NO_PAD.decode(text).map_err(|_| Fault::refused("a member that is not canonical base64url"))

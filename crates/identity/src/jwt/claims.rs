@@ -1,4 +1,4 @@
-//! The claims of a token (RFC 7519, 4): when it holds, for whom, and about whom.
+//! The claims of a token (RFC 7519, 4): when it is valid, for which audience, and its subject.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use crate::cache::Window;
 use crate::names::{is_name, prefixed};
 use crate::{CredentialsError, Subject, Time};
 
-/// When a token with these claims holds.
+/// When a token with these claims is valid.
 ///
 /// # Errors
-/// A missing `exp`; an `exp`, `nbf` or `iat` that is not a number; `max_age` without an `iat`; or it does not hold now.
+/// If `exp` is missing; `exp`, `nbf` or `iat` is not a number; `max_age` is set and `iat` is missing; or the token is
+/// not valid now.
 pub(super) fn window(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
@@ -40,7 +41,7 @@ pub(super) fn window(
     Ok(Window { from, until: expires.min(too_old) })
 }
 
-/// A NumericDate (RFC 7519, 2), if it is there.
+/// A `NumericDate` (RFC 7519, 2), if the claim is present.
 fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, CredentialsError> {
     match claims.get(name) {
         None => Ok(None),
@@ -49,7 +50,7 @@ fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, Credent
     }
 }
 
-/// What is before the epoch is taken as the epoch, and what is beyond all time as the end of it.
+/// A time before the epoch becomes the epoch, and one that is too late to represent becomes the last time there is.
 fn since_epoch(number: &Number) -> Time {
     match (number.as_u64(), number.as_f64()) {
         (Some(seconds), _) => Duration::from_secs(seconds),
@@ -58,7 +59,7 @@ fn since_epoch(number: &Number) -> Time {
     }
 }
 
-/// Whether the token is for one of these audiences (RFC 7519, 4.1.3).
+/// Checks that the token is for one of these audiences (RFC 7519, 4.1.3).
 pub(super) fn check_audience(
     claims: &Map<String, Value>,
     accepted: &[Arc<str>],
@@ -73,10 +74,10 @@ pub(super) fn check_audience(
     if fits { Ok(()) } else { Err(CredentialsError::WrongAudience) }
 }
 
-/// Whom these claims are about, in the names of this issuer.
+/// The subject of these claims, with the prefixes of this issuer.
 ///
 /// # Errors
-/// No user name, or names that are not where the policy says or not strings.
+/// If there is no user name, or a claim that the policy reads names from has another type or an invalid name.
 pub(crate) fn subject(
     claims: Map<String, Value>,
     issuer: &model::Issuer,
@@ -94,9 +95,9 @@ pub(crate) fn subject(
     Ok(Subject { user, groups, roles, claims: Value::Object(claims) })
 }
 
-/// The names in a claim: a list of strings, or one string with spaces between them. None where the claim is missing.
+/// The names in a claim: a list of strings, or one string with spaces between names. Empty if the claim is missing.
 ///
-/// A claim of another type is an error, not an empty list: a group that is lost could be one that a `deny` is for.
+/// A claim of another type is an error and not an empty list: a `deny` rule may apply to the groups that would be lost.
 fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
@@ -119,7 +120,7 @@ fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
     list.iter().map(|item| item.as_str().ok_or(CredentialsError::MalformedClaims)).collect()
 }
 
-/// The value at a place (RFC 6901, 4).
+/// The value at a path (RFC 6901, 4).
 fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
     let (first, rest) = path.0.split_first()?;
     rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
@@ -129,7 +130,7 @@ fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value>
     })
 }
 
-/// The index that a reference token is: digits without a leading zero.
+/// The array index that a reference token (RFC 6901, 4) stands for: digits without a leading zero.
 fn index(name: &str) -> Option<usize> {
     let canonical = name == "0" || name.starts_with(|first: char| ('1'..='9').contains(&first));
     if canonical { name.parse().ok() } else { None }

@@ -1,15 +1,16 @@
-//! The header of a token (RFC 7515, 4): what it may say, and what it may not.
+//! The header of a token (RFC 7515, 4): its algorithm, key id and type, and the parameters that are rejected.
 
 use serde_json::{Map, Value};
 
 use crate::CredentialsError;
 use crate::jwks::Algorithm;
 
-/// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), those that are to be
-/// understood (`crit`, RFC 7515, 4.1.11: we understand none), and those of an encrypted or compressed one.
+/// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), `crit`, which lists
+/// extensions that must be understood (RFC 7515, 4.1.11: none is supported), and those of encrypted or compressed
+/// tokens.
 const REFUSED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
 
-/// A header that may be used to look for a key.
+/// A header without unsafe parameters, with which a key may be selected.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) algorithm: Algorithm,
@@ -28,13 +29,13 @@ impl Header {
         Ok(Self { algorithm, kid: text(members, "kid")?, typ: text(members, "typ")? })
     }
 
-    /// Whether it has this `typ`: without regard to case, and `application/` may be left out (RFC 7515, 4.1.9).
+    /// Whether the token has this `typ`. Case does not count, and `application/` may be left out (RFC 7515, 4.1.9).
     pub(super) fn is_of_type(&self, required: &str) -> bool {
         self.typ.as_deref().is_some_and(|typ| subtype(typ).eq_ignore_ascii_case(subtype(required)))
     }
 }
 
-/// A media type without `application/`. One with another slash keeps it (RFC 7515, 4.1.9).
+/// A media type without `application/`, which is kept where another slash follows (RFC 7515, 4.1.9).
 fn subtype(typ: &str) -> &str {
     match typ.split_once('/') {
         Some((first, rest)) if first.eq_ignore_ascii_case("application") && !rest.contains('/') => rest,

@@ -1,4 +1,4 @@
-//! One issuer: its settings, its keys, and the verification of its tokens.
+//! An issuer: its settings, its keys, and the verification of its tokens.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,23 +12,23 @@ use crate::cache::Window;
 use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
 use crate::{CredentialsError, FetchedKeys, Subject, Time};
 
-/// An issuer, ready to verify.
+/// An issuer with its keys parsed.
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
-    /// `None` where they are at an address and have not been fetched yet.
+    /// `None` if the keys are at a URL and have not been fetched yet.
     keys: Option<KeySet>,
-    /// Set when a token named a key that is not there: the set may have been replaced.
+    /// Set when a token names a key that is not in the set: the issuer may have replaced its keys.
     refetch: AtomicBool,
 }
 
-/// Whom a token is about, and when it says so.
+/// The subject of a verified token, and when the token is valid.
 pub(crate) struct Verified {
     pub(crate) subject: Subject,
     pub(crate) window: Window,
 }
 
 impl Issuer {
-    /// Reads the keys; what is wrong with them goes to `problems`.
+    /// Parses the keys, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(
         settings: &model::Issuer,
         fetched: &FetchedKeys,
@@ -46,7 +46,7 @@ impl Issuer {
     /// Verifies a token that names this issuer.
     ///
     /// # Errors
-    /// Every reason not to believe it.
+    /// Why the token is invalid.
     pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<Verified, CredentialsError> {
         let required = self.settings.required_type.as_deref();
         if required.is_some_and(|required| !token.header.is_of_type(required)) {
@@ -64,8 +64,7 @@ impl Issuer {
         Ok(Verified { subject: subject(token.payload, &self.settings)?, window })
     }
 
-    /// The address whose keys should be fetched again, if a token asked for one that is not there since this was last
-    /// asked.
+    /// The URL of the key set, if a token named a key that is not in it since the last call. Clears that mark.
     pub(crate) fn take_refetch(&self) -> Option<KeyUrl> {
         match &self.settings.keys {
             Keys::Url { url, .. } if self.refetch.swap(false, Ordering::Relaxed) => Some(url.clone()),
@@ -83,7 +82,8 @@ impl Issuer {
     }
 }
 
-/// A fetched set: one bad key in it must not take the good ones away, since whoever runs the issuer is somebody else.
+/// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
+/// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
     let keys = read(bytes, at, url, Problem::warning, problems)?;
     if keys.has_secret() {
@@ -93,7 +93,7 @@ fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>)
     Some(keys)
 }
 
-/// Reads a set; `severity` is that of a key that is weak or damaged.
+/// Parses a set. `severity` is that of a weak or damaged key.
 fn read(
     bytes: &[u8],
     at: &Place,

@@ -1,4 +1,4 @@
-//! The shape of a token: the compact serialisation (RFC 7515, 7.1) and no other.
+//! The shape of a token: the compact serialization (RFC 7515, 7.1) and no other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 use super::header::Header;
 use crate::{CredentialsError, json};
 
-/// How long a token may be, in bytes.
+/// The longest token, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
 
-/// A token that has the right shape. Nothing in it is verified.
+/// A token of the right shape. Nothing in it is verified.
 pub(crate) struct Token<'a> {
-    /// What is signed: the first two parts and the dot between them.
+    /// The bytes that are signed: the first two parts and the dot between them.
     pub(crate) signed: &'a [u8],
     pub(crate) header: Header,
     pub(crate) payload: Map<String, Value>,
@@ -20,10 +20,11 @@ pub(crate) struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// Takes a token apart.
+    /// Splits and decodes a token.
     ///
     /// # Errors
-    /// Anything but three parts in canonical base64url with two JSON objects in them, and every unsafe header.
+    /// If it is not three parts in canonical base64url, of which the first two are JSON objects, or the header is
+    /// unsafe.
     pub(crate) fn read(text: &'a [u8]) -> Result<Self, CredentialsError> {
         if text.len() > MAX_BYTES || !text.iter().all(|byte| is_allowed(*byte)) {
             return Err(CredentialsError::MalformedToken);
@@ -39,8 +40,8 @@ impl<'a> Token<'a> {
     }
 }
 
-/// What RFC 7515, 7.1 and RFC 7518 allow in a compact token. Some decoders skip other characters, such as a `?`; here
-/// that would be a second text for a token that was verified, and one that a proxy or a log may cut elsewhere.
+/// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other characters, such as
+/// `?`. Here, that would give a verified token a second text, which a proxy or a log may split elsewhere.
 fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
@@ -52,7 +53,7 @@ fn object(part: &[u8]) -> Result<Map<String, Value>, CredentialsError> {
     }
 }
 
-/// Bytes in base64url without padding, and with the bits that are left over zero: one text for each value.
+/// Decodes base64url without padding, whose unused bits must be zero: so each value has one text.
 fn decode(part: &[u8]) -> Result<Vec<u8>, CredentialsError> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| CredentialsError::MalformedToken)
 }

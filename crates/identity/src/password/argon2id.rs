@@ -5,15 +5,15 @@ use zeroize::Zeroizing;
 
 use super::{HashError, Read, Weakness, damaged, decimal, phc_base64, same, too_costly};
 
-/// What each check may use at most, in KiB: 1 GiB.
+/// The most memory of one check, in KiB: 1 GiB.
 const MAX_MEMORY: u32 = 1 << 20;
-/// How much memory each check may fill at most, over all passes, in KiB: 4 GiB, some seconds.
+/// The most memory that one check fills over all passes, in KiB: 4 GiB, which takes some seconds.
 const MAX_WORK: u64 = 4 << 20;
-/// How many lanes at most; they run one after the other here.
+/// The most lanes. They run one after another here.
 const MAX_LANES: u32 = 64;
-/// The least that OWASP's password storage cheat sheet recommends in any of its equal choices, in KiB.
+/// The least memory among the equivalent choices of OWASP's password storage cheat sheet, in KiB. Less is weak.
 const FAIR_MEMORY: u32 = 7_168;
-/// The least of those choices over all passes, in KiB.
+/// The least memory over all passes among those choices, in KiB. Less is weak.
 const FAIR_WORK: u64 = 35_840;
 
 pub(super) struct Hash {
@@ -22,7 +22,7 @@ pub(super) struct Hash {
     digest: Box<[u8]>,
 }
 
-/// What stands behind `$argon2id$`.
+/// Parses what follows `$argon2id$`.
 pub(super) fn parse(text: &str) -> Read<Hash> {
     let fields: Vec<&str> = text.split('$').collect();
     let [version, costs, salt, digest] = fields.as_slice() else {

@@ -1,5 +1,5 @@
-//! bcrypt: `$2b$12$` and 53 characters, 22 of them salt. `$2a$` and `$2y$` mean the same where the password is at most
-//! 72 bytes and has no NUL, and others are refused.
+//! bcrypt: `$2b$12$` and 53 characters, of which 22 are the salt. `$2a$` and `$2y$` mean the same for a password of at
+//! most 72 bytes without NUL, and no other password is accepted.
 
 use base64::Engine as _;
 use base64::alphabet::BCRYPT;
@@ -9,17 +9,17 @@ use zeroize::Zeroizing;
 use super::{Read, Weakness, damaged, too_costly};
 use crate::password::same;
 
-/// bcrypt looks at no more than this many bytes. What is longer is refused: two passwords that differ only behind
-/// would be the same one.
+/// bcrypt ignores what follows this many bytes. A longer password is rejected: otherwise two passwords that differ only
+/// in what follows would both be right.
 pub(super) const MAX_PASSWORD: usize = 72;
-/// The highest cost: seconds a check.
+/// The highest cost that is accepted: seconds per check.
 pub(super) const MAX_COST: u32 = 16;
 /// The lowest cost that bcrypt has.
 pub(super) const MIN_COST: u32 = 4;
-/// The least that OWASP's password storage cheat sheet recommends.
+/// The lowest cost that OWASP's password storage cheat sheet recommends.
 const FAIR_COST: u32 = 10;
 
-/// Trailing bits are ignored, as every implementation does: some programs left them set in the salt.
+/// Trailing bits are ignored, as every implementation does: some programs leave them set in the salt.
 pub(super) const ALPHABET: GeneralPurpose =
     GeneralPurpose::new(&BCRYPT, NO_PAD.with_decode_allow_trailing_bits(true));
 
@@ -29,7 +29,7 @@ pub(super) struct Hash {
     digest: [u8; 23],
 }
 
-/// What stands behind `$2b$`.
+/// Parses what follows `$2b$`.
 pub(super) fn parse(text: &str) -> Read<Hash> {
     let bad = damaged("a bcrypt hash that is not `$2b$`, two digits, `$` and 53 characters");
     let (cost, rest) = text.split_once('$').ok_or(bad)?;
@@ -56,7 +56,7 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Hash {
-    /// A password that is too long costs as much as any other.
+    /// Whether this is the password. One that is too long costs as much as any other.
     pub(super) fn matches(&self, password: &[u8]) -> bool {
         let digest = Zeroizing::new(digest(self.cost, self.salt, password));
         let fits = password.len() <= MAX_PASSWORD;
@@ -64,7 +64,7 @@ impl Hash {
     }
 }
 
-/// bcrypt of a password with the NUL behind it, cut at 72 bytes.
+/// The bcrypt digest of a password with a NUL after it, cut at 72 bytes.
 pub(super) fn digest(cost: u32, salt: [u8; 16], password: &[u8]) -> [u8; 24] {
     let ended = password.iter().copied().chain([0]).take(MAX_PASSWORD);
     let ended: Zeroizing<Vec<u8>> = Zeroizing::new(ended.collect());

@@ -1,5 +1,5 @@
 //! PBKDF2 (RFC 8018) in a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`, or as passlib writes it,
-//! `$pbkdf2-sha256$600000$salt$digest` with `.` for `+`.
+//! `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`.
 
 use std::num::NonZeroU32;
 
@@ -7,10 +7,10 @@ use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512};
 
 use super::{Read, Weakness, damaged, decimal, phc_base64, too_costly};
 
-/// The most rounds: seconds a check.
+/// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
 
-/// The hash inside.
+/// The hash function inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digest {
     Sha256,
@@ -24,7 +24,7 @@ pub(super) struct Hash {
     key: Box<[u8]>,
 }
 
-/// What stands behind `$pbkdf2-sha256$` or `$pbkdf2-sha512$`.
+/// Parses what follows `$pbkdf2-sha256$` or `$pbkdf2-sha512$`.
 pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
     let bad = damaged("a PBKDF2 hash that is not `$pbkdf2-sha256$i=…,l=…$salt$digest`");
     let fields: Vec<&str> = text.split('$').collect();
@@ -44,7 +44,7 @@ pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
     Ok((Hash { digest, rounds, salt, key }, weakness(digest, rounds)))
 }
 
-/// The rounds, and the digest's length where it is said.
+/// The rounds, and the length of the digest if the text gives it.
 fn costs_of(text: &str) -> Option<(u32, Option<usize>)> {
     let Some(rest) = text.strip_prefix("i=") else { return Some((decimal(text)?, None)) };
     match rest.split_once(",l=") {

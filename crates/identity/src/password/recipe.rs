@@ -1,4 +1,4 @@
-//! Making a new hash, as `rolegate hash-password` does.
+//! Hashes new passwords, as `rolegate hash-password` does.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use super::{MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
 
-/// How a password is hashed.
+/// An algorithm with its parameters, to hash a new password with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipe {
     /// Argon2id (RFC 9106).
@@ -35,7 +35,7 @@ pub enum Recipe {
         /// Rounds.
         rounds: NonZeroU32,
     },
-    /// SHA-crypt with SHA-512, as crypt(3) has it.
+    /// SHA-crypt with SHA-512, as crypt(3) defines it.
     Sha512Crypt {
         /// Rounds, 1,000 to 10,000,000.
         rounds: u32,
@@ -45,10 +45,10 @@ pub enum Recipe {
 /// Why a password cannot be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecipeError {
-    /// Nobody could sign in with it: RFC 7617, 2, or longer than what is hashed.
+    /// Nobody could sign in with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is longer than any that is hashed.
     #[error("a password must not be empty, longer than 256 bytes, or have control characters")]
     Unusable,
-    /// bcrypt looks at no more.
+    /// bcrypt ignores what follows 72 bytes.
     #[error("bcrypt takes at most 72 bytes")]
     TooLongForBcrypt,
     /// The parameters are out of their range.
@@ -66,10 +66,10 @@ impl Default for Recipe {
     }
 }
 
-/// Hashes a password with a new random salt: what a policy has as a user's `password`.
+/// Hashes a password with a new random salt. The result is what a policy has as the `password` of a user.
 ///
 /// # Errors
-/// A password with which nobody could sign in, or parameters that a policy would refuse.
+/// If nobody could sign in with the password, a policy would reject the parameters, or the system has no randomness.
 pub fn hash_password(password: &str, recipe: Recipe) -> Result<String, RecipeError> {
     if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
         return Err(RecipeError::Unusable);

@@ -1,5 +1,5 @@
-//! `{SHA}` and the base64 of one SHA-1 (RFC 2307): unsalted and fast, so accepted with a warning, which the loader of the
-//! policy has given already.
+//! `{SHA}` and the base64 of one SHA-1 (RFC 2307). It is unsalted and fast, so it is accepted with a warning. The
+//! loader of the policy gives that warning, so this module gives none.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use super::{Read, damaged, same};
 
 pub(super) struct Hash([u8; 20]);
 
-/// What stands behind `{SHA}`.
+/// Parses what follows `{SHA}`.
 pub(super) fn parse(text: &str) -> Read<Hash> {
     let digest = STANDARD.decode(text).ok().and_then(|digest| digest.try_into().ok());
     let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;

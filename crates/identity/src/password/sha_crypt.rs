@@ -1,18 +1,18 @@
-//! SHA-crypt, as crypt(3) has it: `$5$rounds=5000$salt$digest` (SHA-256) and `$6$…` (SHA-512).
+//! SHA-crypt, as crypt(3) defines it: `$5$rounds=5000$salt$digest` (SHA-256) and `$6$…` (SHA-512).
 
 use sha_crypt::Params;
 use zeroize::Zeroizing;
 
 use super::{Read, Weakness, damaged, decimal, same, too_costly};
 
-/// The characters of a digest, the least first.
+/// The characters of a digest, in the order of their values from 0 to 63.
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// The rounds where none are given; also what should be there at least.
+/// The rounds of a hash that gives none. Fewer are weak.
 const DEFAULT_ROUNDS: u32 = 5_000;
-/// The most rounds: seconds a check.
+/// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
 
-/// The hash inside.
+/// The hash function inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digest {
     Sha256,
@@ -26,7 +26,7 @@ pub(super) struct Hash {
     expected: Box<[u8]>,
 }
 
-/// What stands behind `$5$` or `$6$`.
+/// Parses what follows `$5$` or `$6$`.
 pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
     let bad = damaged("a SHA-crypt hash that is not `$6$salt$digest` or `$6$rounds=…$salt$digest`");
     let fields: Vec<&str> = text.split('$').collect();
@@ -56,7 +56,7 @@ impl Hash {
 }
 
 impl Digest {
-    /// SHA-crypt of a password, in the hash's own order of bytes.
+    /// The SHA-crypt digest of a password, its bytes in the order of the hash function.
     pub(super) fn of(self, password: &[u8], salt: &[u8], params: Params) -> Zeroizing<Vec<u8>> {
         Zeroizing::new(match self {
             Self::Sha256 => sha_crypt::sha256_crypt(password, salt, params).to_vec(),
@@ -64,8 +64,9 @@ impl Digest {
         })
     }
 
-    /// Where each byte of the written digest stands in the hash: three columns that are read crosswise, each row
-    /// turned by one against the row before, and what does not fill a row at the end.
+    /// The position in the digest of each byte of the written form. The digest is cut into three columns. Each row
+    /// takes one byte from each column, in an order that rotates by one from row to row. The bytes that fill no row
+    /// come last.
     fn positions(self) -> impl Iterator<Item = usize> {
         let (third, turn, rest): (usize, usize, &'static [usize]) = match self {
             Self::Sha256 => (10, 21, &[30, 31]),
@@ -76,7 +77,7 @@ impl Digest {
         rows.chain(rest.iter().copied())
     }
 
-    /// The hash of the written bytes.
+    /// The digest whose written form has these bytes.
     fn unshuffle(self, written: &[u8]) -> Option<Box<[u8]>> {
         let mut bytes = vec![0; self.positions().count()];
         if written.len() != bytes.len() {
@@ -88,14 +89,14 @@ impl Digest {
         Some(bytes.into())
     }
 
-    /// The written form of a hash.
+    /// The written form of a digest.
     pub(super) fn write(self, hash: &[u8]) -> String {
         let shuffled: Vec<u8> = self.positions().filter_map(|position| hash.get(position).copied()).collect();
         shuffled.chunks(3).flat_map(characters).collect()
     }
 }
 
-/// Six bits a character, the least first; `None` if a bit is left over.
+/// Decodes six bits per character, the least significant first; `None` if a bit is left over.
 fn crypt64(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(4).try_fold(Vec::new(), |mut bytes, chunk| {
         let mut group = 0_u32;
@@ -109,7 +110,7 @@ fn crypt64(text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// The characters of up to three bytes.
+/// Encodes up to three bytes.
 fn characters(chunk: &[u8]) -> impl Iterator<Item = char> + use<> {
     let group = chunk.iter().rev().fold(0_u32, |group, byte| group << 8 | u32::from(*byte));
     (0..=chunk.len()).filter_map(move |place| {

@@ -1,8 +1,9 @@
-//! Each format against what other programs wrote: crypt(3) of libxcrypt, Python's hashlib, the argon2 reference.
+//! Checks each format with hashes that other programs wrote: crypt(3) of libxcrypt, Python's hashlib, the argon2
+//! reference implementation.
 
 use super::*;
 
-/// Of the password `wonderland`, but for argon2id's, where it is `password`.
+/// Hashes of the password `wonderland`; the argon2id hash is of `password`.
 const WRITTEN_BY_OTHERS: [&str; 11] = [
     "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
     "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu",

@@ -1,4 +1,4 @@
-//! Who stands in for users that do not exist.
+//! Decoys: the accounts that stand in for users that do not exist.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use policy::problem::Place;
 
 use super::*;
 
-/// A policy of these hashes.
+/// The accounts of a policy with these hashes.
 fn accounts(hashes: &[String]) -> Accounts {
     let place = || Place::start_of(Path::new("policy.yaml"));
     let user = |hash: &String| BasicUser {
@@ -29,19 +29,19 @@ fn accounts(hashes: &[String]) -> Accounts {
     accounts
 }
 
-/// Hashes of four costs, none of them the same as with another seed.
+/// Hashes of four costs. Another seed gives other hashes.
 fn hashes(seed: u32, count: u32) -> Vec<String> {
     let digest = "u".repeat(31);
     (0..count).map(|number| format!("$2b$0{}${seed:011}{number:011}{digest}", 4 + number % 4)).collect()
 }
 
-/// The parameters of the hash that an unknown user costs.
+/// The parameters of the hash that is computed for an unknown user.
 fn cost(accounts: &Accounts, name: usize) -> String {
     let decoy = accounts.decoy(&format!("nobody {name}")).unwrap();
     decoy.written.as_ref().unwrap().0.chars().take(6).collect()
 }
 
-/// The share of names whose cost differs, in per cent.
+/// The percentage of names whose cost differs.
 fn differing(one: &Accounts, other: &Accounts) -> usize {
     (0..1_000).filter(|name| cost(one, *name) != cost(other, *name)).count() / 10
 }
