@@ -1,8 +1,9 @@
-//! The wire: borrowed decoding of `CheckRequest`, encoding of `CheckResponse` (`envoy.service.auth.v3`).
+//! Decodes `CheckRequest` and encodes `CheckResponse` (`envoy.service.auth.v3`).
 //!
-//! Both are written by hand, as a decision costs less than a message built from maps and strings would: [`request`]
-//! reads in one pass and borrows from the message, [`response`] writes into one buffer of the right size, gRPC prefix
-//! included. `proto/` says what is on the wire; [`FILE_DESCRIPTOR_SET`] is its compiled form, for server reflection.
+//! Both are written by hand, because building a message of maps and strings, as generated code does, costs more than
+//! a decision: [`request`] decodes in one pass and borrows from the message, and [`response`] writes into one buffer of
+//! the right size, gRPC prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form,
+//! for server reflection.
 
 pub mod request;
 pub mod response;
@@ -11,10 +12,10 @@ mod wire;
 pub use request::{CheckRequest, DecodeError, Header};
 pub use response::EncodeError;
 
-/// The compiled `proto/`: a `google.protobuf.FileDescriptorSet`.
+/// The compiled `proto/`: an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");
 
-/// The path of the one call, as HTTP/2 carries it.
+/// The HTTP/2 `:path` of the only method, `Check`.
 pub const CHECK_PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
 
 /// The full name of the service, as health checks and reflection use it.

@@ -1,20 +1,21 @@
-//! Reading a `CheckRequest`: one pass, borrowing from the message.
+//! Decodes a `CheckRequest` in one pass, borrowing from the message.
 //!
-//! No text is checked to be UTF-8, though protobuf says so of a `string`: clients can get any bytes into most of them
-//! (Envoy does not check either), and what cannot be decoded is an error, which `failure_mode_allow` lets pass. Whoever
-//! reads a text decides what it may consist of, and denies the rest.
+//! Strings are not checked to be UTF-8, although protobuf requires it. Clients can get any bytes into most of them,
+//! since Envoy does not check either, and a decoding error is an error of the server, on which an Envoy with
+//! `failure_mode_allow` lets the request through. The code that reads a string decides which bytes are valid, and
+//! denies the rest.
 //!
-//! Only what is used is looked at; other fields are skipped. A field that occurs twice is merged as protobuf says: the
-//! last scalar wins, messages are merged, lines add up. A `headers` map with one name twice counts as two lines, which is
-//! stricter than "the last wins": a second `authorization` then is seen, and refused.
+//! Only fields that are used are decoded; others are skipped. A field that occurs twice is merged as protobuf defines
+//! it: the last scalar wins, messages are merged, repeated fields are concatenated. A name that occurs twice in the
+//! `headers` map counts as two lines, which is stricter than "the last wins": so a second `authorization` is seen and
+//! denied.
 
 use crate::wire::{Fields, Value, WireError};
 
-/// Of more header lines than this no further one is handed out. Envoy itself lets through 100 a request, unless told
-/// otherwise.
+/// The most header lines that are passed on; further ones are not. Envoy itself accepts 100 per request by default.
 pub const MAX_HEADERS: usize = 10_000;
 
-/// What Envoy says of an HTTP request. Its header lines are handed out while it is read.
+/// What Envoy sends about an HTTP request. Its header lines are passed on while it is decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckRequest<'a> {
     /// `attributes.request.http.method`.
@@ -29,38 +30,39 @@ pub struct CheckRequest<'a> {
     pub scheme: &'a [u8],
     /// `attributes.request.http.protocol`.
     pub protocol: &'a [u8],
-    /// Whether there are more than [`MAX_HEADERS`] header lines. That is the client's doing, so it is not an error, which
-    /// `failure_mode_allow` would let pass; but who has not seen all lines cannot judge the request.
+    /// Whether there are more than [`MAX_HEADERS`] header lines. A client can cause that, so it is not an error, on
+    /// which `failure_mode_allow` would let the request through. But a request of which not all lines were seen must be
+    /// denied.
     pub too_many_headers: bool,
-    /// Whether a body is forwarded (`body` or `raw_body`).
+    /// Whether a body is present (`body` or `raw_body`).
     pub has_body: bool,
-    /// `attributes.source.principal`: what the client's certificate proves.
+    /// `attributes.source.principal`: the identity that the client's certificate proves.
     pub source_principal: &'a [u8],
-    /// `attributes.destination.principal`: what the proxy's own certificate says.
+    /// `attributes.destination.principal`: the identity in the proxy's own certificate.
     pub destination_principal: &'a [u8],
-    /// `attributes.source.address`, encoded: most requests do not need it.
+    /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],
 }
 
-/// A header line, pseudo-headers among them.
+/// A header line or pseudo-header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// The value: `raw_value` where it is not empty, else `value`.
+    /// The value: `raw_value` if it is not empty, else `value`.
     pub value: &'a [u8],
 }
 
-/// Why a message is not a `CheckRequest` of an HTTP request.
+/// Why a message is not the `CheckRequest` of an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// It is not protobuf.
+    /// The message is not protobuf.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A field has another type than it should.
+    /// A field has another wire type than its definition.
     #[error("field {0} of `{1}` has the wrong type")]
     Type(u32, &'static str),
-    /// There is no `attributes.request.http`.
+    /// The message has no `attributes.request.http`.
     #[error("there is no HTTP request in it")]
     NoHttpRequest,
 }
@@ -68,19 +70,19 @@ pub enum DecodeError {
 type Decoded<T> = Result<T, DecodeError>;
 
 impl<'a> CheckRequest<'a> {
-    /// Reads a message and gives each header line of either shape to `line`.
+    /// Decodes a message, and passes each header line of `headers` and `header_map` to `line`.
     ///
     /// # Errors
-    /// When the message is malformed, or is not about an HTTP request. Lines may have been given out by then; they count
-    /// for nothing.
+    /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed on before the
+    /// error.
     pub fn decode(message: &'a [u8], line: impl FnMut(Header<'a>)) -> Decoded<Self> {
         let mut reader = Reader { request: Self::default(), lines: 0, found: false, line };
         reader.check_request(message)?;
         if reader.found { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
     }
 
-    /// The client's address, as text (`attributes.source.address.socket_address.address`); empty where it has none, such
-    /// as on a Unix socket, or where that part of the message is malformed.
+    /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if there is none, as
+    /// with a Unix socket, or if that part of the message is malformed.
     #[must_use]
     pub fn source_ip(&self) -> &'a [u8] {
         let socket_address = field(self.source_address, 1);
@@ -165,7 +167,7 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         Ok(())
     }
 
-    /// A `HeaderValue`, or an entry of `headers`, which has the same numbers for its key and value.
+    /// Decodes a `HeaderValue`, or an entry of `headers`, which has the same field numbers for its key and value.
     fn line(&mut self, message: &'a [u8], of: &'static str) -> Decoded<()> {
         let (mut name, mut text, mut raw) = (&[][..], &[][..], &[][..]);
         let mut fields = Fields::new(message);
@@ -200,7 +202,7 @@ fn peer<'a>(message: &'a [u8], address: &mut &'a [u8], principal: &mut &'a [u8])
     Ok(())
 }
 
-/// The last field of this number in a message; `None` where there is none, or the message is malformed.
+/// The last field of this number in a message; `None` if there is none, or the message is malformed.
 fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
     let mut fields = Fields::new(message);
     let mut found = None;

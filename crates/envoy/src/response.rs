@@ -1,18 +1,18 @@
-//! Writing a `CheckResponse`: into one buffer of the right size, with the five bytes that gRPC puts before a message
-//! (no compression, length), so that the result is the whole body of the answer.
+//! Encodes a `CheckResponse` into one buffer of the right size. The five bytes that gRPC puts before a message
+//! (compression flag 0, length) are included, so the buffer is the whole body of the gRPC response.
 
 use crate::wire::{varint_length, write_varint};
 
-/// Why an answer is not written. It must become an error, never an OK.
+/// Why an answer cannot be encoded. The caller must answer with an error, never with an OK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A header name is not a token (RFC 9110, 5.6.2).
     #[error("a header name is not a token")]
     HeaderName,
-    /// A header value has a control character in it: it would reach an HTTP/1.1 client as it is (RFC 9110, 5.5).
+    /// A header value has a control character, which would reach an HTTP/1.1 client unchanged (RFC 9110, 5.5).
     #[error("a header value has a control character in it")]
     HeaderValue,
-    /// A refusal whose status is not from 400 to 599.
+    /// The status of a denial is not from 400 to 599.
     #[error("a refusal with a status that does not refuse")]
     Status,
     /// The answer does not fit a gRPC message.
@@ -20,10 +20,10 @@ pub enum EncodeError {
     TooLarge,
 }
 
-/// The answer that lets a request go on, with `set` overwriting its headers and those named in `remove` taken away.
+/// The answer that lets a request through: `set` replaces headers of the request, `remove` names headers to remove.
 ///
 /// # Errors
-/// When a header cannot be written without harm.
+/// If a header name or value is invalid, or the answer is too large.
 pub fn allowed<'h>(
     set: impl Iterator<Item = (&'h str, &'h str)> + Clone,
     remove: impl Iterator<Item = &'h str> + Clone,
@@ -41,10 +41,10 @@ pub fn allowed<'h>(
     Ok(buffer)
 }
 
-/// The answer that refuses a request: what the client gets is this status, these headers and this body.
+/// The answer that denies a request: the client receives this status, these headers and this body.
 ///
 /// # Errors
-/// When a header cannot be written without harm, or the status is not one of a refusal.
+/// If a header name or value is invalid, the status is not from 400 to 599, or the answer is too large.
 pub fn denied<'h>(
     status: u16,
     headers: impl Iterator<Item = (&'h str, &'h str)> + Clone,
@@ -67,7 +67,7 @@ pub fn denied<'h>(
     Ok(buffer)
 }
 
-// Keys: the field number and, in the low three bits, the wire type.
+// Field keys: the field number and, in the low three bits, the wire type.
 const STATUS: u8 = 1 << 3 | 2;
 const CODE: u8 = 1 << 3;
 const DENIED_RESPONSE: u8 = 2 << 3 | 2;
@@ -80,16 +80,18 @@ const HEADER: u8 = 1 << 3 | 2;
 const KEY: u8 = 1 << 3 | 2;
 const VALUE: u8 = 2 << 3 | 2;
 
-/// `status` with code 0, which is the default and so takes no bytes: present, that a reader need not guess.
+/// `status` with code 0. Code 0 is the default and takes no bytes, but the field is present, so that no client must
+/// guess.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// `status` with a code that takes one byte.
+/// The length of `status` with a code of one byte, in bytes.
 const STATUS_LENGTH: usize = 4;
-/// `append` is false, for Envoy up to 1.40; `append_action` is `OVERWRITE_IF_EXISTS_OR_ADD`, for later ones.
+/// `append: false`, which Envoy up to 1.40 obeys, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, which later versions
+/// do.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
-/// The flag and the length before a gRPC message.
+/// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's length.
 const PREFIX: usize = 5;
 
-/// The code of `google.rpc.Status` that goes with an HTTP status. Never 0: that would be an OK.
+/// The `google.rpc.Status` code for an HTTP status. Never 0, which would be OK.
 const fn grpc_code(status: usize) -> u8 {
     match status {
         400 => 3,
@@ -98,7 +100,7 @@ const fn grpc_code(status: usize) -> u8 {
     }
 }
 
-/// A buffer for a message of `length` bytes, its prefix written.
+/// A buffer for a message of `length` bytes, with the prefix already written.
 fn message(length: usize) -> Result<Vec<u8>, EncodeError> {
     let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
     let mut buffer = Vec::with_capacity(PREFIX + length);
@@ -107,7 +109,8 @@ fn message(length: usize) -> Result<Vec<u8>, EncodeError> {
     Ok(buffer)
 }
 
-/// The bytes that a delimited field of this length takes, with its key (field numbers below 16) and length.
+/// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers below 16), its
+/// length, its content.
 const fn delimited(length: usize) -> usize {
     1 + varint_length(length) + length
 }
@@ -130,7 +133,7 @@ const fn header_length(name: &str, value: &str) -> usize {
     delimited(name.len()) + text_length(value)
 }
 
-/// The bytes of a string field, which is left out where it is empty.
+/// The bytes of a string field, which is omitted if the string is empty.
 const fn text_length(text: &str) -> usize {
     if text.is_empty() { 0 } else { delimited(text.len()) }
 }
@@ -160,7 +163,7 @@ fn check_name(name: &str) -> Result<(), EncodeError> {
     if token { Ok(()) } else { Err(EncodeError::HeaderName) }
 }
 
-/// A byte of a token (RFC 9110, 5.6.2). No colon is, so a pseudo-header cannot be written either.
+/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so no pseudo-header can be written.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

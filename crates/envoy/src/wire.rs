@@ -1,35 +1,35 @@
-//! The protobuf wire format (protobuf.dev, "Encoding"), as far as a proto3 message needs it. Strict: groups, field number
-//! zero, overlong or overflowing varints and anything cut short are errors.
+//! The protobuf wire format (protobuf.dev, "Encoding"), as far as proto3 messages need it. Strict: groups, field number
+//! zero, varints of more than ten bytes or 64 bits, and truncated messages are errors.
 
 /// Why bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// It ends in the middle of a field.
+    /// The message ends in the middle of a field.
     #[error("the message is cut short")]
     Truncated,
-    /// A number does not end within ten bytes, or does not fit 64 bits.
+    /// A varint does not end within ten bytes, or does not fit 64 bits.
     #[error("a number is too long")]
     Varint,
     /// A field number that is zero or over 2^29 - 1.
     #[error("a field number is out of range")]
     FieldNumber,
-    /// A group, which proto3 does not have, or a wire type that does not exist.
+    /// A field is a group, which proto3 does not have, or has an unknown wire type.
     #[error("a field has an unsupported wire type")]
     WireType,
 }
 
-/// The value of a field, not yet read as what the schema says it is.
+/// The value of a field, not yet interpreted as the schema defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// Wire type 0.
     Varint(u64),
-    /// Wire types 1 and 5. No field that is read has them.
+    /// Wire types 1 and 5. No field that is decoded has them.
     Fixed,
     /// Wire type 2: a string, bytes, or a message.
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, one after the other.
+/// The fields of a message, in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     rest: &'a [u8],
@@ -101,10 +101,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How many bytes a varint is at most.
+/// The most bytes of a varint.
 const MAX_VARINT: usize = 10;
 
-/// How many bytes `value` takes as a varint.
+/// The number of bytes that `value` takes as a varint.
 pub(crate) const fn varint_length(value: usize) -> usize {
     let bits = usize::BITS - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
