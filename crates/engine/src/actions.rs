@@ -1,4 +1,4 @@
-//! From an action to its number.
+//! Actions and their numbers.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -7,22 +7,22 @@ use crate::names::Names;
 use crate::rows::UNKNOWN_ACTION;
 use crate::word::Word;
 
-/// Up to so many actions are compared one by one, which costs less than a hash.
+/// Up to this many actions are compared one by one, which costs less than a hash.
 const FEW: usize = 8;
 
 /// The actions that the policy names.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     names: Names,
-    /// The first ones, by their numbers.
+    /// The first actions, indexed by number.
     few: Vec<Word>,
     seed: RandomState,
-    /// All others that are short.
+    /// All other short actions.
     short: HashTable<(Word, u32)>,
 }
 
 impl Actions {
-    /// The number of this action, which is added if it is new.
+    /// The number of this action. A new action is added.
     pub(crate) fn add(&mut self, action: &[u8]) -> u32 {
         let known = self.names.len();
         let number = self.names.add(action);

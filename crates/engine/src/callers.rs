@@ -1,4 +1,4 @@
-//! From a caller to its roles.
+//! From a subject to its roles.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::names::Names;
 use crate::roles::{RoleSet, Words, pack};
 use crate::table::Table;
 
-/// Who has which roles.
+/// Which subjects have which roles.
 #[derive(Debug)]
 pub(crate) struct Callers {
     graph: Graph,
     users: Names,
-    /// For each user, its set in `sets`: granted, reserved, and what these extend.
+    /// For each user, the index in `sets` of its roles: granted ones, reserved ones, and those that these extend.
     sets_of_users: Table<u32>,
     groups: Names,
-    /// For each group likewise.
+    /// The same for each group.
     sets_of_groups: Table<u32>,
     sets: Sets,
     anonymous: RoleSet,
@@ -75,7 +75,8 @@ impl Callers {
         roles.iter().map(|role| &**self.graph.names.at(role))
     }
 
-    /// A user of `basic` brings its groups with it, so its combination is known now.
+    /// A `basic` user always brings the groups that the policy lists for it, so its combined set is built at compile
+    /// time.
     fn share_sets_of_basic_users(&mut self, policy: &Policy) {
         let Some(basic) = &policy.identity.basic else { return };
         for user in basic.users.iter().filter(|user| !user.groups.is_empty()) {
@@ -88,7 +89,8 @@ impl Callers {
     }
 }
 
-/// Gives numbers to those who are granted something, and lists what: (who, role), in order, each once.
+/// Numbers the users or groups that are granted roles. Returns the grants as (number, role), sorted and without
+/// duplicates.
 fn granted<'p>(grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>) -> (Names, Vec<(u32, u32)>) {
     let mut names = Names::default();
     let mut granted = Vec::new();
@@ -101,8 +103,8 @@ fn granted<'p>(grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>) -> (Names
     (names, granted)
 }
 
-/// The set of each of those who are granted something. Most have been granted the same as somebody else: those sets are
-/// looked up by what was granted, and not made again.
+/// The set of each user or group. Most have been granted the same roles as another one: equal grants are looked up and
+/// share one set.
 fn sets_of(
     granted: &[(u32, u32)],
     reserved: &[u32],
@@ -129,8 +131,8 @@ fn sets_of(
     all.collect()
 }
 
-/// Makes the sets of callers with one role, which a token often brings, as long as that costs little: where 100,000
-/// roles extend each other in a chain, their sets would have five thousand million members.
+/// Builds the sets for subjects with a single role, which tokens often carry, up to a limit: if 100,000 roles extend
+/// each other in a chain, their sets have five thousand million members.
 fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Closure<'_>, sets: &mut Sets) {
     let mut words_left = 1_usize << 18;
     for role in 0..graph.roles.len() {
@@ -143,7 +145,7 @@ fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Clo
     }
 }
 
-/// The roles and what they extend.
+/// The roles and which roles they extend.
 #[derive(Debug)]
 struct Graph {
     roles: Names,
@@ -167,10 +169,10 @@ impl Graph {
     }
 }
 
-/// Finds all the roles that some roles extend, and packs them. It can be used again: what it allocated is kept.
+/// Computes the closure of roles under `extends`, and packs it. Reusable: it keeps its allocations.
 struct Closure<'g> {
     graph: &'g Graph,
-    /// A bit for each role that is in `found`.
+    /// A bit for each role, set if the role is in `found`.
     seen: SmallVec<[u64; 64]>,
     found: SmallVec<[u32; 64]>,
     words: Words,
@@ -182,7 +184,7 @@ impl<'g> Closure<'g> {
         Self { graph, seen, found: SmallVec::new(), words: Words::new() }
     }
 
-    /// These roles and what they extend, in the layout of [`RoleSet`].
+    /// These roles and all that they extend, in the layout of [`RoleSet`].
     fn of(&mut self, roles: impl IntoIterator<Item = u32>) -> &[u64] {
         for role in roles {
             self.add(role);
@@ -213,7 +215,7 @@ impl<'g> Closure<'g> {
     }
 }
 
-/// Sets of roles, each once.
+/// Sets of roles, without duplicates.
 #[derive(Default)]
 struct Sets {
     sets: Table<RoleSet>,
@@ -231,7 +233,7 @@ impl Sets {
         self.at(number).clone()
     }
 
-    /// The number of this set, which is added if it is new.
+    /// The index of this set. A new set is added.
     fn number(&mut self, words: &[u64]) -> u32 {
         let hash = self.seed.hash_one(words);
         let Self { sets, index, seed } = self;

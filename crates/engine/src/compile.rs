@@ -1,4 +1,4 @@
-//! From a policy to the index: every rule is written down at the end of each of its patterns.
+//! From a policy to the index: each rule is recorded at the end of each of its patterns.
 
 use policy::Policy;
 use policy::model::{Effect, RoleId, Rule, RuleId};
@@ -27,7 +27,7 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     Engine { callers, actions, scopes, trie: trie.finish(), rows: rows.finish() }
 }
 
-/// Every rule with its number, as [`Policy::rules`] counts them, and with the number of its role.
+/// Every rule with its id, as [`Policy::rules`] assigns them, and with the id of its role.
 fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect)> {
     let roles = (0..)
         .map(RoleId)
@@ -36,7 +36,7 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect
     policy.rules().zip(roles).map(|((id, _, rule, effect), role)| (id, role, rule, effect))
 }
 
-/// What a rule says at each of its ends: one entry for each of its actions.
+/// The row entries of a rule: one for each of its actions.
 fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut Actions) -> Vec<Entry> {
     match &rule.actions {
         pattern::Actions::Any => vec![Entry::new(id, role, effect, None)],
@@ -47,7 +47,7 @@ fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut 
     }
 }
 
-/// Where the patterns of a rule end: each of its resources in each of its scopes.
+/// Where the patterns of a rule end: one end for each of its resources in each of its scopes.
 fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End> {
     let roots: Vec<_> = if rule.scopes.is_empty() {
         vec![scopes.add(None, trie)]

@@ -1,7 +1,8 @@
 //! The globs that leave one node of the trie.
 //!
-//! A client chooses the segment, so what it costs to match one is linear in its length: no glob and no segment make it
-//! look at anything again and again. Read [`scan`] for how; here stands where that is not worth while.
+//! The client chooses the segment, so matching must be linear in its length: no combination of globs and segment may
+//! make it read bytes repeatedly. [`scan`] explains how. This file handles the cases where a scan is not worth its
+//! cost.
 
 mod automaton;
 mod scan;
@@ -19,35 +20,35 @@ use crate::work;
 
 pub(crate) use self::scan::GlobSet;
 
-/// Up to so many globs of a node are tried one by one, and so many nodes' for the same segment.
+/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment.
 const FEW: usize = 4;
 
-/// Segments up to this length, in bytes, are matched with few globs one by one: for them that is faster than a pass with
-/// the automaton, and looking at some bytes again costs little. For longer ones it would be quadratic.
+/// Up to this length, in bytes, a segment is matched with few globs one by one. That is faster than a pass of the
+/// automaton, and reading some bytes twice costs little. For longer segments it would be quadratic.
 const SHORT: usize = 64;
 
 /// A glob with the node that it leads to.
 pub(crate) type Edge = (Glob, NodeId);
 
-/// The globs that leave one node, each once.
+/// The globs that leave one node, without duplicates.
 pub(crate) struct Globs {
-    /// Those that are tried one by one where they may be: all, if there are few.
+    /// The globs to try one by one when that is permitted: all of them if there are few, else none.
     few: Box<[Edge]>,
-    /// Those that are always tried one by one. The others start at the step `start`.
+    /// The globs that are always tried one by one. The others are matched by the scan, from the step `start` on.
     always: Box<[Edge]>,
-    /// `NONE` if all are always tried one by one.
+    /// `NONE` if all globs are always tried one by one.
     start: u32,
 }
 
 impl Globs {
-    /// Whether all are always tried one by one, which costs at most their own length.
+    /// Whether all globs are always tried one by one, which costs at most their own length.
     pub(crate) const fn is_simple(&self) -> bool {
         self.start == NONE
     }
 
-    /// Gives the node of each glob that matches a segment, which is not empty, if they are to be tried one by one. Else
-    /// the step to start at is given, and nodes for those that are tried one by one always. `nodes` is for how many nodes
-    /// the segment is to be matched.
+    /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found` with the node of each
+    /// match. Returns `None` if all globs have been tried; else the step at which to start the scan for the remaining
+    /// ones. `nodes` is the number of nodes that match this segment.
     pub(crate) fn try_each(&self, segment: &[u8], nodes: usize, found: impl FnMut(NodeId)) -> Option<u32> {
         if !self.few.is_empty() && segment.len() <= SHORT && nodes <= FEW {
             one_by_one(&self.few, segment, found);
@@ -57,7 +58,7 @@ impl Globs {
         (!self.is_simple()).then_some(self.start)
     }
 
-    /// Tries those that are always tried one by one.
+    /// Tries the globs that are always tried one by one.
     pub(crate) fn try_always(&self, segment: &[u8], found: impl FnMut(NodeId)) {
         one_by_one(&self.always, segment, found);
     }
@@ -72,7 +73,7 @@ fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
     }
 }
 
-/// The globs of all nodes while more are added.
+/// Collects the globs of all nodes.
 #[derive(Default)]
 pub(crate) struct GlobsBuilder {
     symbols: Symbols,
@@ -82,7 +83,7 @@ pub(crate) struct GlobsBuilder {
 }
 
 impl GlobsBuilder {
-    /// The globs of one node.
+    /// Adds the globs of one node.
     pub(crate) fn add(&mut self, globs: Vec<Edge>) -> Globs {
         if globs.len() <= FEW && globs.iter().all(|(glob, _)| glob.0.len() <= 2) {
             return Globs { few: Box::default(), always: globs.into(), start: NONE };
@@ -99,8 +100,8 @@ impl GlobsBuilder {
         Globs { few, always: always.into(), start }
     }
 
-    /// The pieces of a glob, `NONE` for an empty first or last one. Nothing for what the parser never makes: a glob
-    /// without a `*`, one with two side by side, or one that is not canonical.
+    /// The pieces of a glob; `NONE` stands for an empty first or last piece. Returns `None` for globs that the parser
+    /// never makes: without a `*`, with two adjacent `*`, or not canonical.
     fn pieces_of(&mut self, glob: &Glob) -> Option<(u32, Vec<u32>, u32)> {
         let [first, middle @ .., last] = &*glob.0 else { return None };
         let first = self.piece(first)?;

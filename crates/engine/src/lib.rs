@@ -1,11 +1,11 @@
-//! The same meaning as `policy`'s reference evaluator, fast: an index whose decisions cost the same however large the
-//! policy. It knows nothing of HTTP: an action, a scope and a resource are bytes.
+//! The production evaluator: an index that gives the same decisions as the reference evaluator in `policy`, at a cost
+//! that does not grow with the policy. It knows nothing of HTTP: actions, scopes and resources are bytes.
 //!
-//! Read in this order: [`Engine`] here, `compile` (from a policy to the index), then the parts in the order in which a
-//! decision meets them: `callers` (a caller to its roles), `roles` (sets of roles), `scopes` (a scope to the tries that
-//! it enters), `trie` (a resource to the rows of the patterns that match it) with `segments` (where they end) and
-//! `literals` and `globs` (its edges), `rows` (an action and a set of roles to the rule that decides). `names` gives numbers to byte
-//! strings, `word` compares short ones at once, and `table` holds what is numbered.
+//! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
+//! uses them: `callers` (subject → roles), `roles` (sets of roles), `scopes` (scope → tries), `trie` (resource → rows
+//! of the matching patterns) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
+//! and `rows` (action and roles → the deciding rule). `names` interns byte strings, `word` compares short byte strings
+//! as integers, and `table` is a vector with 32-bit indices.
 
 mod actions;
 mod callers;
@@ -33,7 +33,7 @@ use crate::rows::{RowId, Rows, Search};
 use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
 
-/// A policy compiled into an index. It never changes.
+/// A policy compiled into an index. Immutable.
 #[derive(Debug)]
 pub struct Engine {
     callers: Callers,
@@ -43,36 +43,36 @@ pub struct Engine {
     rows: Rows,
 }
 
-/// What is asked, in canonical form.
+/// A request in canonical form, reduced to the three things that rules match.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// For HTTP the method.
+    /// For HTTP: the method.
     pub action: &'a [u8],
-    /// For HTTP the host.
+    /// For HTTP: the host.
     pub scope: &'a [u8],
-    /// For HTTP the path.
+    /// For HTTP: the path.
     pub resource: &'a [u8],
 }
 
-/// The answer, with the rule that gave it: of several the one with the lowest number.
+/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes, by this rule.
+    /// Allowed by this rule.
     Allowed(RuleId),
-    /// No, by this `deny` rule.
+    /// Denied by this `deny` rule.
     Denied(RuleId),
-    /// No, as nothing allows it.
+    /// Denied because no rule allows it.
     NotAllowed,
 }
 
-/// A rule that matches a question, whoever asks.
+/// A rule that matches a question, whatever the subject's roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     /// The rule.
     pub rule: RuleId,
-    /// The role it belongs to. Roles that extend this one have the rule too.
+    /// The role that defines it. Roles that extend this role inherit the rule.
     pub role: RoleId,
-    /// Whether it stands under `allow` or `deny`.
+    /// Whether the rule is listed under `allow` or under `deny`.
     pub effect: Effect,
 }
 
@@ -80,20 +80,21 @@ impl Engine {
     /// Compiles a policy.
     ///
     /// # Panics
-    /// On a policy with more than 2³² names, patterns or roles. Nothing is then decided by it.
+    /// If the policy has more than 2³² names, patterns or roles. No engine exists then, so nothing is allowed by
+    /// mistake.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)
     }
 
-    /// The roles of an anonymous caller.
+    /// The roles of an anonymous request.
     #[must_use]
     pub fn anonymous(&self) -> &RoleSet {
         self.callers.anonymous()
     }
 
-    /// The roles of a caller with a verified proof. Allocates only for a combination that the policy itself does not
-    /// make: neither a user's, nor a group's, nor a role's own.
+    /// The roles of a subject with verified credentials. Allocates only if the set is not one that the policy itself
+    /// implies: that of a user, of a group, or of a single role.
     pub fn roles_of<'n>(
         &self,
         user: &str,
@@ -103,13 +104,13 @@ impl Engine {
         self.callers.roles_of(user, groups, roles)
     }
 
-    /// The names of the roles in a set, in the order of the policy.
+    /// The names of the roles in a set, in policy order.
     pub fn names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> {
         self.callers.names(roles)
     }
 
-    /// Decides one question. `owner` is the caller's user name, as it is, if it has one. `roles` comes from this engine:
-    /// another one's sets number other roles.
+    /// Evaluates one question. `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
+    /// come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {
         let mut search = Search::new(roles, self.actions.find(question.action));
@@ -117,8 +118,8 @@ impl Engine {
         search.decision()
     }
 
-    /// Decides whether all of these are allowed: the first that is not decides; if all are, the first rule that allowed
-    /// is named. Nothing asked is nothing allowed.
+    /// Evaluates several questions, all of which must be allowed. Returns the first denial; if there is none, the rule
+    /// that allowed the first question. An empty list is [`Decision::NotAllowed`].
     #[must_use]
     pub fn decide_all(&self, roles: &RoleSet, owner: Option<&[u8]>, questions: &[Question<'_>]) -> Decision {
         let mut answer = Decision::NotAllowed;
@@ -132,7 +133,8 @@ impl Engine {
         answer
     }
 
-    /// Every rule that matches a question, whatever roles the caller has, in order. For explanations: it allocates.
+    /// Every rule that matches a question, whatever the subject's roles, in rule order. For explanations only: it
+    /// allocates.
     #[must_use]
     pub fn matching(&self, owner: Option<&[u8]>, question: Question<'_>) -> Vec<Match> {
         let action = self.actions.find(question.action);
@@ -143,7 +145,7 @@ impl Engine {
         found
     }
 
-    /// Visits the row of each pattern that matches.
+    /// Calls `visit` with the row of each matching pattern.
     fn visit(&self, owner: Option<&[u8]>, question: &Question<'_>, mut visit: impl FnMut(RowId)) {
         let Some(mut walk) = Walk::new(question.resource, owner) else { return };
         self.scopes.roots(question.scope, |roots| walk.start(roots));

@@ -1,4 +1,4 @@
-//! The edges of the trie that are literals, of all nodes: from a node and a segment to the next node.
+//! The literal edges of all nodes of the trie: from a node and a segment to the next node.
 
 use foldhash::fast::RandomState;
 
@@ -7,23 +7,23 @@ use crate::trie::{NO_NODE, NodeId};
 use crate::word::Word;
 use crate::work;
 
-/// A table with open addressing: whatever is asked for is found, or known not to be there, in one or two cache lines that
-/// lie side by side. A table with groups of tags (`hashbrown`) has its tags apart from what they are of, which is one
-/// look into memory more. With this, and segments read sixteen bytes at a time, a decision among 100,000 resources takes
-/// 99 ns in place of 123, side by side (2026-11-21).
+/// A hash table with open addressing. A lookup, successful or not, reads one or two adjacent cache lines. `hashbrown`
+/// stores its control bytes apart from the entries, which is one more memory access. With this table, and segments read
+/// sixteen bytes at a time, a decision among 100,000 resources takes 99 ns instead of 123, side by side (2026-11-21).
 pub(crate) struct Literals {
-    /// As many places as a power of two, of which at most half are taken. An edge stands at the place that its hash
-    /// says, or behind it with no free place between.
+    /// The length is a power of two, and at most half of the places are taken. An edge is at the place given by its
+    /// hash, or after it with no free place in between.
     edges: Box<[Literal]>,
     taken: usize,
-    /// The text of those that are longer than a [`Word`] can say.
+    /// The texts of segments that do not fit into a [`Word`].
     long: Vec<u8>,
-    /// The length of the longest. A longer segment is not looked up: to hash it for each node would cost its length.
+    /// The length of the longest literal. Longer segments are not looked up, because hashing one for each node would
+    /// cost its length each time.
     longest: u32,
     seed: RandomState,
 }
 
-/// Two of these fit into a cache line.
+/// 32 bytes: two fit into a cache line.
 #[derive(Clone, Copy)]
 struct Literal {
     bytes: [u64; 2],
@@ -38,7 +38,7 @@ struct Literal {
 const FREE: Literal = Literal { bytes: [0; 2], length: 0, from: NO_NODE, to: NO_NODE, start: 0 };
 
 impl Literals {
-    /// Where the edge leads that is the segment with this word, which starts at this place of the resource.
+    /// The target of the edge for the segment with this word, which starts at `start` of the resource.
     #[inline]
     pub(crate) fn find(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
         if word.is_whole() {
@@ -59,7 +59,7 @@ impl Literals {
         self.edge(from, word, segment, |edge| self.text(edge) == segment).1.to
     }
 
-    /// An edge with its place, or the free one where it would be.
+    /// An edge and its place; if there is none, the free place where it would be inserted.
     #[inline]
     fn edge(
         &self,
@@ -83,7 +83,7 @@ impl Literals {
         }
     }
 
-    /// Adds an edge that is not there yet.
+    /// Adds an edge that does not exist yet.
     pub(crate) fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
         let word = Word::new(segment);
         let (bytes, length) = word.parts();
@@ -99,13 +99,13 @@ impl Literals {
         self.taken += 1;
     }
 
-    /// Lets each edge lead somewhere else.
+    /// Replaces the target of each edge.
     pub(crate) fn redirect(&mut self, to: impl Fn(NodeId) -> NodeId) {
         let taken = self.edges.iter_mut().filter(|edge| edge.to != NO_NODE);
         taken.for_each(|edge| edge.to = to(edge.to));
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees the spare capacity left from growing.
     pub(crate) fn shrink(&mut self) {
         self.long.shrink_to_fit();
     }
@@ -121,7 +121,7 @@ impl Literals {
         self.edges.get_mut(place).into_iter().for_each(|free| *free = edge);
     }
 
-    /// The text of a segment that is longer than a [`Word`] can say.
+    /// The text of a segment that does not fit into a [`Word`].
     fn text(&self, edge: &Literal) -> &[u8] {
         if edge.word().is_whole() {
             return &[];
@@ -153,8 +153,8 @@ impl Literal {
     }
 }
 
-/// What is hashed of a segment does not wait for the node, and can be worked out before it is known. The number of a node
-/// is spread over all bits; nodes that are made one after the other differ in the lowest.
+/// The hash of the segment does not depend on the node, so the processor can compute it before the node is known. The
+/// multiplication spreads the node's number over all bits; nodes created in sequence differ only in the lowest.
 #[inline]
 fn hash(from: NodeId, word: Word, segment: &[u8], seed: &RandomState) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,4 +1,4 @@
-//! Byte strings, each once, with numbers.
+//! Interns byte strings.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -7,21 +7,20 @@ use hashbrown::HashTable;
 
 use crate::table::Table;
 
-/// Byte strings with the numbers 0, 1, 2, … in the order in which they were first seen.
+/// Byte strings with the numbers 0, 1, 2, … in order of first appearance.
 ///
-/// They stand one after the other in one allocation: a million user names as a million boxes would take three times the
-/// memory.
+/// They are concatenated in one allocation: a million user names in a million boxes would take three times the memory.
 #[derive(Clone, Default)]
 pub(crate) struct Names {
     bytes: Vec<u8>,
-    /// Where each ends; it starts where the one before it ends.
+    /// The end of each name; it starts at the end of the one before it.
     ends: Table<usize>,
     index: HashTable<Name>,
     seed: RandomState,
 }
 
-/// A name in the index. Its hash stands beside its number: to work it out anew when the index grows took half of the time
-/// in which a million users are compiled (2026-11-21).
+/// An entry of the index. It stores the name's hash: recomputing hashes whenever the index grows took half of the time
+/// to compile a million users (2026-11-21).
 #[derive(Clone, Copy)]
 struct Name {
     number: u32,
@@ -29,7 +28,7 @@ struct Name {
 }
 
 impl Names {
-    /// The number of this name, which is added if it is new.
+    /// The number of this name. A new name is added.
     pub(crate) fn add(&mut self, name: &[u8]) -> u32 {
         if let Some(number) = self.find(name) {
             return number;
@@ -41,7 +40,7 @@ impl Names {
         number
     }
 
-    /// The number of this name.
+    /// The number of this name, if it is known.
     pub(crate) fn find(&self, name: &[u8]) -> Option<u32> {
         let hash = self.hash(name);
         let is = |other: &Name| other.hash == hash && text(&self.bytes, &self.ends, other.number) == name;
@@ -56,7 +55,7 @@ impl Names {
         self.index.is_empty()
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees the spare capacity left from growing.
     pub(crate) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink();
@@ -85,7 +84,7 @@ fn text<'a>(bytes: &'a [u8], ends: &Table<usize>, number: u32) -> &'a [u8] {
     bytes.get(start..*ends.at(number)).unwrap_or_default()
 }
 
-/// A hash as a table wants it, which looks at the lowest bits and at the highest.
+/// Widens a hash to 64 bits: the hash table uses both the lowest and the highest bits.
 const fn spread(hash: u32) -> u64 {
     (hash as u64) << 32 | hash as u64
 }

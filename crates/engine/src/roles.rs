@@ -1,35 +1,35 @@
-//! Sets of roles, and the question that every decision ends in: which is the lowest role that two sets share?
+//! Sets of roles, and the lookup that ends every decision: the lowest role that two sets share.
 //!
-//! Sets are bits in two levels. Roles are divided into blocks of 64, blocks into parts of 64 blocks (4,096 roles). For
-//! each part one word says which of its blocks are not empty, and only those blocks are stored. So a set takes room for
-//! the roles that are in it, not for those that are not, and two sets are compared in as many steps as they share
-//! blocks: one for a caller with one role, at most 16 among 1,000 roles, and never more than the smaller of the two has.
+//! A set is a two-level bitmap. Roles are divided into blocks of 64, and blocks into parts of 64 blocks (4,096 roles).
+//! For each part, one word says which of its blocks are not empty, and only those are stored. So a set's size depends
+//! on the roles that it contains, and comparing two sets takes one step for each block that both store: one for a
+//! subject with one role, at most 16 among 1,000 roles, and never more than the smaller set has blocks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-/// All the roles of one caller: granted, carried, reserved, and what these extend. Cheap to clone; sets that the policy
-/// makes exist once.
+/// All roles of one subject: those granted, those from its token, the reserved ones, and those that these extend. Cheap
+/// to clone. Sets that the policy implies are shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RoleSet {
-    /// Invariant (layout): the number of parts, then for each part which of its blocks are stored and where the first
-    /// of them is, then the blocks. Made by [`pack`] only.
+    /// Invariant (layout): the number of parts; for each part, a bitmap of its stored blocks and the index of the first
+    /// of them; then the blocks. Only [`pack`] writes this layout.
     words: Arc<[u64]>,
 }
 
-/// The words of a set that is being made.
+/// A buffer for the words of a set.
 pub(crate) type Words = SmallVec<[u64; 64]>;
 
-/// A set of roles with a number (of a rule) for each.
+/// A set of roles with a number (a rule's id) for each.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbered {
     /// The set, in the layout of [`RoleSet`].
     words: Box<[u64]>,
-    /// For each word of a block: how many roles there are in the blocks before it.
+    /// For each word of a block: the number of roles in the blocks before it.
     before: Box<[u32]>,
-    /// The number for each role, in the order of the roles.
+    /// The number of each role, in role order.
     numbers: Box<[u32]>,
 }
 
@@ -38,7 +38,7 @@ impl RoleSet {
         Self { words: words.into() }
     }
 
-    /// The bytes that it has allocated; a set that the policy makes is shared by all its callers.
+    /// Its heap size in bytes. A set that the policy implies is shared by all its subjects.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         size_of_val(&*self.words) + 2 * size_of::<usize>()
@@ -52,7 +52,7 @@ impl RoleSet {
         contains(&self.words, role).unwrap_or(false)
     }
 
-    /// The numbers of its roles, in order.
+    /// The ids of its roles, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + use<> {
         let words = Arc::clone(&self.words);
         let parts = words.first().copied().unwrap_or(0);
@@ -75,7 +75,7 @@ impl fmt::Debug for RoleSet {
 }
 
 impl Numbered {
-    /// From roles with their numbers, in the order of the roles, each role once.
+    /// Takes (role, number) pairs, sorted by role, without duplicate roles.
     pub(crate) fn new(roles: &[(u32, u32)]) -> Self {
         let mut words = Words::new();
         pack(roles.iter().map(|(role, _)| *role), &mut words);
@@ -94,7 +94,7 @@ impl Numbered {
         }
     }
 
-    /// The number for the lowest role that is in both sets.
+    /// The number of the lowest role that is in both sets.
     pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<u32> {
         let (ours, theirs) = (&*self.words, roles.words());
         let parts = size((*ours.first()?).min(*theirs.first()?));
@@ -121,7 +121,7 @@ impl Numbered {
     }
 }
 
-/// Writes a set in the layout of [`RoleSet`]. The roles come in order, each once.
+/// Writes a set in the layout of [`RoleSet`]. The roles are sorted and distinct.
 pub(crate) fn pack(roles: impl Iterator<Item = u32> + Clone, words: &mut Words) {
     words.clear();
     let parts = roles.clone().last().map_or(0, |highest| u64::from(highest / 4096) + 1);
@@ -145,7 +145,7 @@ pub(crate) fn pack(roles: impl Iterator<Item = u32> + Clone, words: &mut Words) 
     }
 }
 
-/// Which blocks of a part are stored, and where the first of them is.
+/// The bitmap of a part's stored blocks, and the index of the first of them.
 fn part_of(words: &[u64], part: usize) -> Option<(u64, usize)> {
     match words.get(1 + 2 * part..3 + 2 * part)? {
         [blocks, first] => Some((*blocks, size(*first))),
@@ -167,7 +167,7 @@ fn contains(words: &[u64], role: u32) -> Option<bool> {
     Some(word >> (role % 64) & 1 == 1)
 }
 
-/// The places of the bits that are set, from the lowest.
+/// The positions of the set bits, from the lowest.
 fn bits(mut word: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lowest = (word != 0).then(|| word.trailing_zeros());

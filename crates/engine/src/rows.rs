@@ -1,5 +1,5 @@
-//! What the rules say at one place: the end of a resource pattern in the trie has a row, and the row says for each
-//! action which roles may and which may not, and by which rule.
+//! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says for each action which
+//! roles are allowed or denied, and by which rule.
 
 use std::hash::BuildHasher;
 
@@ -10,25 +10,25 @@ use crate::roles::{Numbered, RoleSet};
 use crate::table::{NONE, Table};
 use crate::{Decision, Match};
 
-/// The number of an action that no rule names: only rules for every action match it.
+/// An action that no rule names. Only rules for every action match it.
 pub(crate) const UNKNOWN_ACTION: u32 = u32::MAX - 1;
-/// In an [`Entry`]: every action.
+/// In an [`Entry`]: the rule applies to every action.
 const ANY_ACTION: u32 = u32::MAX;
 
-/// Up to so many entries a row is searched one by one; most rows are. All of them stand in
-/// two or three cache lines then.
+/// Rows of up to this many entries are searched linearly. Most rows are this short, and then take up two or three cache
+/// lines.
 const FEW: usize = 8;
-/// Marks the numbers of rows that are not searched one by one.
+/// Set in the ids of rows that are not searched linearly.
 const WIDE: u32 = 1 << 31;
 
-/// Where a row is. `NO_ROW` where no pattern ends.
+/// The id of a row; `NO_ROW` where no pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowId(u32);
 
 pub(crate) const NO_ROW: RowId = RowId(NONE);
 
 impl RowId {
-    /// The number of a row that is searched one by one, if it is: less than 2³¹.
+    /// The index of a short row, which is below 2³¹; `None` for a wide one.
     pub(crate) fn few(self) -> Option<u32> {
         (self.0 & WIDE == 0).then_some(self.0)
     }
@@ -38,14 +38,14 @@ impl RowId {
     }
 }
 
-/// That one rule matches one action here.
+/// States that one rule matches one action at this place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     rule: u32,
     role: u32,
     action: u32,
     effect: Effect,
-    /// Whether the next entry belongs to another row.
+    /// Whether this is the last entry of its row.
     last: bool,
 }
 
@@ -56,26 +56,26 @@ pub(crate) struct Rows {
     wide: Table<Wide>,
 }
 
-/// A row with many entries, by action.
+/// A row with many entries, indexed by action.
 struct Wide {
     /// The rules for every action.
     any: Sides,
-    /// The actions that rules name, in order.
+    /// The actions that rules name, sorted.
     actions: Box<[u32]>,
-    /// For each of them the rules that name it. The rules in `any` are not repeated here: with many actions and many
-    /// roles that would be their product.
+    /// For each of these actions, the rules that name it. The rules in `any` are not repeated here: the size would grow
+    /// with the product of actions and roles.
     named: Box<[Sides]>,
     /// All entries, for explanations.
     entries: Box<[Entry]>,
 }
 
-/// The rules for one action: for each role the one with the lowest number.
+/// The rules for one action: for each role, the rule with the lowest id.
 struct Sides {
     allow: Option<Numbered>,
     deny: Option<Numbered>,
 }
 
-/// What a decision looks for, and the lowest rules that it has found.
+/// The input of a search, and the lowest rules found so far.
 pub(crate) struct Search<'r> {
     roles: &'r RoleSet,
     action: u32,
@@ -104,7 +104,7 @@ impl<'r> Search<'r> {
         *lowest = rule.min(*lowest);
     }
 
-    /// Rules are numbered in the order of their roles, so the lowest role has the lowest rule.
+    /// Rule ids ascend with role ids, so the lowest role has the lowest rule.
     fn sides(&mut self, sides: &Sides) {
         for (effect, side) in [(Effect::Allow, &sides.allow), (Effect::Deny, &sides.deny)] {
             if let Some(rule) = side.as_ref().and_then(|side| side.lowest_common(self.roles)) {
@@ -115,12 +115,12 @@ impl<'r> Search<'r> {
 }
 
 impl Entry {
-    /// `action` is `None` for every action.
+    /// `action` is `None` for a rule that applies to every action.
     pub(crate) fn new(rule: RuleId, role: RoleId, effect: Effect, action: Option<u32>) -> Self {
         Self { rule: rule.0, role: role.0, action: action.unwrap_or(ANY_ACTION), effect, last: false }
     }
 
-    /// By this the entries of a row are ordered; equal ones say the same, for a rule is in one role and has one effect.
+    /// The sort key of a row's entries. Entries with equal keys are equal, because a rule has one role and one effect.
     pub(crate) const fn order(&self) -> (u32, u32) {
         (self.rule, self.action)
     }
@@ -131,7 +131,7 @@ impl Entry {
 }
 
 impl Rows {
-    /// Finds the lowest rules of a row that apply, where they are lower than those that were found before.
+    /// Lowers the rules found so far to those of this row that apply and have a lower id.
     pub(crate) fn search(&self, row: RowId, search: &mut Search<'_>) {
         if row.0 & WIDE == 0 {
             self.search_few(row, search);
@@ -140,7 +140,7 @@ impl Rows {
         }
     }
 
-    /// Every rule of a row that names this action or every action.
+    /// Every rule of a row that applies to this action.
     pub(crate) fn matching(&self, row: RowId, action: u32) -> Vec<Match> {
         let matching = self.entries(row).iter().filter(|entry| entry.matches(action));
         matching.map(|it| Match { rule: RuleId(it.rule), role: RoleId(it.role), effect: it.effect }).collect()
@@ -183,7 +183,7 @@ impl std::fmt::Debug for Rows {
     }
 }
 
-/// Makes rows, each once: a rule with a thousand resources has one row.
+/// Builds rows, without duplicates: a rule with a thousand resources has one row.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
@@ -192,7 +192,7 @@ pub(crate) struct RowsBuilder {
 }
 
 impl RowsBuilder {
-    /// The row with these entries, of which there is at least one, in order and each once.
+    /// The row with these entries, which must be sorted, distinct and not empty.
     pub(crate) fn row(&mut self, entries: &mut [Entry]) -> RowId {
         if let Some(last) = entries.last_mut() {
             last.last = true;
@@ -246,7 +246,7 @@ impl Wide {
 }
 
 impl Sides {
-    /// From the entries of one action, in the order of roles and rules.
+    /// Takes the entries of one action, sorted by role and rule.
     fn new(entries: &[Entry]) -> Self {
         let side = |effect: Effect| {
             let mut lowest: Vec<(u32, u32)> = Vec::new();

@@ -1,4 +1,4 @@
-//! From a scope to the tries that hold for it.
+//! From a scope to the tries that apply to it.
 
 use policy::pattern::Scope;
 
@@ -9,14 +9,14 @@ use crate::trie::{NodeId, TrieBuilder};
 /// The two tries of one scope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roots {
-    /// Of the absolute patterns.
+    /// For absolute patterns.
     pub(crate) absolute: NodeId,
-    /// Of the relative ones.
+    /// For relative patterns.
     pub(crate) relative: NodeId,
 }
 
-/// Each scope of the policy has tries of its own. Those that hold for a request are found by look-ups of its scope and
-/// of what stands behind each dot in it, however many scopes there are.
+/// The tries of each scope in the policy. Those that apply to a request are found by looking up its scope and the
+/// suffix after each dot of it, so the cost does not depend on the number of scopes.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     any: Roots,
@@ -25,8 +25,8 @@ pub(crate) struct Scopes {
     /// The suffixes of `*.suffix`.
     below: Names,
     below_roots: Table<Roots>,
-    /// The length of the longest suffix: no dot further left is looked behind, so a scope that is one long row of dots
-    /// costs little.
+    /// The length of the longest suffix. Longer suffixes of a request's scope are not looked up, so a scope that
+    /// consists of dots costs little.
     longest: usize,
 }
 
@@ -42,7 +42,7 @@ impl Scopes {
         }
     }
 
-    /// The tries of a scope of the policy, which are made if it is new; of every scope, if it is `None`.
+    /// The tries of a scope of the policy, which are added if the scope is new. `None` means every scope.
     pub(crate) fn add(&mut self, scope: Option<&Scope>, trie: &mut TrieBuilder) -> Roots {
         let (names, roots, name) = match scope {
             None => return self.any,
@@ -59,7 +59,7 @@ impl Scopes {
         *roots.at(number)
     }
 
-    /// Gives the tries that hold for the scope of a request.
+    /// Calls `found` with the tries that apply to the scope of a request.
     pub(crate) fn roots(&self, scope: &[u8], mut found: impl FnMut(Roots)) {
         found(self.any);
         if !self.exact.is_empty() {
@@ -78,7 +78,7 @@ impl Roots {
     }
 }
 
-/// What stands behind each dot, from the right, up to this length. Before the dot there is at least one byte.
+/// The suffix after each dot, from the right, up to this length. At least one byte precedes the dot.
 fn suffixes(scope: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
     let from = scope.len().saturating_sub(longest.saturating_add(1)).max(1);
     let dots = (from..scope.len()).rev().filter(|place| scope.get(*place) == Some(&b'.'));

@@ -1,14 +1,15 @@
-//! Reading a resource segment by segment.
+//! Splits a resource into segments.
 
 use crate::word::{Word, first_sixteen, halves, sixteen};
 
-/// The bytes of eight slashes.
+/// Eight slashes.
 const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 
-/// The segment that starts here, or nothing beyond the end. It ends before the next slash, or with the resource.
+/// The segment that starts at `start`, or `None` beyond the end. It ends before the next slash or at the end of the
+/// resource.
 ///
-/// Sixteen bytes are read at once, and what follows the segment is taken off: so a segment costs about the same whatever
-/// its length, up to sixteen.
+/// Reads sixteen bytes at once and masks what follows the segment, so all segments up to this length cost about the
+/// same.
 #[inline]
 pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Word> {
     let left = resource.get(start..)?;
@@ -26,8 +27,8 @@ pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Word> {
     Some(long([first, second], left))
 }
 
-/// The bytes of `left`, fewer than sixteen with which `resource` ends, with slashes behind them: what is at the end ends as
-/// it would before a slash.
+/// The bytes of `left`, the last fewer than sixteen bytes of `resource`, padded with slashes: the segment at the end
+/// then ends before a slash too.
 fn last_bytes(resource: &[u8], left: &[u8]) -> [u64; 2] {
     if left.is_empty() {
         return [SLASHES; 2];
@@ -46,17 +47,17 @@ fn long(first: [u64; 2], left: &[u8]) -> Word {
     Word::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-/// A one in the highest bit of a byte where the first `/` is, if there is any, and perhaps in bytes behind it.
+/// Sets the highest bit of the byte that holds the first `/`, if there is one. Bits of later bytes may be set too.
 ///
-/// A byte of the difference to `/` is zero where a `/` is; the lowest byte that borrows from the one above it when 1 is
-/// taken from each is that one.
+/// A byte of the XOR with slashes is zero where a `/` is. Subtracting 1 from each byte makes the lowest zero byte the
+/// first one that borrows; bytes above it may be wrong, but it is right.
 const fn slashes(bytes: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let other = bytes ^ SLASHES;
     other.wrapping_sub(ONES) & !other & (ONES << 7)
 }
 
-/// Ones in so many of the lowest bits, fewer than 64.
+/// The `bits` lowest bits set, for fewer than 64.
 const fn below(bits: u32) -> u64 {
     (1 << bits) - 1
 }

@@ -1,6 +1,6 @@
-//! What is numbered, by its number.
+//! A vector with 32-bit indices.
 
-/// A list whose places are named by 32-bit numbers: half of what a `usize` takes in every node of the index.
+/// A vector whose indices are 32-bit integers: half the size of a `usize` in every node of the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<T>(Vec<T>);
 
@@ -9,7 +9,7 @@ impl<T> Table<T> {
         Self(Vec::new())
     }
 
-    /// Appends, and gives the number of what was appended.
+    /// Appends an item and returns its index.
     pub(crate) fn push(&mut self, item: T) -> u32 {
         let number = number(self.0.len());
         self.0.push(item);
@@ -33,7 +33,7 @@ impl<T> Table<T> {
         &mut self.0[number as usize]
     }
 
-    /// What stands from this number on.
+    /// The items from this index on.
     pub(crate) fn from(&self, number: u32) -> &[T] {
         #[expect(clippy::indexing_slicing, reason = "as in `at`")]
         &self.0[number as usize..]
@@ -47,7 +47,7 @@ impl<T> Table<T> {
         self.0.into_iter()
     }
 
-    /// Gives back the memory that growing took in advance.
+    /// Frees the spare capacity left from growing.
     pub(crate) fn shrink(&mut self) {
         self.0.shrink_to_fit();
     }
@@ -65,11 +65,11 @@ impl<T> FromIterator<T> for Table<T> {
     }
 }
 
-/// A size as the index keeps it.
+/// A size as a 32-bit integer.
 pub(crate) fn number(size: usize) -> u32 {
     #[expect(clippy::expect_used, reason = "a policy of this size is not used at all: failing closed")]
     u32::try_from(size).expect("a policy has fewer than 2^32 of anything")
 }
 
-/// A number that stands for nothing, where an `Option` would double the size.
+/// An index that means "none", where an `Option` would double the size.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -1,11 +1,11 @@
-//! From a resource to the patterns that match it: one walk over its segments.
+//! Finds the patterns that match a resource, in one walk over its segments.
 //!
-//! All patterns of a scope are one trie, whose edges are segments. At a node there is at most one edge for a literal
-//! (found by a look-up of the segment's bytes), one for `{id}`, one for `{user}`, and globs (see `globs`).
+//! All patterns of a scope form one trie, whose edges are segments. A node has at most one edge per literal (found by
+//! looking up the segment's bytes), one for `{id}`, one for `{user}`, and any number of globs (see `globs`).
 //!
-//! The walk takes one segment after another, for all nodes that are reached by those before it, in the tries of all
-//! scopes that hold. So a segment is read once, and matched with the globs of all these nodes in one pass, however many
-//! they are. A node is visited at most once, and the walk ends where the patterns do, however long the resource.
+//! The walk handles one segment at a time, for all nodes reached so far, in the tries of all applicable scopes. So a
+//! segment is read once and matched with the globs of all these nodes in one pass, however many nodes there are. A node
+//! is visited at most once, and the walk ends where the patterns end, however long the resource is.
 
 mod build;
 
@@ -21,53 +21,53 @@ use crate::table::{NONE, Table};
 use crate::word::Word;
 use crate::work;
 
-/// The number of a node, or that of the row of a leaf: where patterns end here and none goes on, the row is all that the
-/// node would have, and a look into memory is saved.
+/// The index of a node, or for a leaf the id of its row. A leaf has no edges and no `**`, so its row is all that its
+/// node would hold; storing it here saves a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
-/// Where an edge would lead that does not exist.
+/// The target of an edge that does not exist.
 pub(crate) const NO_NODE: NodeId = NodeId(NONE);
-/// Marks a [`NodeId`] that is a leaf's row.
+/// Set in a [`NodeId`] that holds a leaf's row.
 const LEAF: u32 = 1 << 31;
 
 /// The tries of all scopes.
 pub(crate) struct Trie {
     nodes: Table<Node>,
     literals: Literals,
-    /// The globs of the nodes that have any, and what is shared of them.
+    /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: Table<Globs>,
     glob_set: GlobSet,
 }
 
-/// A walk over the segments of one resource. No request allocates here unless its resource matches in more than sixteen
-/// ways at once.
+/// A walk over the segments of one resource. A request allocates here only if its resource reaches more than sixteen
+/// nodes at once.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     owner: Option<&'q [u8]>,
-    /// The first node to start at.
+    /// The first start node.
     first: NodeId,
-    /// The nodes that are reached by the segments so far, but one.
+    /// The nodes reached by the segments so far, except the one that is kept in a register.
     here: SmallVec<[NodeId; 16]>,
-    /// The nodes that this segment leads to, but one.
+    /// The nodes that the current segment leads to, with the same exception.
     next: SmallVec<[NodeId; 16]>,
-    /// The nodes' globs that are matched with this segment.
+    /// The globs to match with the current segment, for all nodes that have any.
     globs: SmallVec<[u32; 16]>,
-    /// Where the last segment starts that was compared with the owner's name, and whether it is that.
+    /// The start of the last segment that was compared with the owner's name, and the result.
     owned: Option<(usize, bool)>,
 }
 
 #[derive(Clone, Copy)]
 struct Node {
-    /// Whether edges with literals leave.
+    /// Whether it has edges for literals.
     literals: bool,
-    /// Whether edges of the three other kinds leave.
+    /// Whether it has edges of the three other kinds.
     others: bool,
-    /// Where `{id}` leads.
+    /// The target of `{id}`.
     one: NodeId,
-    /// Where `{user}` leads.
+    /// The target of `{user}`.
     owner: NodeId,
-    /// The number of the globs that leave.
+    /// The index of its globs.
     globs: u32,
     /// The row of the patterns that end here.
     here: RowId,
@@ -76,7 +76,7 @@ struct Node {
 }
 
 impl<'q> Walk<'q> {
-    /// A resource of 4 GiB or more is none: nothing matches it, and so nothing allows it.
+    /// Returns `None` for a resource of 4 GiB or more: nothing matches it, so nothing allows it.
     pub(crate) fn new(resource: &'q [u8], owner: Option<&'q [u8]>) -> Option<Self> {
         let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
         fits.then(|| Self {
@@ -90,7 +90,7 @@ impl<'q> Walk<'q> {
         })
     }
 
-    /// Lets the walk start in the tries of a scope, too.
+    /// Adds the tries of a scope to the start of the walk.
     #[inline]
     pub(crate) fn start(&mut self, roots: Roots) {
         let root = if self.is_absolute() { roots.absolute } else { roots.relative };
@@ -105,7 +105,7 @@ impl<'q> Walk<'q> {
         self.resource.first() == Some(&b'/')
     }
 
-    /// Whether this segment is the owner's name. Both may be long, so it is compared once for all nodes.
+    /// Whether this segment is the owner's name. Both may be long, so they are compared only once for all nodes.
     fn is_owner(&mut self, start: usize, segment: &[u8]) -> bool {
         match self.owned {
             Some((at, owned)) if at == start => owned,
@@ -120,10 +120,11 @@ impl<'q> Walk<'q> {
 }
 
 impl Trie {
-    /// Visits the row of each pattern that matches, of the scopes in which the walk starts.
+    /// Calls `visit` with the row of each matching pattern, in the scopes where the walk starts.
     ///
-    /// Most walks have one node at a time, which stays in a register: with it on the list, and the three lists looked at
-    /// for each segment, a decision took 46 ns in place of 41 (2026-11-21, least of five interleaved runs).
+    /// Most walks have one node at a time, which stays in a register. With that node in the list as well, and the three
+    /// lists checked for each segment, a decision took 46 ns instead of 41 (2026-11-21, minimum of five interleaved
+    /// runs).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
         let mut alone = walk.here.is_empty();
@@ -146,8 +147,8 @@ impl Trie {
         }
     }
 
-    /// Leaves the nodes in `next` that this segment leads to from a node, but gives the one that a literal leads to.
-    /// `forked` becomes true where there may be others.
+    /// Follows the edges of one node for this segment. Returns the target of the literal edge; pushes the other targets
+    /// to `next`. Sets `forked` if there may be any of those.
     #[expect(clippy::too_many_arguments, reason = "inlined twice: each is in a register")]
     #[inline(always)]
     fn step(
@@ -175,8 +176,8 @@ impl Trie {
         if at.literals { self.literals.find(node, word, walk.resource, start) } else { NO_NODE }
     }
 
-    /// The same from all nodes but the first, then from the globs of all. Gives the node to go on from, which is the one
-    /// that a literal leads to from the first, if there is one; the others are left in `here`.
+    /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the node to continue
+    /// with: the first node's literal target if there is one. The others are left in `here`.
     #[inline(never)]
     fn step_others(
         &self,
@@ -205,10 +206,10 @@ impl Trie {
         literal
     }
 
-    /// Leaves the nodes in `next` that edges lead to which are not literals; those of globs that are not simple are left
-    /// for `match_globs`.
+    /// Pushes the targets of the edges that are not literals to `next`; globs that are not simple are left to
+    /// `match_globs`.
     ///
-    /// Apart from `step`, which has no registers to spare.
+    /// A separate function because `step` has no registers to spare.
     #[inline(never)]
     fn fork(&self, at: &Node, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
@@ -231,7 +232,7 @@ impl Trie {
         }
     }
 
-    /// Leaves the nodes in `next` that globs lead to from all nodes, by one pass over the segment.
+    /// Pushes the targets of all nodes' globs to `next`, in one pass over the segment.
     #[inline(never)]
     fn match_globs(&self, start: usize, end: usize, walk: &mut Walk<'_>) {
         let Walk { resource, next, globs, .. } = walk;
@@ -246,7 +247,7 @@ impl Trie {
         }
     }
 
-    /// Nothing is left of the resource.
+    /// Visits the rows of a node at the end of the resource.
     #[inline]
     fn end(&self, node: NodeId, visit: &mut impl FnMut(RowId)) {
         work::step();
@@ -284,7 +285,7 @@ impl Node {
         rest: NO_ROW,
     };
 
-    /// What may stand for this node, which has this number.
+    /// The id to use for this node: its row if it is a leaf, else `number`.
     fn or_leaf(&self, number: NodeId) -> NodeId {
         let has_edges = self.literals || self.one != NO_NODE || self.owner != NO_NODE || self.globs != NONE;
         let row = self.here.few().filter(|_| !has_edges && self.rest == NO_ROW);

@@ -1,13 +1,14 @@
-//! Short byte strings as numbers, which are compared and hashed at once.
+//! Short byte strings as integers, for fast comparison and hashing.
 
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 
-/// The first sixteen bytes of a byte string, with zeros behind it if it is shorter, and its length.
+/// The first sixteen bytes of a byte string, zero-padded, and its length.
 ///
-/// Up to [`Word::WHOLE`] bytes this is all there is to know of it. Nearly all segments and actions are that short, and to
-/// compare two words takes none of the call and the loop that comparing bytes takes (measured: a third of a decision).
+/// A byte string of up to [`Word::WHOLE`] bytes is fully described by its word. Nearly all segments and actions are
+/// that short, and comparing two words avoids the call and the loop of comparing slices (measured: a third of a
+/// decision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     bytes: [u64; 2],
@@ -15,20 +16,20 @@ pub(crate) struct Word {
 }
 
 impl Word {
-    /// Words of up to this length are equal if and only if the byte strings are.
+    /// Up to this length, words are equal if and only if their byte strings are.
     pub(crate) const WHOLE: u32 = 16;
 
-    /// A byte string of 2³² bytes or more is taken for one of 2³² - 1, which is never short.
+    /// The length of a byte string of 2³² bytes or more is stored as 2³² - 1, which is never short.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { bytes: first_sixteen(bytes), length: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
     }
 
-    /// From the first bytes, with zeros behind them, and the length.
+    /// From the first bytes, zero-padded, and the length.
     pub(crate) const fn from_parts(bytes: [u64; 2], length: u32) -> Self {
         Self { bytes, length }
     }
 
-    /// The first bytes, and the length, for those who store them side by side with something else.
+    /// The first bytes and the length, for callers that store them next to other fields.
     pub(crate) const fn parts(self) -> ([u64; 2], u32) {
         (self.bytes, self.length)
     }
@@ -41,8 +42,8 @@ impl Word {
         self.length <= Self::WHOLE
     }
 
-    /// A hash of the byte string that this word is of, with which `bytes` start. Strings that differ only in zeros at
-    /// their ends may have the same.
+    /// Hashes the byte string of this word, with which `bytes` start. Strings that differ only in trailing zeros may
+    /// have the same hash.
     #[inline]
     pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
         let mut hasher = seed.build_hasher();
@@ -54,8 +55,8 @@ impl Word {
     }
 }
 
-/// The first sixteen bytes, with zeros behind them if there are fewer. Where there are fewer some are read twice, which is
-/// faster than a loop over as many as there are.
+/// The first sixteen bytes, zero-padded. A shorter string is read in two overlapping parts, which is faster than a loop
+/// over its bytes.
 pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
     let length = bytes.len();
     if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>()) {
@@ -82,7 +83,7 @@ pub(crate) fn halves(bytes: [u8; 16]) -> [u64; 2] {
     [u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes([i, j, k, l, m, n, o, p])]
 }
 
-/// Both halves as one number.
+/// Both halves as one integer.
 pub(crate) const fn sixteen([first, second]: [u64; 2]) -> u128 {
     first as u128 | (second as u128) << 64
 }

@@ -1,4 +1,4 @@
-//! Counts the work of matching, in tests only: seconds differ from machine to machine, steps do not.
+//! Counts the steps of matching, in tests only. Unlike seconds, steps do not differ between machines.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -8,13 +8,13 @@ thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// One step whose cost has a constant bound. Nothing at all outside of tests.
+/// Counts one step, whose cost has a constant bound. Does nothing outside of tests.
 #[inline]
 pub(crate) fn step() {
     steps(1);
 }
 
-/// So many steps.
+/// Counts `count` steps.
 #[inline]
 pub(crate) fn steps(count: usize) {
     #[cfg(test)]
@@ -23,7 +23,7 @@ pub(crate) fn steps(count: usize) {
     let _ = count;
 }
 
-/// The steps that this takes.
+/// The number of steps that `work` takes.
 #[cfg(test)]
 pub(crate) fn of(work: impl FnOnce()) -> u64 {
     let before = STEPS.with(Cell::get);

@@ -1,9 +1,9 @@
-//! The one reading of a path and of a host that rules and requests are compared in.
+//! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
-//! What stands behind the proxy may read a path in other ways than we do. So a path becomes its canonical form, with
-//! every other way in which it may plausibly be read beside it ([`Readings`]); what would be read too differently is
-//! refused. The order of the steps is fixed: cut at `?` and `#`, raw bytes, percent triplets, dot segments, slashes. `ways`
-//! has what others make of the path.
+//! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
+//! every other plausible interpretation ([`Readings`]), and a path whose interpretations differ too much is an error.
+//! The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot segments,
+//! merge slashes. The module `ways` lists the interpretations.
 
 mod buffers;
 mod encoding;
@@ -20,89 +20,90 @@ pub use host::{HostError, host};
 
 use buffers::{NONE, Space, Texts};
 
-/// Why a path cannot be judged. Each is answered with 400 and the reason `invalid_path`.
+/// Why a path is invalid. Each is answered with 400 and the reason `invalid_path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PathError {
-    /// Nothing at all, or nothing before the query.
+    /// Empty, or empty before the query.
     #[error("the path is empty")]
     Empty,
-    /// Not the origin-form of a request target (RFC 9112, 3.2.1), nor `*` with `OPTIONS` (3.2.4).
+    /// Neither the origin-form of a request target (RFC 9112, 3.2.1) nor `*` with `OPTIONS` (3.2.4).
     #[error("the path does not start with `/`")]
     NotAbsolute,
-    /// A raw control byte, a space, or a byte that is not ASCII: none may stand in a URI (RFC 3986, 2).
+    /// A raw control byte, a space, or a byte that is not ASCII: a URI contains none of these (RFC 3986, 2).
     #[error("the path has a control byte, a space or a byte that is not ASCII in it")]
     ForbiddenByte,
     /// A `%` without two hexadecimal digits after it (RFC 3986, 2.1).
     #[error("a `%` is not followed by two hexadecimal digits")]
     BadTriplet,
-    /// An encoded control character, `%00` and C1 controls (`%C2%80` to `%C2%9F`) among them.
+    /// An encoded control character, including `%00` and the C1 controls (`%C2%80` to `%C2%9F`).
     #[error("an encoded control character")]
     EncodedControl,
-    /// `%2F` or `%5C`: one server's separator is another's data.
+    /// `%2F` or `%5C`: a separator to some servers, data to others.
     #[error("an encoded slash or backslash")]
     EncodedSlash,
-    /// A raw `\`, which some servers take for a `/`.
+    /// A raw `\`, which some servers treat as `/`.
     #[error("a backslash")]
     Backslash,
     /// Encoded bytes that are not UTF-8 (RFC 3629, 3): invalid, overlong, a surrogate, or cut short.
     #[error("encoded bytes that are not UTF-8")]
     InvalidUtf8,
-    /// Dot segments that lead out of the root.
+    /// Dot segments that climb above the root.
     #[error("dot segments that climb above the root")]
     AboveRoot,
     /// Merging slashes before or after removing dot segments gives two different paths.
     #[error("adjacent slashes before a dot segment")]
     AmbiguousSlashes,
-    /// It begins with `//`, as it is or once dot segments or `;` parameters are removed: parsers of URL references read an
-    /// authority there (RFC 3986, 4.2), so that Node's `new URL("//public/admin", base)` has the path `/admin`.
+    /// The path begins with `//`, either as received or after removing dot segments or `;` parameters. Parsers of URL
+    /// references expect an authority there (RFC 3986, 4.2): Node's `new URL("//public/admin", base)` has the path
+    /// `/admin`.
     #[error("the path begins with `//`, where an authority may be read")]
     Authority,
-    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`: a server that cuts the path there is left with the dots.
+    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`. A server that cuts the path there ends up with a
+    /// trailing dot segment.
     #[error("an encoded `?` or `#` right after a dot segment")]
     AmbiguousEnd,
     /// A `;` in or beside a dot segment.
     #[error("a `;` in or beside a dot segment")]
     AmbiguousParameter,
-    /// Longer than 8 KiB without its query, and not canonical; or shorter, with so many ways to read it that these are
-    /// over 48 KiB.
+    /// Over 8 KiB without its query and not canonical; or shorter, but its interpretations are over 48 KiB together.
     #[error("the path has too many or too long interpretations")]
     TooLong,
-    /// A segment over 4,096 bytes as received.
+    /// A segment over 4,096 bytes, as received.
     #[error("a segment of the path is over 4,096 bytes long")]
     SegmentTooLong,
-    /// Encoded twice so that decoding it twice gives dot segments, or encoded three times.
+    /// Encoded twice so that decoding it twice gives a dot segment, or encoded three times.
     #[error("an encoding inside an encoding that hides a dot segment or another encoding")]
     NestedEncoding,
 }
 
-/// All the ways a path may be read by what stands behind the proxy.
+/// All interpretations of a path that a backend may use.
 ///
-/// A request is allowed only if every reading in `all` is allowed and no `deny` rule matches one in `deny_only`.
+/// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct Readings<'a> {
     first: &'a [u8],
-    /// With the first, if there are any.
+    /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
     deny_only: &'a Texts,
 }
 
 impl<'a> Readings<'a> {
-    /// The canonical path: the reading that is shown in logs.
+    /// The canonical path: the interpretation that is logged.
     #[must_use]
     pub fn first(&self) -> &'a [u8] {
         self.first
     }
 
-    /// The readings that must all be allowed: the canonical path, then what it is without its `;` parameters, cut at an
-    /// encoded `?` or `#`, with its reserved characters decoded, decoded twice, and all of these together, as far as they
-    /// differ.
+    /// The interpretations that must all be allowed, without duplicates: the canonical path, then the path without its
+    /// `;` parameters, cut at an encoded `?` or `#`, with reserved characters decoded, decoded twice, and all
+    /// combinations of these.
     pub fn all(&self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::once(self.first).chain(self.all.iter().skip(1))
     }
 
-    /// The readings that no `deny` rule may match; they need not be allowed: the path with its dot segments still in it.
-    /// Its adjacent slashes are merged there too: no pattern matches an empty segment but by `**`, so what matches a path
-    /// with empty segments matches it without them.
+    /// The interpretations that no `deny` rule may match, although they need not be allowed: the path with its dot
+    /// segments kept. Adjacent slashes are merged in these too. That loses no match: only `**` matches an empty
+    /// segment, so a pattern that matches a path with empty segments also matches it without them.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
@@ -112,18 +113,18 @@ impl<'a> Readings<'a> {
     }
 }
 
-/// Reads the `:path` of a request: raw, with its query.
+/// Interprets the `:path` of a request: raw, with its query.
 ///
-/// A path that is canonical already is borrowed; the readings of any other are written to `buffers`.
+/// An already canonical path is borrowed; the interpretations of any other path are written to `buffers`.
 ///
 /// # Errors
-/// When it is ambiguous or not a path.
+/// If it is ambiguous or not a path.
 pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
     if raw == b"*" {
         return if method == b"OPTIONS" { Ok(Readings::one(raw)) } else { Err(PathError::NotAbsolute) };
     }
     let (text, seen) = scan(raw);
-    // The scan does not measure segments: a usual path is shorter than one may be.
+    // `scan` does not measure segments, because most paths are shorter than the longest allowed segment.
     if text.len() > LONGEST_SEGMENT && has_long_segment(text) {
         return Err(PathError::SegmentTooLong);
     }
@@ -135,26 +136,27 @@ pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Resul
     }
 }
 
-/// The longest segment of a path, in bytes as received: what a rule costs grows with the segment that it is matched with.
+/// The longest segment of a path, in bytes as received. It is limited because the cost of matching a rule grows with
+/// the segment's length.
 pub const LONGEST_SEGMENT: usize = 4 << 10;
 
-/// The longest path that is read in several ways, in bytes. A client pays nothing for length; here a dozen readings and more
-/// are made and judged one by one: 5 to 15 ms for 60 KiB, which is what Envoy lets through (November 2026, 2 cores under load,
-/// `hostile_paths` in the authorizer's examples). Other servers take no longer paths at all.
+/// The longest path with more than one interpretation, in bytes. Length costs the client nothing, but a dozen or more
+/// interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the longest path that Envoy accepts (November
+/// 2026, 2 cores under load, `hostile_paths` in the authorizer's examples). 8 KiB is as much as other servers accept.
 const LONGEST_UNUSUAL: usize = 8 << 10;
 
-/// A byte that may not stand in a path.
+/// A byte that no path may contain.
 const BAD: u8 = 1;
 /// `%`.
 const PERCENT: u8 = 2;
 /// `;`.
 const PARAMETER: u8 = 4;
-/// `/` or `.`: unusual after a `/`.
+/// `/` or `.`: unusual only after a `/`.
 const SHAPE: u8 = 8;
 /// `?` or `#`.
 const END: u8 = 16;
 
-/// What is unusual about each byte.
+/// The class of each byte; 0 for an ordinary one.
 #[expect(
     clippy::indexing_slicing,
     reason = "evaluated when this is compiled, within the length of the array"
@@ -176,8 +178,8 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// The path without query and fragment, and what is unusual in it: 0 for a canonical one. The one pass that every
-/// request pays for.
+/// Returns the path without query and fragment, and the classes of unusual bytes in it: 0 if it is canonical. Every
+/// request pays for this pass, so it is a single one.
 fn scan(raw: &[u8]) -> (&[u8], u8) {
     let mut seen = 0;
     let mut counts = !SHAPE;
@@ -192,8 +194,8 @@ fn scan(raw: &[u8]) -> (&[u8], u8) {
     (raw, seen)
 }
 
-/// Whether a segment is longer than one may be. From the start of a segment this goes on at the last slash within reach,
-/// so that it looks at few bytes of a path of short segments.
+/// Whether a segment is longer than [`LONGEST_SEGMENT`]. From the start of a segment it jumps to the last slash within
+/// that length, so it reads few bytes of a path of short segments.
 fn has_long_segment(mut text: &[u8]) -> bool {
     while let Some(within_reach) = text.get(..=LONGEST_SEGMENT) {
         match within_reach.iter().rposition(|byte| *byte == b'/') {
@@ -204,7 +206,7 @@ fn has_long_segment(mut text: &[u8]) -> bool {
     false
 }
 
-/// Reads a path that has something unusual in it.
+/// Interprets a path that contains something unusual.
 fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
     if seen & BAD != 0 {
         return Err(forbidden(text));
@@ -225,7 +227,7 @@ fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Rea
     shape::resolve(way, made, other)?;
     all.push(made);
     for way in ways.iter().filter(|way| shape::is_resolved(way)) {
-        // With its reserved characters decoded, and as it is.
+        // With its reserved characters decoded, then as it is.
         encoding::reserved_decoded(way, made);
         all.add(made);
         all.add(way);
@@ -242,7 +244,7 @@ fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Rea
     Ok(Readings { first, all, deny_only })
 }
 
-/// What is wrong with a path that has a byte of the class [`BAD`] in it.
+/// The error for a path that contains a byte of class [`BAD`].
 fn forbidden(text: &[u8]) -> PathError {
     match text.iter().find(|byte| CLASS.get(usize::from(**byte)) == Some(&BAD)) {
         _ if text.first() != Some(&b'/') => PathError::NotAbsolute,

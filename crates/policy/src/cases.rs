@@ -1,4 +1,4 @@
-//! What must hold of a policy: the golden cases beside it, in `cases.yaml`.
+//! Golden cases: the expected decisions of a policy, in a `cases.yaml` beside it.
 
 mod json;
 mod read;
@@ -12,20 +12,20 @@ use crate::problem::{Place, Problem};
 use crate::report::Report;
 use crate::yaml;
 
-/// One thing that must hold.
+/// One request with its expected outcome.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it says, for a reader.
+    /// What the case shows, for readers.
     pub name: String,
-    /// What is asked.
+    /// The request to send.
     pub request: Request,
-    /// What must come.
+    /// The expected outcome.
     pub expect: Expect,
-    /// Where it stands.
+    /// Its place in the file.
     pub at: Place,
 }
 
-/// What is asked.
+/// The request of a [`Case`].
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The HTTP method; `GET` if not set.
@@ -34,45 +34,45 @@ pub struct Request {
     pub path: String,
     /// The HTTP host; `localhost` if not set.
     pub host: String,
-    /// Header lines beside those that the proof makes.
+    /// Headers besides those that the credentials add.
     pub headers: Vec<(String, String)>,
-    /// What proves who asks.
+    /// The credentials of the request.
     pub proof: Proof,
-    /// The clock, as time since the Unix epoch; now if not set.
+    /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
 }
 
-/// What proves who asks.
+/// The credentials of a request.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// Nothing (`headers` may still carry an `Authorization` of its own).
+    /// None (`headers` may still contain an `Authorization` header).
     None,
-    /// `basic: "user:password"`, put into an `Authorization` header as RFC 7617 says.
+    /// `basic: "user:password"`, sent in an `Authorization` header (RFC 7617).
     Basic(String),
-    /// `bearer: token`, put into an `Authorization` header as RFC 6750 says.
+    /// `bearer: token`, sent in an `Authorization` header (RFC 6750).
     Bearer(String),
-    /// `claims: {…}`: a token that has already been verified, as JSON text.
+    /// `claims: {…}`: the claims of an already verified token, as JSON.
     Claims(String),
 }
 
-/// What must come. What is `None` or empty is not looked at.
+/// The expected outcome. Fields that are `None` or empty are not checked.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// The HTTP status; an allowed request is 200.
+    /// The HTTP status; 200 for an allowed request.
     pub status: u16,
-    /// The rule that decided, as `role: rule`.
+    /// The deciding rule, as `role: rule`.
     pub rule: Option<String>,
-    /// The reason, as in logs, such as `invalid_path`.
+    /// The reason as in the decision log, such as `invalid_path`.
     pub reason: Option<String>,
-    /// Headers: of the request as the upstream gets it where it is allowed, else of the answer. An empty value says that
-    /// the header must not be there.
+    /// Headers: of the upstream request if the request is allowed, else of the response. An empty value means that the
+    /// header must be absent.
     pub headers: Vec<(String, String)>,
 }
 
-/// Reads the text of a `cases.yaml`.
+/// Parses the text of a `cases.yaml`.
 ///
 /// # Errors
-/// Every problem in it, not the first.
+/// All problems in it, not just the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     let mut report = Report::new(file.into());
     let cases = yaml::parse(text, &mut report).map(|root| read::cases(&mut report, &root));

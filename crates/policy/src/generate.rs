@@ -1,8 +1,8 @@
-//! Policies and requests from a seed, for tests and benchmarks.
+//! Generates policies and requests from a seed, for tests and benchmarks.
 //!
-//! [`Generator`] makes small policies in which everything meets everything: few names, so that rules overlap and
-//! requests match. [`regular`] makes policies of any size whose answers follow from a formula. [`to_yaml`] writes a
-//! policy as the text that the parser reads.
+//! [`Generator`] makes small random policies from few names, so that rules overlap, features interact and requests
+//! match. [`regular`] makes policies of any size whose decisions follow from a formula. [`to_yaml`] writes a policy in
+//! the policy language.
 
 mod random;
 mod regular;
@@ -17,7 +17,7 @@ use std::path::Path;
 use crate::problem::Place;
 use crate::reference::{Caller, Question};
 
-/// A question that owns what it asks about.
+/// An owned [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
     /// The HTTP method.
@@ -29,7 +29,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The question.
+    /// Borrows it as a question.
     #[must_use]
     pub fn question(&self) -> Question<'_> {
         Question {
@@ -41,7 +41,7 @@ impl Asked {
 }
 
 impl Asker {
-    /// The caller.
+    /// Borrows it as a caller.
     #[must_use]
     pub fn caller(&self) -> Caller<'_> {
         Caller {
@@ -52,12 +52,12 @@ impl Asker {
     }
 }
 
-/// Numbers that look random and are the same for the same seed (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
+/// A deterministic random number generator (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Numbers from this seed.
+    /// A generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -71,23 +71,23 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one; 0 if it is 0.
+    /// A number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.number() % end).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `share` percent.
     pub fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// One of these, if there are any.
+    /// A random item; `None` if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         from.get(self.below(from.len()))
     }
 
-    /// The same things in another order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for end in (1..things.len()).rev() {
             things.swap(end, self.below(end + 1));
@@ -95,7 +95,7 @@ impl Rng {
     }
 }
 
-/// Where everything that is generated stands.
+/// The place of everything that is generated.
 fn nowhere() -> Place {
     Place::start_of(Path::new("generated.yaml"))
 }

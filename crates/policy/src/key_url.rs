@@ -1,26 +1,26 @@
-//! Where keys are fetched from.
+//! The URL of a key set.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Shorter parts of a URL are no secrets, and stand in texts by chance: `v`, `1`, `jwks`.
+/// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set. Its query may hold a secret (`?api_key=…`), so `Display` and `Debug` show what comes before it
-/// and no user, no password and no fragment: whatever prints, logs or labels with a URL does so through them.
+/// The URL of a key set. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what
+/// precedes the query, without user, password and fragment. All output, logs and metric labels use these.
 ///
-/// Two URLs that differ only in what is not shown look the same and are not equal.
+/// Two URLs that differ only in hidden parts look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyUrl(Arc<str>);
 
 impl KeyUrl {
-    /// All of it: to fetch from, and never to be shown.
+    /// The whole URL. Only for fetching; never log or print it.
     #[must_use]
     pub fn with_secrets(&self) -> &str {
         &self.0
     }
 
-    /// Whether a text, such as the message of an error, has something in it that is not to be shown.
+    /// Whether a text, such as an error message, contains a hidden part of this URL.
     #[must_use]
     pub fn has_secret_in(&self, text: &str) -> bool {
         let rest = self.0.split_once("//").map_or(&*self.0, |(_, rest)| rest);
@@ -48,11 +48,13 @@ impl From<&str> for KeyUrl {
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = match self.0.split_once("//") {
-            // The parser takes only `https://` and `http://`; of anything else too much is hidden rather than too little.
+            // The parser accepts only `https://` and `http://`. For anything else, rather too much is hidden than too
+            // little.
             Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => (Some(scheme), rest),
             _ => (None, &*self.0),
         };
-        // RFC 3986, 3.2: the authority ends at the first of these, and what stands before its last `@` is a user.
+        // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@` is user
+        // information.
         let shown = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, path) = match shown.find(['/', '\\']) {
             Some(end) => shown.split_at_checked(end).unwrap_or((shown, "")),

@@ -1,10 +1,11 @@
-//! What a policy is and what it means.
+//! Policies: their data model, their meaning, and their parser.
 //!
-//! Read in this order: [`model`] (the policy as plain data, every value in it valid), [`pattern`] (what a rule
-//! matches), [`reference`] (the meaning of a policy, slow and obvious), [`canonical`] (the one reading of a path that
-//! rules and requests are compared in), then the parser ([`load`]) with its [`problem`]s, and [`cases`].
+//! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
+//! matches), [`reference`] (the reference evaluator: slow, and written to be obviously right), [`canonical`] (the
+//! canonical form in which paths and hosts are compared with rules), then the parser ([`load`]) with its [`problem`]s,
+//! and [`cases`].
 //!
-//! This crate does no I/O: the bytes of a policy's files come from a [`Files`] that the caller provides.
+//! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
 pub mod canonical;
 pub mod cases;

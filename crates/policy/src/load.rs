@@ -1,4 +1,4 @@
-//! From files to a policy.
+//! Loads a policy from its files.
 
 mod draft;
 mod gather;
@@ -27,29 +27,29 @@ use crate::load::sources::Sources;
 use crate::model::{Identity, Policy};
 use crate::problem::{Problem, Severity};
 
-/// Where the bytes of a policy's files come from.
+/// The source of a policy's files.
 pub trait Files {
-    /// The bytes of a file.
+    /// The contents of a file.
     ///
     /// # Errors
-    /// A text for the reader, such as `no such file`.
+    /// A message for people, such as `no such file`.
     fn read(&self, path: &Path) -> Result<Vec<u8>, String>;
 
     /// The names of the files in a folder, in any order. The current folder is `.`.
     ///
     /// # Errors
-    /// A text for the reader.
+    /// A message for people.
     fn list(&self, folder: &Path) -> Result<Vec<String>, String>;
 }
 
-/// A policy that may be used, with what was read for it.
+/// A valid policy, with everything that was read to load it.
 #[derive(Debug)]
 pub struct Loaded {
     /// The policy.
     pub policy: Policy,
-    /// What somebody should look at.
+    /// Warnings, which do not prevent its use.
     pub warnings: Vec<Problem>,
-    /// Every file that was read, in the order of reading: the policy, what it includes, password and key files.
+    /// Every file that was read, in order of reading: the policy, included files, password files and key files.
     pub sources: Vec<Source>,
 }
 
@@ -58,30 +58,30 @@ pub struct Loaded {
 pub struct Source {
     /// Its path.
     pub path: PathBuf,
-    /// What was in it.
+    /// Its contents.
     pub bytes: Arc<[u8]>,
 }
 
-/// Without the bytes: passwords' hashes and keys are among them.
+/// Omits the bytes, which may be password hashes and keys.
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Source").field(&self.path).finish()
     }
 }
 
-/// Loads the policy in `file` with everything that it names.
+/// Loads the policy in `file`, with all files that it names.
 ///
 /// # Errors
-/// Every problem in all the files, warnings among them, in the order of their places.
+/// All problems in all files, including warnings, sorted by place.
 pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     load_with(files, file, |_| Vec::new())
 }
 
-/// As [`load`], with what `judge` finds in the identity settings of a policy that is broken elsewhere: whether a hash or
-/// a key is any good is not for this crate to say, and all that is wrong should be said at once.
+/// Like [`load`], but also reports what `judge` finds in the identity settings, even if the policy has other errors.
+/// This crate cannot check whether a hash or a key is usable, and all problems should be reported at once.
 ///
 /// # Errors
-/// As [`load`], with the problems that `judge` found among them.
+/// Like [`load`], including the problems that `judge` found.
 pub fn load_with(
     files: &dyn Files,
     file: &Path,
@@ -113,13 +113,13 @@ pub fn load_with(
 pub struct MapFiles(pub BTreeMap<PathBuf, Vec<u8>>);
 
 impl MapFiles {
-    /// Only this one file.
+    /// A single file.
     #[must_use]
     pub fn of(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::default().and(path, bytes)
     }
 
-    /// The same with another file.
+    /// Adds a file.
     #[must_use]
     pub fn and(mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Self {
         self.0.insert(PathBuf::from(path), bytes.into());

@@ -1,4 +1,4 @@
-//! A policy as plain data. Whatever is here has been checked: names exist, patterns are canonical, nothing is cyclic.
+//! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and nothing is cyclic.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use crate::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
 
-/// A policy: who callers are, what their roles allow, and how they are answered.
+/// A policy: how callers authenticate, what their roles allow, and how requests are answered.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// How callers prove who they are.
+    /// How callers authenticate.
     pub identity: Identity,
-    /// The roles in the order of the files. A [`RoleId`] is a place in this list.
+    /// The roles, in file order. A [`RoleId`] is an index into this list.
     pub roles: Vec<Role>,
-    /// Who has which role, in the order of the files.
+    /// Who has which roles, in file order.
     pub grants: Vec<Grant>,
-    /// What is added to an allowed request.
+    /// Changes to the headers of an allowed request.
     pub allow_response: AllowResponse,
-    /// How a refused request is answered.
+    /// How a denied request is answered.
     pub deny_response: DenyResponse,
 }
 
-/// The number of a role: its place in [`Policy::roles`].
+/// The index of a role in [`Policy::roles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoleId(pub u32);
 
-/// The number of a rule: rules are counted from 0 through all roles in order, in each role `allow` before `deny`.
+/// The number of a rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u32);
 
-/// The reserved role that every caller has, also an anonymous one.
+/// The reserved role that every caller has, including anonymous ones.
 pub const ANYONE: &str = "anyone";
-/// The reserved role that every caller with a verified proof has.
+/// The reserved role that every caller with verified credentials has.
 pub const AUTHENTICATED: &str = "authenticated";
 
-/// A role: a name for what some callers may do.
+/// A role: a named set of rules.
 #[derive(Clone, Debug)]
 pub struct Role {
     /// Unique among the roles.
     pub name: Arc<str>,
-    /// The roles whose rules are this role's too, directly; never cyclic.
+    /// The roles that this one extends directly: it has their rules too. Never cyclic.
     pub extends: Vec<RoleId>,
-    /// What it may do.
+    /// What it allows.
     pub allow: Vec<Rule>,
-    /// What it may not do, whatever else allows it.
+    /// What it denies, even if another rule allows it.
     pub deny: Vec<Rule>,
     /// Where it is defined.
     pub at: Place,
@@ -54,8 +54,8 @@ pub struct Role {
 /// A rule: some actions on some resources in some scopes.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// How the rule is called in explanations, headers and logs: its `name` if it has one, else its text in short
-    /// form, such as `GET|HEAD /people/**`.
+    /// The rule's name in explanations, headers and logs: its `name` if it has one, else its short-form text, such as
+    /// `GET|HEAD /people/**`.
     pub name: Arc<str>,
     /// HTTP methods.
     pub actions: Actions,
@@ -63,7 +63,7 @@ pub struct Rule {
     pub scopes: Vec<Scope>,
     /// HTTP paths, at least one.
     pub resources: Vec<Pattern>,
-    /// Where it stands.
+    /// Its place in the file.
     pub at: Place,
 }
 
@@ -72,18 +72,18 @@ pub struct Rule {
 pub struct Grant {
     /// The role.
     pub role: RoleId,
-    /// User names, as they are after a source's prefix was put before them.
+    /// User names, including the prefix of their source.
     pub users: Vec<Arc<str>>,
-    /// Group names, likewise.
+    /// Group names, including the prefix of their source.
     pub groups: Vec<Arc<str>>,
 }
 
-/// How callers prove who they are.
+/// How callers authenticate.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     /// HTTP Basic (RFC 7617), if it is configured.
     pub basic: Option<Basic>,
-    /// Issuers of JWTs (RFC 7519); no two with the same `iss`.
+    /// Issuers of JWTs (RFC 7519), with distinct `iss`.
     pub jwt: Vec<Issuer>,
 }
 
@@ -92,13 +92,14 @@ pub struct Identity {
 pub struct Basic {
     /// The realm of the challenge (RFC 7617, 2); printable ASCII.
     pub realm: Arc<str>,
-    /// Those who may sign in, from `users` or from `users_file`; no two of the same name.
+    /// The users, from `users` or from `users_file`, with distinct names.
     pub users: Vec<BasicUser>,
-    /// False: something in front has checked passwords already, and every well-formed header names its user.
+    /// Whether passwords are verified. If not, a component in front of rolegate has done so, and the user name in every
+    /// well-formed header is trusted.
     pub verify: bool,
-    /// Put before user names.
+    /// Prepended to user names.
     pub user_prefix: Arc<str>,
-    /// Put before group names.
+    /// Prepended to group names.
     pub group_prefix: Arc<str>,
     /// Where it is configured.
     pub at: Place,
@@ -109,89 +110,90 @@ pub struct Basic {
 pub struct BasicUser {
     /// The name, without a prefix.
     pub name: Arc<str>,
-    /// The hash as it was written (PHC, bcrypt, SHA-crypt or `{SHA}`); not yet checked to be one. `None` only where
-    /// [`Basic::verify`] is false.
+    /// The hash as written (PHC, bcrypt, SHA-crypt or `{SHA}`), not yet validated. `None` only if [`Basic::verify`] is
+    /// false.
     pub password: Option<Secret>,
     /// Its groups, without a prefix.
     pub groups: Vec<Arc<str>>,
-    /// Where it stands: the password if there is one, else the user.
+    /// The place of the password, or of the user if it has none.
     pub at: Place,
 }
 
-/// A string that is never shown: `Debug` prints dots.
+/// A secret string. `Debug` prints dots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Arc<str>);
 
 /// One issuer of JWTs.
 #[derive(Clone, Debug)]
 pub struct Issuer {
-    /// The `iss` that its tokens carry, byte for byte.
+    /// The exact `iss` of its tokens.
     pub issuer: Arc<str>,
-    /// A token's `aud` must name at least one of these; never empty.
+    /// A token's `aud` must contain at least one of these. Never empty.
     pub audiences: Vec<Arc<str>>,
-    /// Where its keys are.
+    /// Its keys.
     pub keys: Keys,
-    /// Where in the claims the names are.
+    /// Which claims contain the names.
     pub claims: Claims,
-    /// Tolerance for `exp`, `nbf`, `iat` and `max_age`; 60 s if not set.
+    /// The tolerance for `exp`, `nbf`, `iat` and `max_age`; 60 s if not set.
     pub clock_skew: Duration,
-    /// The `typ` that the token's header must carry, if any (RFC 8725, 3.11), compared without regard to case.
+    /// The required `typ` of the token's header, if any (RFC 8725, 3.11). Case-insensitive.
     pub required_type: Option<Arc<str>>,
-    /// How long after its `iat` a token is taken at most, if there is a limit; `iat` is then required.
+    /// The maximum time since a token's `iat`, if limited. Tokens must then have an `iat`.
     pub max_age: Option<Duration>,
-    /// Whether the roles that the token carries count.
+    /// Whether roles from the token are used.
     pub roles_from_token: bool,
-    /// Put before user names.
+    /// Prepended to user names.
     pub user_prefix: Arc<str>,
-    /// Put before group names.
+    /// Prepended to group names.
     pub group_prefix: Arc<str>,
     /// Where it is configured.
     pub at: Place,
 }
 
-/// Where an issuer's keys (a JWKS, RFC 7517) are. `Debug` does not show what is in a file: it may hold a shared secret.
+/// The source of an issuer's keys (a JWKS, RFC 7517). `Debug` omits a file's contents, which may include a shared
+/// secret.
 #[derive(Clone)]
 pub enum Keys {
     /// In a file, read when the policy is loaded.
     File {
-        /// The file, resolved against the policy's folder.
+        /// Its path, resolved against the policy's folder.
         path: Arc<str>,
-        /// What was in it.
+        /// Its contents.
         bytes: Arc<[u8]>,
-        /// Where it is named.
+        /// The place in the policy that names it.
         at: Place,
     },
-    /// At an address, fetched off the request path.
+    /// At a URL, fetched in the background.
     Url {
         /// `https:`, or `http:` on a loopback address.
         url: KeyUrl,
-        /// How often it is fetched; 5 min if not set.
+        /// The interval between fetches; 5 min if not set.
         refresh: Duration,
-        /// Where it is named.
+        /// The place in the policy that names it.
         at: Place,
     },
 }
 
-/// Where in a token's claims the names are.
+/// Which claims of a token contain the names.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// The user name: a string; `sub` if not set.
+    /// The user name, a string; `sub` if not set.
     pub user: ClaimPath,
-    /// The roles: a list of strings, or one string with spaces between them.
+    /// The roles: a list of strings, or a string of space-separated names.
     pub roles: Option<ClaimPath>,
-    /// The groups, likewise.
+    /// The groups: likewise.
     pub groups: Option<ClaimPath>,
 }
 
-/// The place of a claim: the names from the outermost object inwards. `sub` is `["sub"]`, the JSON pointer (RFC 6901)
+/// The path of a claim: names from the outermost object inwards. `sub` is `["sub"]`; the JSON pointer (RFC 6901)
 /// `/realm_access/roles` is `["realm_access", "roles"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimPath(pub Vec<Box<str>>);
 
-/// What is added to an allowed request.
+/// Changes to the headers of an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {
-    /// Headers that are overwritten, never appended to. A header whose value comes out empty is removed instead.
+    /// Headers that are set, replacing any existing ones. A header with an empty value is removed instead.
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
     pub remove_headers: Vec<Arc<str>>,
@@ -206,41 +208,41 @@ pub struct SetHeader {
     pub value: Template,
 }
 
-/// Text with places to fill in, such as `{user}`. `{{` and `}}` stand for the braces themselves.
+/// Text with placeholders such as `{user}`. `{{` and `}}` are literal braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(pub Vec<Piece>);
 
 /// A part of a [`Template`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// These characters; no control characters among them.
+    /// Literal text without control characters.
     Text(Box<str>),
-    /// `{user}`: the caller's user name; empty for an anonymous one.
+    /// `{user}`: the subject's user name; empty if anonymous.
     User,
-    /// `{roles}`: the names of all the caller's roles, in the order of the policy, joined by commas.
+    /// `{roles}`: the names of all the subject's roles, in policy order, joined by commas.
     Roles,
-    /// `{groups}`: the caller's groups, in their own order, joined by commas.
+    /// `{groups}`: the subject's groups, in their original order, joined by commas.
     Groups,
-    /// `{rule}`: the rule that allowed, as `role: rule`.
+    /// `{rule}`: the rule that allowed the request, as `role: rule`.
     Rule,
     /// `{revision}`: the revision of the policy.
     Revision,
-    /// `{claims./json/pointer}`: the claim there, if it is a string, a number or a boolean; else empty.
+    /// `{claims./json/pointer}`: this claim if it is a string, a number or a boolean; else empty.
     Claim(ClaimPath),
 }
 
-/// How a refused request is answered.
+/// How a denied request is answered.
 #[derive(Clone, Debug, Default)]
 pub struct DenyResponse {
-    /// The body; `None` means the default one of the content type.
+    /// The body; `None` for the default body of the content type.
     pub body: Option<Arc<str>>,
-    /// What the body is.
+    /// The content type of the body.
     pub content_type: ContentType,
-    /// Whether the reason is told to the client.
+    /// Whether the body tells the client the reason.
     pub explain: bool,
 }
 
-/// What the body of a refusal is.
+/// The content type of a denial's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContentType {
     /// `application/json`.
@@ -253,13 +255,13 @@ pub enum ContentType {
 }
 
 impl Policy {
-    /// The rule of this number, its role, and whether it denies.
+    /// The rule with this id, with its role and its effect.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<(&Role, &Rule, Effect)> {
         self.rules().find(|(number, ..)| *number == id).map(|(_, role, rule, effect)| (role, rule, effect))
     }
 
-    /// Every rule with its number, in order.
+    /// Every rule with its id, in order.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Role, &Rule, Effect)> {
         self.roles
             .iter()
@@ -272,19 +274,19 @@ impl Policy {
             .map(|((role, rule, effect), number)| (RuleId(number), role, rule, effect))
     }
 
-    /// The number of the role of this name.
+    /// The id of the role with this name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<RoleId> {
         (0_u32..).map(RoleId).zip(&self.roles).find(|(_, role)| &*role.name == name).map(|(id, _)| id)
     }
 }
 
-/// What a rule does to what it matches.
+/// The effect of a rule on the requests it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// It stands under `allow`.
+    /// Listed under `allow`.
     Allow,
-    /// It stands under `deny`.
+    /// Listed under `deny`.
     Deny,
 }
 

@@ -1,43 +1,43 @@
 //! What a rule matches: actions, scopes and resources.
 //!
-//! The names are neutral because the engine is: for HTTP an action is a method, a scope is a host and a resource is a
-//! canonical path. Everything here is compared byte for byte; whoever asks brings canonical values. In these a `%` starts
-//! a triplet (RFC 3986, 2.1) and stands nowhere else, and a triplet is one character: no glob takes it apart. What is
-//! shown (`Display`) is the text of the policy language.
+//! The names are neutral because the engine is: for HTTP, an action is a method, a scope is a host and a resource is a
+//! canonical path. All comparisons are byte by byte, so callers must pass canonical values. In these, `%` occurs only
+//! at the start of a triplet (RFC 3986, 2.1). A triplet is one character: no glob splits it. `Display` shows the text
+//! of the policy language.
 
 use std::fmt;
 
 /// The actions of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Actions {
-    /// Any action at all (`*`).
+    /// Any action (`*`).
     Any,
-    /// Exactly these, at least one, without repetition.
+    /// Exactly these: at least one, without duplicates.
     These(Vec<Box<str>>),
 }
 
-/// One scope (host) of a rule. A rule without any applies to every scope, also to an empty one.
+/// One scope (host) of a rule. A rule without scopes applies to every scope, including an empty one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// `api.example.com`: exactly this one, lower case, without port or trailing dot.
+    /// `api.example.com`: exactly this host; lower case, without port or trailing dot.
     Exact(Box<str>),
-    /// `*.example.com`: one or more labels before this suffix, which is kept without its leading `*.`.
+    /// `*.example.com`: one or more labels before this suffix, which is stored without its leading `*.`.
     Below(Box<str>),
 }
 
 /// One resource pattern (path) of a rule.
 ///
-/// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the name absolute, and an
-/// absolute name and a relative one never match each other. So `/people/` is absolute with the segments `people` and
-/// the empty one, `/` is absolute with one empty segment, and `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is
-/// relative with one segment.
+/// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the name absolute, and
+/// absolute and relative names never match each other. So `/people/` is absolute, with the segments `people` and an
+/// empty one; `/` is absolute, with one empty segment; `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is
+/// relative, with one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Whether the name starts with `/`.
     pub absolute: bool,
     /// The segments, in order.
     pub segments: Vec<Segment>,
-    /// Whether any number of further segments may follow, also none (`/**`). With no segments at all this is every
+    /// Whether any number of further segments may follow, including none (`/**`). Without segments, this matches every
     /// absolute (or relative) name.
     pub rest: bool,
 }
@@ -45,25 +45,25 @@ pub struct Pattern {
 /// One segment of a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
-    /// Exactly these bytes, which may be none (the segment after a trailing slash).
+    /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// Exactly one segment that is not empty, `.` or `..` (`{id}`); the name is for the reader.
+    /// Exactly one segment, except an empty one, `.` or `..` (`{id}`). The name is only for readers.
     One(Box<str>),
-    /// Exactly one segment, which names the caller's user (`{user}`).
+    /// Exactly one segment, equal to the subject's user name (`{user}`).
     Owner,
     /// Exactly one segment that is not empty and matches the glob.
     Glob(Glob),
 }
 
-/// A glob over the characters of one segment: the literal pieces between the `*`s, at least two of them.
+/// A glob over the characters of one segment: the literal pieces between the `*`s, at least two.
 ///
-/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`. Adjacent `*`s are one. A
-/// percent triplet is one character: `*9` does not match `%C3%A9`; and no piece holds a part of one.
+/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`. Adjacent `*`s count as
+/// one. A percent triplet is one character: `*9` does not match `%C3%A9`, and no piece contains a part of a triplet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
 
 impl Scope {
-    /// Whether a scope in canonical form (lower case, no port, no trailing dot) is this one or below it.
+    /// Whether this scope includes `scope`, which is in canonical form (lower case, no port, no trailing dot).
     #[must_use]
     pub fn matches(&self, scope: &[u8]) -> bool {
         match self {
@@ -77,7 +77,7 @@ impl Scope {
 }
 
 impl Actions {
-    /// Whether this action is one of them.
+    /// Whether these include `action`.
     #[must_use]
     pub fn matches(&self, action: &[u8]) -> bool {
         match self {
@@ -88,7 +88,7 @@ impl Actions {
 }
 
 impl Pattern {
-    /// Whether a canonical resource name matches, asked by the user of this name (as it is, not encoded), if it has one.
+    /// Whether a canonical resource name matches. `owner` is the subject's user name, if any, not percent-encoded.
     #[must_use]
     pub fn matches(&self, resource: &[u8], owner: Option<&[u8]>) -> bool {
         let (absolute, name) = match resource.strip_prefix(b"/") {
@@ -123,19 +123,19 @@ impl Segment {
 }
 
 impl Glob {
-    /// Whether the whole of `name`, a segment of a canonical name, matches.
+    /// Whether `name`, a segment of a canonical name, matches as a whole.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         self.matches_from(name, |place| !cuts_triplet(name, place))
     }
 
-    /// Whether the whole of `name` matches in which a `%` is a character like any other, such as the name of a file.
+    /// Whether `name` matches as a whole, where `%` is an ordinary character, as in file names.
     pub(crate) fn matches_plain(&self, name: &[u8]) -> bool {
         self.matches_from(name, |_| true)
     }
 
-    /// Whether `name` matches with each piece after a `*` at a place where one may start. Each stands at the first place
-    /// after the one before it, which leaves the most to those after it.
+    /// Whether `name` matches, where a piece after a `*` may start only at places for which `may_start` is true. Each
+    /// piece is matched at its first place after the piece before it, which leaves the most for the pieces after it.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
         let stands = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
         let Some((first, rest)) = self.0.split_first() else { return false };
@@ -152,7 +152,7 @@ impl Glob {
     }
 }
 
-/// Whether what starts at this place of a canonical name is the rest of a triplet: one or both of its digits.
+/// Whether this place of a canonical name is inside a triplet: at its first or second digit.
 #[must_use]
 pub fn cuts_triplet(name: &[u8], place: usize) -> bool {
     let before = |distance| place.checked_sub(distance).and_then(|place| name.get(place));

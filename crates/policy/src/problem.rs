@@ -1,40 +1,40 @@
-//! What is wrong with a policy, and where.
+//! Problems of a policy, with their places.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One thing that is wrong, or suspicious, at one place.
+/// An error or a warning at one place.
 ///
-/// Shown as `file:line:column: message`, the form that editors and CI systems turn into links. A control character of the
-/// input is shown by its number (`\u{85}`): it could end the line, or hide it from a terminal.
+/// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control characters of the
+/// input are displayed as their code (`\u{85}`): one could end the line, or hide it in a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether the policy can be used all the same.
+    /// Whether the policy can still be used.
     pub severity: Severity,
-    /// Where it is.
+    /// Its place.
     pub at: Place,
-    /// What is wrong: lower case, no full stop, the input in backticks. Never contains a secret.
+    /// What is wrong: lower case, no full stop, input in backticks. Never contains a secret.
     pub message: String,
-    /// What to do about it, such as ``did you mean `guest`?``.
+    /// How to fix it, such as ``did you mean `guest`?``.
     pub help: Option<String>,
-    /// Other places that belong to it, such as the first definition of a name that is defined twice.
+    /// Related places, such as the first definition of a duplicate name.
     pub related: Vec<(Place, String)>,
 }
 
-/// Whether a [`Problem`] keeps a policy from being used.
+/// Whether a [`Problem`] makes a policy unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The policy is not used.
     Error,
-    /// The policy is used; somebody should look.
+    /// The policy is used, but somebody should check it.
     Warning,
 }
 
-/// A place in a policy file. Lines and columns count from 1; columns count characters.
+/// A place in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The file, as it was named to the loader.
+    /// The file, by the name given to the loader.
     pub file: Arc<Path>,
     /// The line, from 1.
     pub line: u32,
@@ -43,7 +43,7 @@ pub struct Place {
 }
 
 impl Problem {
-    /// A problem that keeps the policy from being used.
+    /// An error, which makes the policy unusable.
     #[must_use]
     pub fn error(at: Place, message: impl Into<String>) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Problem {
         }
     }
 
-    /// A problem that somebody should look at.
+    /// A warning.
     #[must_use]
     pub fn warning(at: Place, message: impl Into<String>) -> Self {
         Self {
@@ -67,14 +67,14 @@ impl Problem {
         }
     }
 
-    /// The same problem, with what to do about it.
+    /// Adds how to fix the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(without_controls(help));
         self
     }
 
-    /// The same problem, with another place that belongs to it.
+    /// Adds a related place.
     #[must_use]
     pub fn related(mut self, at: Place, note: impl Into<String>) -> Self {
         self.related.push((at, without_controls(note)));
@@ -83,7 +83,7 @@ impl Problem {
 }
 
 impl Place {
-    /// The first character of a file: where a problem of the file as a whole is shown.
+    /// The first character of a file, for problems of a whole file.
     #[must_use]
     pub fn start_of(file: &Path) -> Self {
         Self { file: file.into(), line: 1, column: 1 }

@@ -1,23 +1,24 @@
-//! The meaning of a policy, slow and obvious: every rule of every role of the caller is looked at.
+//! The reference evaluator: the meaning of a policy, slow and obvious. It checks every rule of every role of the
+//! caller.
 //!
-//! The engine must agree with this on every policy and request. Nothing here is ever made fast.
+//! The engine must agree with it on every policy and request. It is never optimized.
 
 use std::collections::BTreeSet;
 
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, RuleId};
 
-/// Who asks: what is left of a caller once its proof has been verified.
+/// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller<'a> {
-    /// The user name; `None` is an anonymous caller, who has no groups and no roles but `anyone`.
+    /// The user name. `None` is an anonymous caller, who has no groups and only the role `anyone`.
     pub user: Option<&'a str>,
     /// Its groups.
     pub groups: Vec<&'a str>,
-    /// The roles that its token carries; those the policy does not define count for nothing.
+    /// The roles in its token; those that the policy does not define are ignored.
     pub roles: Vec<&'a str>,
 }
 
-/// What is asked, in canonical form.
+/// A request in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The HTTP method.
@@ -28,18 +29,18 @@ pub struct Question<'a> {
     pub resource: &'a [u8],
 }
 
-/// The answer, with the rule that gave it: of several the one with the lowest number.
+/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Yes, by this rule.
+    /// Allowed by this rule.
     Allowed(RuleId),
-    /// No, by this `deny` rule.
+    /// Denied by this `deny` rule.
     Denied(RuleId),
-    /// No, as nothing allows it.
+    /// Denied because no rule allows it.
     NotAllowed,
 }
 
-/// The answer of this policy.
+/// Evaluates a question.
 #[must_use]
 pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Answer {
     let roles = roles_of(policy, caller);
@@ -62,7 +63,7 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
     }
 }
 
-/// All the roles of a caller: granted, carried, reserved, and what these extend.
+/// All roles of a caller: those granted, those from its token, the reserved ones, and those that these extend.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
     let mut roles = BTreeSet::new();

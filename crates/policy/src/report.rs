@@ -1,4 +1,4 @@
-//! Reading a tree of YAML: what is expected where, and every problem at its place.
+//! Reads a YAML tree by expected types, and collects all problems with their places.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use foldhash::{HashMap, HashMapExt};
 use crate::problem::{Place, Problem, Severity};
 use crate::yaml::{Key, Mark, Node, Scalar, Value};
 
-/// How many characters of a message are shown.
+/// The maximum length of a displayed message, in characters.
 const LONGEST: usize = 400;
 
-/// How many problems of one file are kept.
+/// The maximum number of problems kept for one file.
 const MOST: usize = 10_000;
 
 /// The problems of one file.
@@ -24,18 +24,18 @@ pub(crate) struct Report {
     last: Option<Problem>,
 }
 
-/// The entries of a mapping, of which the keys have been checked.
+/// The entries of a mapping with checked keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'n> {
     pub(crate) at: Mark,
     entries: &'n [(Key, Node)],
 }
 
-/// A text of which parts can be located.
+/// A text that can locate its parts in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text<'n> {
     pub(crate) text: &'n str,
-    /// Where the value starts, with its quote.
+    /// The start of the value, including its quote.
     pub(crate) at: Mark,
     plain: bool,
     verbatim: bool,
@@ -46,7 +46,7 @@ impl Report {
         Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None }
     }
 
-    /// The problems. An error is among them if there was one.
+    /// The problems. If there were errors, at least one is included.
     pub(crate) fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.last {
             let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
@@ -56,7 +56,7 @@ impl Report {
         self.problems
     }
 
-    /// How many errors there are so far.
+    /// The number of errors so far.
     pub(crate) fn errors(&self) -> usize {
         self.errors
     }
@@ -65,7 +65,7 @@ impl Report {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// Adds a problem. What it shows of the file stays short.
+    /// Adds a problem. What it quotes from the file is shortened.
     pub(crate) fn push(&mut self, mut problem: Problem) {
         shorten(&mut problem.message);
         problem.help.as_mut().map(shorten);
@@ -90,7 +90,7 @@ impl Report {
         self.push(Problem::warning(self.place(at), message).help(help));
     }
 
-    /// The entries of a mapping that knows only these keys. A key that is left out is `None`, and so is one without a
+    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
     /// value.
     pub(crate) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
@@ -98,7 +98,7 @@ impl Report {
         Some(fields)
     }
 
-    /// The same where a key may be a secret in the wrong place: an unknown key is not shown.
+    /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
     pub(crate) fn secret_fields<'n>(
         &mut self,
         node: &'n Node,
@@ -110,10 +110,10 @@ impl Report {
         Some(fields)
     }
 
-    /// Reports each key that is not a known one.
+    /// Reports each unknown key.
     fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
         for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
-            // Past that number nobody sees it any more.
+            // Problems beyond that number are not shown, so no similar key is searched for them.
             let close = (self.problems.len() < MOST).then(|| closest(&key.text, known.iter().copied()));
             let help = match close.flatten() {
                 Some(close) => format!("did you mean `{close}`?"),
@@ -123,7 +123,7 @@ impl Report {
         }
     }
 
-    /// The entries of a mapping with keys of any name.
+    /// The entries of a mapping with arbitrary keys.
     pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
         match &node.value {
             Value::Map(entries) => Some(Fields { at: node.at, entries }),
@@ -144,7 +144,7 @@ impl Report {
         }
     }
 
-    /// A text, also one that reads like a number; not nothing.
+    /// A text, or an unquoted number taken as text; not an empty value.
     pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
@@ -166,7 +166,7 @@ impl Report {
         items.iter().filter_map(|node| self.shared(node, item)).collect()
     }
 
-    /// The texts under a key, at least one.
+    /// The texts under a key; at least one.
     pub(crate) fn filled<'n>(
         &mut self,
         (key, node): (&'n Key, &'n Node),
@@ -180,7 +180,7 @@ impl Report {
         (!texts.is_empty()).then_some(texts)
     }
 
-    /// A text together with the allocation that holds it.
+    /// A text, with the allocation that holds it.
     pub(crate) fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
         let text = self.text(node, what)?;
         match &node.value {
@@ -189,7 +189,7 @@ impl Report {
         }
     }
 
-    /// Warns of what a list says twice.
+    /// Warns of duplicates in a list.
     pub(crate) fn warn_of_repetition(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
         let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for (text, _) in texts {
@@ -203,7 +203,7 @@ impl Report {
         }
     }
 
-    /// `true` or `false` (YAML 1.2.2, 10.3.2), without quotes.
+    /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
     pub(crate) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
         match &node.value {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
@@ -215,7 +215,7 @@ impl Report {
         }
     }
 
-    /// A value of the wrong kind. What it is goes into the message, but never its text.
+    /// Reports a value of the wrong type. The message contains the type, never the value.
     fn unexpected(&mut self, node: &Node, expected: &str) {
         let found = match &node.value {
             Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
@@ -228,12 +228,12 @@ impl Report {
 }
 
 impl<'n> Fields<'n> {
-    /// The value of this key, if it is there and not nothing.
+    /// The value of this key, if present and not empty.
     pub(crate) fn value(&self, key: &str) -> Option<&'n Node> {
         self.field(key).map(|(_, node)| node).filter(|node| !node.is_nothing())
     }
 
-    /// The key and its value, which may be nothing.
+    /// The key and its value, which may be empty.
     pub(crate) fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
         self.entries.iter().find(|(it, _)| &*it.text == key).map(|(key, node)| (key, node))
     }
@@ -252,7 +252,7 @@ impl<'n> Text<'n> {
         Self { text: &key.text, at: key.at, plain: false, verbatim: false }
     }
 
-    /// Where a part of this text stands in the file; the start of the whole where that cannot be known.
+    /// The place of a part of this text in the file, or the start of the text if that cannot be known.
     pub(crate) fn locate(&self, part: &str) -> Mark {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         match self.text.get(..offset) {
@@ -262,7 +262,7 @@ impl<'n> Text<'n> {
     }
 }
 
-/// Of these words the one that this one was probably meant to be.
+/// The one of these words that was probably meant by `word`.
 pub(crate) fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let lower = word.to_lowercase();
     let most = match word.chars().count() {

@@ -1,7 +1,7 @@
-//! YAML as a small tree in which every value knows its place.
+//! YAML as a small tree in which every value has its place.
 //!
-//! Only what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are refused, and depth,
-//! number of values and size are bounded, so a text costs memory in proportion to its length, whatever is in it.
+//! It supports what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are errors.
+//! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use crate::problem::Problem;
 use crate::report::Report;
 
-/// How deep values may be nested.
+/// The maximum nesting depth.
 const DEPTH: usize = 64;
-/// How many values there may be.
+/// The maximum number of values.
 const VALUES: usize = 8_000_000;
-/// How many bytes a text may have.
+/// The maximum length of a text, in bytes.
 const BYTES: usize = 128 * 1024 * 1024;
 
 /// A line and a column in the current file, both from 1; columns count characters.
@@ -25,19 +25,19 @@ pub(crate) struct Mark {
     pub(crate) column: u32,
 }
 
-/// A value and where it starts.
+/// A value and its start.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) at: Mark,
     pub(crate) value: Value,
 }
 
-/// What a node holds.
+/// The contents of a node.
 #[derive(Debug)]
 pub(crate) enum Value {
     Scalar(Scalar),
     List(Vec<Node>),
-    /// In the order of the text; no two keys have the same text.
+    /// In text order, without duplicate keys.
     Map(Vec<(Key, Node)>),
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct Key {
     pub(crate) text: Arc<str>,
 }
 
-/// Text, not yet taken for a number or anything else.
+/// Text, not yet interpreted as a number or another type.
 #[derive(Clone, Debug)]
 pub(crate) struct Scalar {
     pub(crate) text: Arc<str>,
-    /// Without quotes and not a block: may stand for a number, a boolean or nothing.
+    /// Unquoted and not a block scalar: may be a number, a boolean or null.
     pub(crate) plain: bool,
-    /// Every character of `text` stands for itself, on one line, so that a place inside it can be computed.
+    /// Every character of `text` appears unescaped in the file, on one line, so that places inside it can be computed.
     pub(crate) verbatim: bool,
 }
 
 impl Node {
-    /// Whether this is a value that was left out, or `null` or `~`.
+    /// Whether the value is missing, `null` or `~`.
     pub(crate) fn is_nothing(&self) -> bool {
         match &self.value {
             Value::Scalar(scalar) => scalar.is_nothing(),
@@ -69,13 +69,13 @@ impl Node {
 }
 
 impl Scalar {
-    /// Whether this is a value that was left out, or `null` or `~` (YAML 1.2.2, 10.3.2).
+    /// Whether the value is missing, `null` or `~` (YAML 1.2.2, 10.3.2).
     pub(crate) fn is_nothing(&self) -> bool {
         self.plain && matches!(&*self.text, "" | "~" | "null" | "Null" | "NULL")
     }
 }
 
-/// Reads the one document in a text. Every problem is reported; `None` if there is no tree at all.
+/// Parses a text with exactly one document. Every problem is reported; `None` if there is no tree.
 pub(crate) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     if bytes.len() > BYTES {
         report.error(Mark::START, format!("the file has {} bytes, more than {BYTES}", bytes.len()));
@@ -112,19 +112,19 @@ impl Mark {
     /// The first character of a file.
     pub(crate) const START: Self = Self { line: 1, column: 1 };
 
-    /// The place after this text, if it starts the file.
+    /// The place after this text, if the text starts the file.
     fn after(text: &str) -> Self {
         let last = text.rsplit('\n').next().unwrap_or_default();
         Self::new(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
     }
 
-    /// From a line that counts from 1 and a column that counts from 0.
+    /// From a line counted from 1 and a column counted from 0.
     fn new(line: usize, column: usize) -> Self {
         let fit = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Self { line: fit(line.max(1)), column: fit(column.saturating_add(1)) }
     }
 
-    /// So many characters further on the same line.
+    /// The place `characters` to the right.
     pub(crate) fn right(self, characters: usize) -> Self {
         let characters = u32::try_from(characters).unwrap_or(u32::MAX);
         Self { line: self.line, column: self.column.saturating_add(characters) }
@@ -135,7 +135,7 @@ impl Mark {
     }
 }
 
-/// The parser as an iterator that ends after the first error.
+/// The parser as an iterator that stops after the first error.
 struct Events<'t>(Parser<'t, saphyr_parser::StrInput<'t>>);
 
 impl<'t> Iterator for Events<'t> {
@@ -152,14 +152,14 @@ enum Open {
     Map(Mark, Vec<(Key, Node)>, Awaited),
 }
 
-/// What comes next in a mapping.
+/// What a mapping expects next.
 enum Awaited {
     Key,
-    /// The value of this key, or of one that is to be dropped.
+    /// The value of this key; `None` if the entry is dropped.
     Value(Option<Key>),
 }
 
-/// A tree in the making.
+/// A tree under construction.
 struct Tree<'r> {
     open: Vec<Open>,
     root: Option<Node>,
@@ -169,7 +169,7 @@ struct Tree<'r> {
 }
 
 impl Tree<'_> {
-    /// Takes one event; `None` ends the reading.
+    /// Handles one event; `None` stops parsing.
     fn event(&mut self, event: Event<'_>, span: Span) -> Option<()> {
         let at = Mark::start_of(&span);
         match event {
@@ -224,7 +224,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to the innermost open collection.
     fn add(&mut self, at: Mark, value: Value) -> Option<()> {
         self.values += 1;
         if self.values > VALUES {
@@ -277,7 +277,7 @@ fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
     Scalar { text: text.into(), plain, verbatim }
 }
 
-/// A node as a key: it must be text.
+/// A node as a key, which must be text.
 fn key(node: Node, report: &mut Report) -> Option<Key> {
     match node.value {
         Value::Scalar(scalar) => Some(Key { at: node.at, text: scalar.text }),
@@ -289,7 +289,7 @@ fn key(node: Node, report: &mut Report) -> Option<Key> {
     }
 }
 
-/// Reports each key that stands there twice, and keeps the first of them.
+/// Reports each duplicate key and keeps its first entry.
 fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec<(Key, Node)> {
     let mut seen: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
     entries.retain(|(key, _)| match seen.get(&key.text) {
@@ -298,7 +298,7 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
             true
         }
         Some(first) => {
-            // Who writes `user:password` as a key does not want to see it in a log.
+            // A key that is really `user:password` must not appear in a log.
             let name = if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
             let problem = Problem::error(report.place(key.at), format!("{name} is defined twice"))
                 .help("leave one of them out, or put them together")
@@ -310,7 +310,7 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
     entries
 }
 
-/// What the parser says, with the usual cause of it where the line gives it away.
+/// The parser's error, with its usual cause if the line shows it.
 fn syntax_problem(text: &str, error: &ScanError, report: &Report) -> Problem {
     let mark = error.marker();
     let at = Mark::new(mark.line(), mark.col());
@@ -322,7 +322,7 @@ fn syntax_problem(text: &str, error: &ScanError, report: &Report) -> Problem {
     }
 }
 
-/// What to do about a line that is not YAML from this character on.
+/// How to fix a line that is not YAML from this character on.
 fn cause(line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
     if line.get(..indentation).is_some_and(|it| it.contains('\t')) {

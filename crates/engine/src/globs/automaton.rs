@@ -1,67 +1,66 @@
-//! Where the pieces of globs stand in a segment: one pass for all of them (Aho and Corasick, CACM 18(6), 1975).
+//! Finds the pieces of globs in a segment, all in one pass (Aho and Corasick, CACM 18(6), 1975).
 //!
-//! The crate `aho-corasick` lost: it reports every piece that ends at a place, so pieces that are nested (`a`, `aa`, …)
-//! cost their number at each place. Here one piece leads to the next shorter one, and the caller may stop early.
+//! The crate `aho-corasick` lost: it reports every piece that ends at a position, so nested pieces (`a`, `aa`, …) cost
+//! their number at each position. Here each piece links to the next shorter one, and the caller may stop early.
 
 use super::symbols::{OTHER, Symbol};
 use crate::table::{NONE, Table, number};
 use crate::work;
 
-/// The state in which nothing of any piece has been read.
+/// The initial state, in which no symbol of any piece has been read.
 pub(crate) const ROOT: u32 = 0;
 
-/// So many entries has the table of the first states at most: 256 KiB. It holds all states of a policy with some hundred
-/// globs, and of a larger one those that are reached most.
+/// The maximum number of entries in the table of the first states: 256 KiB. This holds all states of a policy with some
+/// hundred globs, and the most visited ones of a larger policy.
 const ENTRIES: usize = 1 << 16;
 
-/// The states are numbered level by level: the first ones are the shallow ones, and the children of a state follow each
-/// other.
+/// States are numbered level by level: shallow states come first, and the children of a state are adjacent.
 pub(crate) struct Automaton {
-    /// Where each symbol leads from each of the first states: `width` entries each.
+    /// The transitions of the first states: `width` entries for each state, indexed by symbol.
     table: Box<[u32]>,
     width: usize,
     states: Table<State>,
-    /// The symbol with which each state is reached.
+    /// The symbol that leads to each state.
     symbols: Table<Symbol>,
     pieces: Table<Piece>,
 }
 
-/// What has just been read, as far as it is the beginning of a piece.
+/// The longest suffix of the input that is a prefix of a piece.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
-    /// The number of the first child, in the order of their symbols. They end where the next state's start.
+    /// The index of the first child; children are sorted by symbol. They end where the next state's children start.
     children: u32,
-    /// The longest shorter state that what was read ends in.
+    /// The failure link: the state of the longest proper suffix.
     shorter: u32,
-    /// The length of what was read, in symbols.
+    /// The length of this prefix, in symbols.
     pub(crate) depth: u32,
-    /// The piece that this is, or `NONE`.
+    /// The piece that equals this prefix, or `NONE`.
     pub(crate) own: u32,
-    /// The longest middle piece that what was read ends in, or `NONE`.
+    /// The longest middle piece that is a suffix of this prefix, or `NONE`.
     pub(crate) middle: u32,
-    /// The longest last piece that what was read ends in, or `NONE`.
+    /// The longest last piece that is a suffix of this prefix, or `NONE`.
     pub(crate) last: u32,
 }
 
-/// A piece as the automaton is made of it.
+/// A piece, as input for building the automaton.
 pub(crate) struct NewPiece {
     pub(crate) symbols: Vec<Symbol>,
     /// In bytes.
     pub(crate) length: u32,
-    /// Whether it stands in the middle of a glob.
+    /// Whether the piece occurs in the middle of a glob.
     pub(crate) middle: bool,
-    /// Whether it is the end of a glob.
+    /// Whether the piece occurs at the end of a glob.
     pub(crate) last: bool,
 }
 
-/// What the automaton knows of a piece.
+/// A piece of the finished automaton.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     /// In bytes.
     pub(crate) length: u32,
-    /// The longest middle piece that this one ends in, but itself; or `NONE`.
+    /// The longest middle piece that is a proper suffix of this one, or `NONE`.
     pub(crate) shorter_middle: u32,
-    /// The longest last piece that this one ends in, but itself; or `NONE`.
+    /// The longest last piece that is a proper suffix of this one, or `NONE`.
     pub(crate) shorter_last: u32,
 }
 
@@ -74,8 +73,8 @@ impl Automaton {
         self.pieces.at(number)
     }
 
-    /// The state after one more symbol. Over a segment this takes at most two rounds a symbol: each round but the last
-    /// makes the state shorter, and each symbol makes it longer by one.
+    /// The state after one more symbol. Over a segment, the loop runs at most twice per symbol: each round but the last
+    /// shortens the state, and each symbol lengthens it by one.
     #[inline]
     pub(crate) fn next(&self, mut state: u32, symbol: Symbol) -> u32 {
         if symbol == OTHER {
@@ -94,7 +93,7 @@ impl Automaton {
         }
     }
 
-    /// The state that is longer by this symbol, or `NONE`.
+    /// The child for this symbol, or `NONE`.
     fn child(&self, state: u32, symbol: Symbol) -> u32 {
         let (mut low, mut high) = (self.state(state).children, self.state(state + 1).children);
         while low < high {
@@ -108,7 +107,7 @@ impl Automaton {
         NONE
     }
 
-    /// From pieces, each once and none empty, of fewer symbols than `width`.
+    /// Builds the automaton. The pieces are distinct, not empty, and consist of symbols below `width`.
     pub(crate) fn new(pieces: &[NewPiece], width: usize) -> Self {
         let mut automaton = Self {
             table: Box::default(),
@@ -128,7 +127,7 @@ impl Automaton {
     fn add_states(&mut self, pieces: &[NewPiece]) {
         let mut sorted: Vec<(u32, &NewPiece)> = (0..).zip(pieces).collect();
         sorted.sort_unstable_by(|one, other| one.1.symbols.cmp(&other.1.symbols));
-        // For each state the pieces that start with it.
+        // For each state, the pieces that start with it.
         let mut open: Vec<&[(u32, &NewPiece)]> = vec![&sorted];
         self.push(ROOT, 0, OTHER);
         let mut state = ROOT;
@@ -151,7 +150,7 @@ impl Automaton {
             self.link(state, pieces);
             state += 1;
         }
-        // Where the children of the last state end.
+        // Marks the end of the last state's children.
         self.push(ROOT, 0, OTHER);
         self.states.at_mut(state).children = state;
         self.states.shrink();
@@ -164,8 +163,8 @@ impl Automaton {
         self.symbols.push(symbol);
     }
 
-    /// The longest state that what is read ends in once this symbol follows on a state, but that one's own child. All
-    /// shorter states have their children already.
+    /// The failure link of the child that this symbol leads to: the state after the symbol, starting from the failure
+    /// link of the parent. All shorter states have their children already.
     fn after_shorter(&self, state: u32, symbol: Symbol) -> u32 {
         let mut shorter = self.state(state).shorter;
         loop {
@@ -177,7 +176,7 @@ impl Automaton {
         }
     }
 
-    /// Which pieces a state ends in: its own, and those of the next shorter state, which has been linked before it.
+    /// Sets the pieces that a state ends in: its own, and those of its failure link, which has been linked before.
     fn link(&mut self, state: u32, pieces: &[NewPiece]) {
         let own = self.state(state).own;
         let shorter = *self.state(self.state(state).shorter);
@@ -192,7 +191,8 @@ impl Automaton {
         (state.middle, state.last) = (middle, last);
     }
 
-    /// The table of as many of the first states as it may have, at least of the root: there every way back ends.
+    /// Fills the table for as many of the first states as fit, at least for the root, where every chain of failure
+    /// links ends.
     fn fill_table(&mut self) {
         let states = (ENTRIES / self.width).clamp(1, self.states.len() as usize - 1);
         let mut table: Vec<u32> = Vec::with_capacity(states * self.width);

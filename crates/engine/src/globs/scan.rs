@@ -1,13 +1,14 @@
-//! Matching all globs that one segment may match by one pass over it.
+//! Matches all candidate globs with a segment in one pass.
 //!
-//! The globs of a node are a trie whose edges are pieces: what a glob must start with, the pieces that must follow it one
-//! after another, and what it must end with. Globs that begin alike wait at the same step of it. Each piece counts where
-//! it first stands after the one before it, which leaves the most to those after it.
+//! The globs of a node form a trie whose edges are pieces: what a glob must start with, the pieces that must follow in
+//! this order, and what it must end with. Globs with a common beginning share the steps of that beginning; a reached
+//! step waits for its next piece. Each piece is matched at its first position after the piece before it, which leaves
+//! the most for the pieces after it.
 //!
-//! The automaton says which pieces end at each place. A step that waits is looked at once for each of the pieces that
-//! are found after it was reached, however often they are: `checked` says for each piece how many of the steps that wait
-//! it has been tried on. So a pass costs at most a few steps for each byte, and beyond that what does not grow with the
-//! segment: for each piece that is found the fewer of the steps that wait and the edges that it has.
+//! The automaton reports which pieces end at each position. Each waiting step is tried only once for each piece found
+//! after the step was reached, however often the piece occurs: `checked` stores for each piece how many waiting steps
+//! it has been tried on. So a pass costs at most a few steps for each byte, plus an amount that does not grow with the
+//! segment: for each piece found, the smaller of the number of waiting steps and the number of the piece's edges.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -20,51 +21,51 @@ use crate::table::{NONE, Table, number};
 use crate::trie::{NO_NODE, NodeId};
 use crate::work;
 
-/// Up to so many are searched one by one, on the stack.
+/// Up to this many items are searched one by one, on the stack.
 const FEW: usize = 16;
 
-/// The globs of all nodes that are not tried one by one.
+/// The globs of all nodes, except those that are always tried one by one.
 pub(crate) struct GlobSet {
     pub(super) symbols: Symbols,
     pub(super) automaton: Automaton,
     pub(super) steps: Table<Step>,
-    /// In the order of their pieces, of their kinds, and of the steps that they leave.
+    /// Sorted by piece, kind, and the step that they leave.
     pub(super) edges: Box<[Edge]>,
-    /// Where the edges of each piece and kind start in `edges`, and at last where they end.
+    /// Where the edges of each piece and kind start in `edges`; the last entry is where they end.
     pub(super) starts: Table<u32>,
     /// The length of the longest last piece, in bytes.
     pub(super) longest_last: usize,
 }
 
-/// What globs have in common that have matched so far with the same pieces.
+/// The state shared by globs that have matched the same pieces so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    /// Where the glob leads that ends here in a `*`.
+    /// The node for a glob that ends here in a `*`.
     pub(super) accept: NodeId,
-    /// Which kinds of edges leave.
+    /// Whether edges of each [`Kind`] leave this step.
     pub(super) leaves: [bool; 3],
 }
 
-/// From a step by a piece to the next step; by a last piece to a node.
+/// A transition by a piece: to the next step, or for a last piece to a node.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge {
     pub(super) from: u32,
     pub(super) to: u32,
 }
 
-/// Where a piece stands in its glob.
+/// The position of a piece in its glob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// With it the segment starts.
+    /// The segment starts with it.
     First,
-    /// It stands after a `*` and before another one.
+    /// It follows a `*` and precedes another one.
     Middle,
-    /// With it the segment ends.
+    /// The segment ends with it.
     Last,
 }
 
 impl GlobSet {
-    /// Gives the node of each glob that matches a segment, of those that start at these steps.
+    /// Calls `found` with the node of each matching glob, among those that begin at the steps `starts`.
     pub(crate) fn matching(&self, segment: &[u8], starts: &[u32], mut found: impl FnMut(NodeId)) {
         let mut scan =
             Scan { set: self, waiting: Default::default(), checked: Checked::default(), found: &mut found };
@@ -85,7 +86,7 @@ impl GlobSet {
 
 struct Scan<'s, F> {
     set: &'s GlobSet,
-    /// The steps that wait, by the kind of the piece that they wait for.
+    /// The waiting steps, by the kind of the piece that they wait for.
     waiting: [Waiting; 3],
     checked: Checked,
     found: &'s mut F,
@@ -128,8 +129,8 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         self.ends(set.automaton.state(state).last, segment.len());
     }
 
-    /// A middle piece ends here, and so do shorter ones. Where one has been tried on everything that waits, so have all
-    /// shorter ones: they stood at its end then as they do now.
+    /// Handles a middle piece that ends at `at`, and the shorter ones that end there too. If a piece has been tried on
+    /// all waiting steps, so have all shorter ones: they also ended wherever it ended before.
     fn middles(&mut self, mut piece: u32, at: usize) {
         while piece != NONE {
             work::step();
@@ -149,7 +150,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         }
     }
 
-    /// The segment ends, in this last piece and in shorter ones.
+    /// Handles the end of the segment, which ends in this last piece and in shorter ones.
     fn ends(&mut self, mut piece: u32, at: usize) {
         while piece != NONE {
             work::step();
@@ -160,7 +161,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         }
     }
 
-    /// Follows the edges of a piece that leave one of these steps that wait: whichever are fewer are gone through.
+    /// Follows the edges of a piece that leave these waiting steps. Iterates over whichever are fewer, edges or steps.
     fn advance(&mut self, piece: u32, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
         let edges = self.set.edges(piece, kind);
         if edges.len() < waiting.len() {
@@ -189,7 +190,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         }
     }
 
-    /// A step is reached by a piece that ends here.
+    /// Enters a step through a piece that ends at `at`.
     fn reach(&mut self, step: u32, at: usize) {
         work::step();
         let Step { accept, leaves } = *self.set.steps.at(step);
@@ -213,13 +214,13 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     }
 }
 
-/// Steps that wait for the next piece, in the order in which they were reached. No request allocates here unless more than
-/// sixteen wait at once.
+/// Steps that wait for their next piece, in the order in which they were reached. A request allocates here only if more
+/// than sixteen wait at once.
 #[derive(Default)]
 struct Waiting {
-    /// Each with where the piece ends that it was reached by.
+    /// Each step with the end of the piece through which it was reached.
     steps: SmallVec<[(u32, usize); FEW]>,
-    /// The place of each in `steps`, once they are not few.
+    /// The index of each step in `steps`; filled once there are more than [`FEW`].
     places: HashMap<u32, usize, RandomState>,
 }
 
@@ -252,7 +253,7 @@ impl Waiting {
         self.places.get(&step).copied()
     }
 
-    /// How many were reached up to here: a piece may follow them that starts here.
+    /// How many steps were reached at or before `start`: a piece that starts there may follow them.
     fn until(&self, start: usize) -> usize {
         match self.steps.last() {
             Some((_, at)) if *at > start => self.steps.partition_point(|(_, at)| *at <= start),
@@ -261,11 +262,12 @@ impl Waiting {
     }
 }
 
-/// For each middle piece that was found, on how many of the steps that wait it has been tried.
+/// For each middle piece found, the number of waiting steps on which it has been tried.
 #[derive(Default)]
 struct Checked {
     few: SmallVec<[(u32, usize); FEW]>,
-    /// All of them, once they are not few: to search those first would be most of the cost of each byte.
+    /// All entries, once there are more than [`FEW`]. A linear search of those would then dominate the cost of each
+    /// byte.
     many: HashMap<u32, usize, RandomState>,
 }
 
@@ -291,13 +293,13 @@ impl Checked {
     }
 }
 
-/// Where the end of a segment starts that last pieces of up to this length may stand in; not inside a triplet.
+/// The start of the part of the segment in which last pieces of up to this length can occur; never inside a triplet.
 fn tail(segment: &[u8], longest: usize) -> usize {
     let start = segment.len().saturating_sub(longest + 2);
     (start..segment.len()).find(|place| !cuts_triplet(segment, *place)).unwrap_or(segment.len())
 }
 
-/// The steps and edges of a set that globs are still added to.
+/// The steps and edges of a set while it is built.
 #[derive(Default)]
 pub(super) struct Steps {
     pub(super) steps: Table<Step>,
@@ -305,12 +307,12 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// A step that nothing leads to: the globs of a node start there.
+    /// Adds a step without predecessors: the first step for the globs of a node.
     pub(super) fn start(&mut self) -> u32 {
         self.steps.push(Step { accept: NO_NODE, leaves: [false; 3] })
     }
 
-    /// The step after this one by a piece, which is made if there is none.
+    /// The step that this piece leads to from `from`. It is added if there is none.
     pub(super) fn after(&mut self, from: u32, kind: Kind, piece: u32) -> u32 {
         if let Some(to) = self.edges.get(&(piece, kind, from)) {
             return *to;
@@ -330,7 +332,7 @@ impl Steps {
         } = true;
     }
 
-    /// All edges in their order, and where those of each piece and kind start.
+    /// All edges, sorted, and where those of each piece and kind start.
     pub(super) fn finish(self, pieces: u32) -> (Table<Step>, Box<[Edge]>, Table<u32>) {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();

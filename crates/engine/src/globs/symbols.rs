@@ -1,31 +1,30 @@
-//! Characters of segments as small numbers.
+//! Maps the characters of segments to small numbers.
 //!
-//! A percent triplet is one character (RFC 3986, 2.1). Where it is one symbol, no piece of a glob is ever found at a place
-//! inside a triplet, and nothing has to check for that.
+//! A percent triplet is one character (RFC 3986, 2.1). As it is one symbol, no piece of a glob is ever found inside a
+//! triplet, and no check for that is needed.
 
-/// A character that stands in some glob; [`OTHER`] is every other one.
+/// A character that occurs in some glob; [`OTHER`] is every other one.
 pub(crate) type Symbol = u16;
 
-/// A character that stands in no glob.
+/// A character that occurs in no glob.
 pub(crate) const OTHER: Symbol = 0;
 
-/// The symbols of the characters of all globs.
+/// The symbols of all characters that occur in globs.
 pub(crate) struct Symbols {
-    /// By a byte that is no `%`.
+    /// Symbols of raw bytes, except `%`.
     bytes: Box<[Symbol; 256]>,
-    /// By the byte that a triplet stands for.
+    /// Symbols of triplets, by their decoded byte.
     triplets: Box<[Symbol; 256]>,
     count: Symbol,
 }
 
 impl Symbols {
-    /// How many symbols there are, [`OTHER`] among them.
+    /// The number of symbols, including [`OTHER`].
     pub(crate) fn count(&self) -> usize {
         usize::from(self.count)
     }
 
-    /// The symbol of the character that starts here, and its length in bytes: 3 after a `%`, also where the segment ends
-    /// before that.
+    /// The symbol of the character at `at`, and its length in bytes: 3 for a `%`, even if the segment ends before that.
     #[inline]
     pub(crate) fn read(&self, segment: &[u8], at: usize) -> Option<(Symbol, usize)> {
         let byte = *segment.get(at)?;
@@ -36,8 +35,8 @@ impl Symbols {
         Some((self.bytes.get(usize::from(byte)).copied().unwrap_or(OTHER), 1))
     }
 
-    /// The symbols of a piece, which get one each where they are new. `None` if it has a `%` that starts no triplet in
-    /// upper case, which no canonical piece has.
+    /// The symbols of a piece; new characters are added. `None` if a `%` does not start an upper-case triplet, which
+    /// happens in no canonical piece.
     pub(crate) fn add(&mut self, piece: &[u8]) -> Option<Vec<Symbol>> {
         let mut symbols = Vec::with_capacity(piece.len());
         let mut at = 0;
@@ -63,7 +62,7 @@ impl Default for Symbols {
     }
 }
 
-/// The byte that the triplet stands for whose `%` is here.
+/// The byte encoded by the triplet whose `%` is at `at`.
 fn triplet(text: &[u8], at: usize) -> Option<u8> {
     let digit = |distance| match text.get(at + distance)? {
         digit @ b'0'..=b'9' => Some(digit - b'0'),

@@ -1,4 +1,4 @@
-//! Globs that are matched in one pass, against the meaning of each by itself.
+//! Compares matching globs in one pass with the meaning of each glob by itself.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use policy::generate::Rng;
 
 use super::*;
 
-/// The globs of several nodes, each with a number of its own.
+/// The globs of several nodes; each glob leads to a number of its own.
 struct Set {
     globs: Vec<(u32, Glob)>,
     nodes: Vec<Globs>,
@@ -25,7 +25,7 @@ impl Set {
         Self { globs, nodes, set: builder.finish() }
     }
 
-    /// Whichever is matched in one pass, and the others one by one, as one list; each as often as it is found.
+    /// The matches from the single pass and from trying one by one, in one list, with duplicates.
     fn found(&self, segment: &str, nodes: usize) -> Vec<u32> {
         let mut found = Vec::new();
         let each = self
@@ -56,7 +56,7 @@ fn glob(text: &str) -> Glob {
     Glob(text.split('*').map(Into::into).collect())
 }
 
-/// All the texts of one to so many of these parts, each text once.
+/// All texts of one to `most` of these parts, without duplicates.
 fn texts(parts: &[&str], most: usize) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([String::new()]);
     for _ in 0..most {
@@ -89,7 +89,7 @@ fn every_small_glob_agrees_on_every_small_segment() {
     assert!(matched > 50_000, "{matched}");
 }
 
-/// Few and many, at one node and at several, on segments that are tried one by one and on longer ones.
+/// Few and many globs, at one node and at several, with segments that are tried one by one and with longer ones.
 #[test]
 fn some_globs_of_some_nodes_agree_on_hostile_segments() {
     let mut rng = Rng::new(1);
@@ -129,7 +129,7 @@ fn some_globs_of_some_nodes_agree_on_hostile_segments() {
     assert!(matched > 100_000, "{matched}");
 }
 
-/// The parser makes none of these; each still means what it means by itself.
+/// The parser makes none of these; each must still match what it matches by itself.
 #[test]
 fn globs_that_are_not_canonical_are_matched_too() {
     let odd = [

@@ -1,4 +1,4 @@
-//! Making the trie.
+//! Builds the trie.
 
 use hashbrown::HashMap;
 use policy::pattern::{Glob, Pattern, Segment};
@@ -11,14 +11,14 @@ use crate::scopes::Roots;
 use crate::table::{NONE, Table};
 use crate::word::Word;
 
-/// Where a pattern ends.
+/// The place in the trie where a pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
     node: NodeId,
     rest: bool,
 }
 
-/// A trie that patterns are still added to.
+/// A trie under construction.
 #[derive(Default)]
 pub(crate) struct TrieBuilder {
     nodes: Table<Node>,
@@ -29,12 +29,12 @@ pub(crate) struct TrieBuilder {
 }
 
 impl TrieBuilder {
-    /// A new root.
+    /// Adds a root.
     pub(crate) fn root(&mut self) -> NodeId {
         self.node()
     }
 
-    /// Where this pattern ends in the trie that starts at these roots.
+    /// Adds a pattern to the trie with these roots, and returns its end.
     pub(crate) fn insert(&mut self, roots: Roots, pattern: &Pattern) -> End {
         let mut node = if pattern.absolute { roots.absolute } else { roots.relative };
         for segment in &pattern.segments {
@@ -78,7 +78,7 @@ impl TrieBuilder {
         NodeId(number)
     }
 
-    /// The node that an edge leads to, which is made if there is none.
+    /// The target of an edge, which is added if it does not exist.
     fn edge(&mut self, from: NodeId, segment: &Segment) -> NodeId {
         match segment {
             Segment::Literal(literal) => self.literal(from, literal.as_bytes()),

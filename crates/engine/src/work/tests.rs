@@ -1,5 +1,5 @@
-//! That the cost of a decision is linear in the length of the path, whatever the policy and whatever the path. Steps are
-//! counted, so that a slow machine fails nothing.
+//! The cost of a decision is linear in the length of the path, for every policy and every path. The tests count steps,
+//! so they do not fail on a slow machine.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use policy::problem::Place;
 use super::of;
 use crate::{Engine, Question};
 
-/// A policy, the parts of which hostile paths are made, and one part that stands in no pattern.
+/// A policy, the parts from which hostile paths are made, and one part that occurs in no pattern.
 struct Hostile {
     name: &'static str,
     scopes: Vec<&'static str>,
@@ -112,7 +112,7 @@ impl Hostile {
             text.strip_prefix("*.")
                 .map_or_else(|| Scope::Exact((*text).into()), |suffix| Scope::Below(suffix.into()))
         };
-        // One rule for each scope, so that each has its own patterns.
+        // One rule for each scope, so that each scope has its own patterns.
         let scopes: Vec<Vec<Scope>> =
             std::iter::once(Vec::new()).chain(self.scopes.iter().map(|text| vec![scope(text)])).collect();
         let allow = scopes.into_iter().map(|scopes| Rule {
@@ -132,13 +132,13 @@ impl Hostile {
         Engine::compile(&Policy { roles: vec![role], ..Policy::default() })
     }
 
-    /// What all the patterns have together: beyond what grows with the path, a decision costs at most so much.
+    /// The total size of all patterns: the bound on the part of a decision's cost that does not grow with the path.
     fn size(&self) -> u64 {
         let pieces: usize = self.patterns.iter().map(|text| text.split(['*', '/']).count()).sum();
         u64::try_from(pieces * (1 + self.scopes.len())).unwrap()
     }
 
-    /// Parts in this order, again and again, up to this length.
+    /// Repeats the parts in this order up to this length.
     fn path(&self, order: &[usize], length: usize) -> String {
         let mut path = self.before.to_owned();
         for part in order.iter().cycle() {
@@ -173,8 +173,8 @@ fn steps(engine: &Engine, path: &str) -> u64 {
     })
 }
 
-/// Steps of a pass for each byte of the path: up to two of the automaton, one for the piece that is found, and for each
-/// of these one that it is tried on. Harmless bytes take one.
+/// The steps of a pass for each byte of the path: up to two of the automaton, one for the piece found, and one for the
+/// waiting step on which it is tried. Harmless bytes take one.
 const PER_BYTE: u64 = 4;
 
 /// Random orders of the parts, and each part alone.
@@ -191,7 +191,7 @@ fn twice_the_length_is_twice_the_cost_at_most() {
     for hostile in hostiles() {
         let engine = hostile.engine();
         for order in orders(&hostile, &mut rng) {
-            // Long enough for every piece of the policy to stand somewhere, several times.
+            // Long enough for every piece of the policy to occur several times.
             let [once, twice] =
                 [16 << 10, 32 << 10].map(|length| steps(&engine, &hostile.path(&order, length)));
             let [harmless, harmless_twice] =
@@ -204,7 +204,7 @@ fn twice_the_length_is_twice_the_cost_at_most() {
     }
 }
 
-/// From a random path by small changes to ever more costly ones: no longer than a segment may be.
+/// Hill climbing from a random path to ever more costly ones, within the length limit of a segment.
 #[test]
 fn no_path_that_is_found_by_climbing_costs_more_than_its_length_and_the_policy() {
     const LENGTH: usize = 4096;

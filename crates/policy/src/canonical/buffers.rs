@@ -1,39 +1,39 @@
-//! Where the readings of a path are written, so that a thread that reads many allocates nothing for them.
+//! Reusable buffers for the interpretations of a path, so that a thread that handles many paths does not allocate.
 
-/// Buffers that one thread uses again for each path. One that has read only canonical paths holds nothing; no path makes
-/// it hold a MiB.
+/// Buffers that one thread reuses for each path. They stay unallocated while all paths are canonical, and never hold
+/// more than 1 MiB.
 #[derive(Debug, Default)]
 pub struct Buffers(Option<Box<Space>>);
 
 impl Buffers {
-    /// What it holds, as the path before has left it.
+    /// The buffers, with their contents from the previous path.
     pub(super) fn space(&mut self) -> &mut Space {
         self.0.get_or_insert_default()
     }
 }
 
-/// What is written on the way from a path to its readings.
+/// The intermediate and final texts of the interpretations of a path.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    /// All that the path may become, unfinished texts among them.
+    /// Everything the path may become, including intermediate texts.
     pub(super) ways: Texts,
-    /// The text that is looked at, what is made of it, and what else that takes.
+    /// The text being processed (`way`), the result of a step (`made`), and scratch space (`other`).
     pub(super) way: Vec<u8>,
     pub(super) made: Vec<u8>,
     pub(super) other: Vec<u8>,
-    /// The readings.
+    /// The results.
     pub(super) all: Texts,
     pub(super) deny_only: Texts,
 }
 
-/// Texts, one after another in one buffer.
+/// Texts, stored one after another in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-/// No texts at all.
+/// An empty list.
 pub(super) static NONE: Texts = Texts { bytes: Vec::new(), ends: Vec::new() };
 
 impl Texts {
@@ -47,17 +47,17 @@ impl Texts {
         starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
     }
 
-    /// How many they are.
+    /// The number of texts.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// How many bytes they are together.
+    /// The total length of all texts, in bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Writes one of them to `text`.
+    /// Copies the text with this index to `text`.
     pub(super) fn copy(&self, number: usize, text: &mut Vec<u8>) {
         text.clear();
         text.extend_from_slice(self.iter().nth(number).unwrap_or_default());
@@ -68,7 +68,7 @@ impl Texts {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a text that is not among them yet.
+    /// Appends a text unless it is already in the list.
     pub(super) fn add(&mut self, text: &[u8]) {
         if !self.iter().any(|known| known == text) {
             self.push(text);

@@ -1,8 +1,8 @@
-//! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, which are refused.
+//! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, and which are errors.
 
 use super::PathError;
 
-/// Whether a segment of a canonical path names this user, however it is encoded.
+/// Whether a segment of a canonical path, once decoded, equals this user name.
 #[must_use]
 pub fn names(segment: &[u8], user: &[u8]) -> bool {
     let mut rest = user;
@@ -19,7 +19,7 @@ pub fn names(segment: &[u8], user: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The bytes that a segment of a canonical path names: all of its triplets decoded.
+/// A segment of a canonical path with all of its triplets decoded.
 #[must_use]
 pub fn decoded(segment: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::new();
@@ -27,10 +27,10 @@ pub fn decoded(segment: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Whether a text has its unreserved characters decoded, and upper-case digits in every triplet.
+/// Whether the text is normalised: no unreserved character is encoded, and every triplet has upper-case digits.
 ///
 /// # Errors
-/// When it has triplets that are refused.
+/// If it contains an invalid triplet.
 pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
     let mut normal = true;
     let mut utf8 = Utf8::default();
@@ -46,17 +46,17 @@ pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
     Ok(normal)
 }
 
-/// Writes the text as [`is_normal`] has it.
+/// Writes the normalised text, as [`is_normal`] defines it.
 pub(super) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
     decode_where(text, is_unreserved, normal);
 }
 
-/// Writes the text with the reserved characters that can be seen (`%40`, `%3A`, …) decoded too; `%25` stays.
+/// Like [`normalise`], but also decodes the visible reserved characters (`%40`, `%3A`, …). `%25` stays.
 pub(super) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
-/// Whether a normalised text has no triplet that anybody reads in another way: only spaces, characters that are not
+/// Whether all servers agree on every triplet of a normalised text: it has only encoded spaces, characters that are not
 /// ASCII, and percent signs that do not look like the start of another triplet.
 pub(super) fn is_opaque(text: &[u8]) -> bool {
     !has_inner(text)
@@ -66,11 +66,11 @@ pub(super) fn is_opaque(text: &[u8]) -> bool {
         })
 }
 
-/// Writes what a normalised text is when it is decoded once more, and says whether that makes a difference: `%2541`
-/// becomes `A`. `raw` is overwritten.
+/// Decodes a normalised text once more (`%2541` becomes `A`), writes the result to `inner`, and returns whether it
+/// differs. `raw` is overwritten.
 ///
 /// # Errors
-/// When the result is ambiguous in itself, has dot segments that the text has not, or could be decoded yet again.
+/// If the result is invalid or ambiguous, has a dot segment that the text does not have, or could be decoded yet again.
 pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<bool, PathError> {
     if !has_inner(text) {
         return Ok(false);
@@ -84,7 +84,7 @@ pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> 
     if has_inner(raw) {
         return Err(PathError::NestedEncoding);
     }
-    // What is refused outside is refused inside.
+    // Whatever is an error when encoded once is an error when encoded twice.
     is_normal(raw)?;
     normalise(raw, inner);
     let hidden =
@@ -92,12 +92,12 @@ pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> 
     if split(text).zip(split(inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(true) }
 }
 
-/// What stands before the first of these triplets in a normalised text.
+/// The part of a normalised text before the first occurrence of this triplet.
 pub(super) fn before<'a>(text: &'a [u8], triplet: &[u8; 3]) -> Option<&'a [u8]> {
     text.get(..text.windows(3).position(|three| three == triplet)?)
 }
 
-/// Whether a text has a dot segment of which at least one dot is encoded.
+/// Whether a text has a dot segment with at least one encoded dot.
 pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
     split(text).any(|segment| segment.contains(&b'%') && (names(segment, b".") || names(segment, b"..")))
 }
@@ -106,7 +106,7 @@ fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'/')
 }
 
-/// Whether there is a `%25` with two hexadecimal digits after it.
+/// Whether there is a `%25` followed by two hexadecimal digits.
 fn has_inner(text: &[u8]) -> bool {
     (0..text.len()).any(|at| text.get(at..).is_some_and(starts_inner))
 }
@@ -116,14 +116,14 @@ fn starts_inner(text: &[u8]) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// One byte of a text, as it stands or encoded.
+/// One byte of a text, raw or percent-encoded.
 #[derive(Clone, Copy)]
 enum Unit {
     Raw(u8),
     Encoded { byte: u8, upper: bool },
 }
 
-/// The bytes of a text.
+/// Iterates over the bytes of a text.
 struct Units<'a>(&'a [u8]);
 
 impl Iterator for Units<'_> {
@@ -157,7 +157,8 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Writes the text with those encoded bytes decoded that are to be, and every other triplet with upper-case digits.
+/// Writes the text with the encoded bytes for which `decode` is true decoded, and every other triplet with upper-case
+/// digits.
 fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
     decoded.clear();
     decoded.reserve(text.len());
@@ -175,7 +176,7 @@ fn push_triplet(text: &mut Vec<u8>, byte: u8) {
     text.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
 }
 
-/// Refuses encoded bytes that no two servers agree about.
+/// Returns an error for encoded bytes that servers interpret differently.
 fn refuse(byte: u8) -> Result<(), PathError> {
     match byte {
         0..0x20 | 0x7F => Err(PathError::EncodedControl),
@@ -184,17 +185,17 @@ fn refuse(byte: u8) -> Result<(), PathError> {
     }
 }
 
-/// RFC 3986, 2.3.
+/// An unreserved character (RFC 3986, 2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// A character that can be seen, and that does not start a triplet or separate segments.
+/// A visible character that neither starts a triplet nor separates segments.
 fn is_visible(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')
 }
 
-/// Watches that encoded bytes of 0x80 and above are whole UTF-8 characters, and no C1 controls.
+/// Checks that encoded bytes of 0x80 and above form whole UTF-8 characters that are not C1 controls.
 #[derive(Default)]
 struct Utf8 {
     bytes: [u8; 4],

@@ -1,23 +1,23 @@
-//! Hosts: the authority of a request without its port.
+//! Canonical hosts: the authority of a request without its port.
 
 use std::io::Write;
 use std::net::Ipv6Addr;
 
-/// A host that is not one: it is answered with 400.
+/// The host is invalid. Answered with 400.
 ///
-/// Making such a host match nothing would not do: a rule without hosts would still allow it, while what stands behind
-/// the proxy may take it for another name.
+/// It is not enough to let such a host match nothing: a rule without hosts would still allow the request, while the
+/// backend may take the host for another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the host is not a host name or an address")]
 pub struct HostError;
 
-/// A host in canonical form: lower case, without port and trailing dot; IPv6 addresses as RFC 5952 writes them. Where it
-/// is not canonical already, it is written to `lowered`. An empty host stays empty, and only rules without hosts match it.
+/// Returns a host in canonical form: lower case, without port and trailing dot, IPv6 addresses as in RFC 5952. If it is
+/// not canonical already, it is written to `lowered`. An empty host stays empty; only rules without hosts match it.
 ///
 /// # Errors
-/// When it is anything but labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC 1035,
-/// 2.3.4), or an IPv6 address in brackets, then perhaps `:` and digits. What else RFC 3986, 3.2.2 lets a name have
-/// (triplets, `~` and `!$&'()*+,;=`) no name of a server has; user information (`user@`) is an error.
+/// Unless it is labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC 1035, 2.3.4) or an
+/// IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986, 3.2.2 also permits triplets, `~` and
+/// `!$&'()*+,;=`, but no server has such a name. User information (`user@`) is an error.
 pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     if raw.is_empty() {
         return Ok(raw);
@@ -34,7 +34,7 @@ pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], Hos
     Ok(lowered)
 }
 
-/// `[0::1]:80` to `[::1]`: one address has many spellings, and a `deny` for one of them must hold for all (RFC 5952, 4).
+/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` for one of them must apply to all (RFC 5952, 4).
 fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b']').ok_or(HostError)?;
     let (name, port) = raw.split_at_checked(end + 1).ok_or(HostError)?;
@@ -56,7 +56,7 @@ fn name(raw: &[u8]) -> Result<&[u8], HostError> {
     if is_name(name) && is_port(port) { Ok(name) } else { Err(HostError) }
 }
 
-/// Labels with dots between them. One pass, as every request pays for it.
+/// Whether it is labels separated by dots. One pass, because every request pays for it.
 fn is_name(name: &[u8]) -> bool {
     let mut label = 0;
     for byte in name {
@@ -70,7 +70,7 @@ fn is_name(name: &[u8]) -> bool {
     label > 0 && name.len() <= 253
 }
 
-/// Nothing, or `:` and digits, also none (RFC 3986, 3.2.3).
+/// Empty, or `:` and any number of digits, including none (RFC 3986, 3.2.3).
 fn is_port(text: &[u8]) -> bool {
     match text.split_first() {
         None => true,

@@ -13,11 +13,11 @@ pub(super) fn has_dots(text: &[u8]) -> bool {
     segments(text).any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// Writes the path without dot segments and adjacent slashes. `other` is overwritten.
+/// Writes the path without dot segments and adjacent slashes to `path`. `other` is overwritten.
 ///
 /// # Errors
-/// When it climbs above the root, begins with `//` once the dot segments are removed, or the order of the two steps makes
-/// a difference.
+/// If it climbs above the root, begins with `//` once its dot segments are removed, or the result depends on the order
+/// of the two steps.
 pub(super) fn resolve(text: &[u8], path: &mut Vec<u8>, other: &mut Vec<u8>) -> Result<(), PathError> {
     without_dots(segments(text), path)?;
     has_no_authority(path)?;
@@ -26,13 +26,14 @@ pub(super) fn resolve(text: &[u8], path: &mut Vec<u8>, other: &mut Vec<u8>) -> R
     if path == other { Ok(()) } else { Err(PathError::AmbiguousSlashes) }
 }
 
-/// Refuses a path that begins with `//`: to a parser of URL references (RFC 3986, 4.2) an authority comes next, and the
-/// path begins after it.
+/// Returns an error for a path that begins with `//`: a parser of URL references (RFC 3986, 4.2) takes what follows for
+/// an authority, and starts the path after it.
 pub(super) fn has_no_authority(text: &[u8]) -> Result<(), PathError> {
     if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
 }
 
-/// Refuses a path that ends in a dot segment: who resolves it after cutting it there leads elsewhere than who does not.
+/// Returns an error for a path that ends in a dot segment. This path was cut from a longer one; servers that resolve it
+/// before and after the cut get different paths.
 pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
     match segments(text).next_back() {
         Some(b"." | b"..") => Err(PathError::AmbiguousEnd),
@@ -40,23 +41,23 @@ pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
     }
 }
 
-/// Makes one slash of adjacent ones.
+/// Merges adjacent slashes.
 pub(super) fn merge(path: &mut Vec<u8>) {
     path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
 }
 
-/// Writes the path without its `;` parameters as they are seen before anything is decoded.
+/// Writes the path without its `;` parameters. Encoded `;` are not seen.
 pub(super) fn without_raw_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, raw_parameter, path);
 }
 
-/// Writes the path without its `;` parameters, those that an encoded `;` starts among them.
+/// Writes the path without its `;` parameters, including those that an encoded `;` starts.
 pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
 }
 
-/// Refuses a `;`, also an encoded one, in or beside a dot segment; and dots between one `;` and the next, which are a dot
-/// segment to a server that takes the `;` for a separator. `plain` is overwritten.
+/// Returns an error for a `;`, raw or encoded, in or beside a dot segment, and for dots between two `;`, which are a
+/// dot segment to a server that treats `;` as a separator. `plain` is overwritten.
 pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Result<(), PathError> {
     reserved_decoded(text, plain);
     let (mut dots_before, mut parameter_before) = (false, false);
@@ -71,12 +72,12 @@ pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Whether a segment is a dot segment, also with a `;` parameter after the dots.
+/// Whether a segment is a dot segment, possibly with a `;` parameter after the dots.
 pub(super) fn is_dotted(segment: &[u8]) -> bool {
     matches!(segment.get(..parameter(segment).unwrap_or(segment.len())), Some(b"." | b".."))
 }
 
-/// RFC 3986, 5.2.4, but for a path that climbs above the root.
+/// Removes dot segments (RFC 3986, 5.2.4), except that climbing above the root is an error.
 fn without_dots<'a>(segments: impl Iterator<Item = &'a [u8]>, path: &mut Vec<u8>) -> Result<(), PathError> {
     path.clear();
     let mut ends_in_dots = false;
@@ -97,7 +98,7 @@ fn without_dots<'a>(segments: impl Iterator<Item = &'a [u8]>, path: &mut Vec<u8>
     Ok(())
 }
 
-/// The segments of the path with its adjacent slashes merged: an empty one is left only at the end.
+/// The segments of the path with its adjacent slashes merged. Only the last one may be empty.
 fn merged_segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = segments(text).peekable();
     std::iter::from_fn(move || {
@@ -110,7 +111,7 @@ fn merged_segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What stands after each slash of an absolute path.
+/// The segments of an absolute path: what follows each slash.
 fn segments(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.strip_prefix(b"/").unwrap_or(text).split(|byte| *byte == b'/')
 }
@@ -123,7 +124,7 @@ fn cut_segments(text: &[u8], parameter: impl Fn(&[u8]) -> Option<usize>, path: &
     }
 }
 
-/// Where in a segment its parameters start, if an encoded `;` starts them too.
+/// The offset of a segment's parameters, which start at a raw or encoded `;`.
 fn parameter(segment: &[u8]) -> Option<usize> {
     let encoded = segment.windows(3).position(|three| three == b"%3B");
     raw_parameter(segment).into_iter().chain(encoded).min()

@@ -1,21 +1,22 @@
-//! What the servers behind the proxy may make of a path, each of them leaving out a step or taking it.
+//! The interpretations that backends may give to a path, depending on which steps each of them takes or leaves out.
 
 use super::buffers::{Space, Texts};
 use super::{PathError, encoding, shape};
 
-/// The most bytes of all the texts that one path becomes: six times the longest path, which is what a path of that length
-/// comes to that has parameters and characters encoded twice. One that is also cut in several places must be shorter.
+/// The limit on the total bytes of all texts that one path becomes: six times the longest path. A path of that length
+/// with parameters and doubly encoded characters needs this much. A path that is also cut in several places must be
+/// shorter.
 ///
-/// The most expensive path takes 0.6 ms to read and to decide, as it did when only a fixed list of twelve was judged
-/// (`hostile_paths` in the authorizer's examples, November 2026, 2 cores under load).
+/// The most expensive path takes 0.6 ms to interpret and evaluate, no more than with the earlier fixed list of twelve
+/// interpretations (`hostile_paths` in the authorizer's examples, November 2026, 2 cores under load).
 const MOST_BYTES: usize = 6 * super::LONGEST_UNUSUAL;
 
-/// Writes to `ways` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or `#`, without
-/// its `;` parameters, without its dot segments and adjacent slashes, in any order in which these make a difference. The
-/// first is the path with its triplets normalised.
+/// Writes to `ways` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or `#`,
+/// without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The first
+/// entry is the path with its triplets normalised.
 ///
 /// # Errors
-/// When it is ambiguous, or becomes too much.
+/// If it is ambiguous, or its interpretations are over [`MOST_BYTES`].
 pub(super) fn write(path: &[u8], space: &mut Space) -> Result<(), PathError> {
     let Space { ways, way, made, other, .. } = space;
     ways.clear();
@@ -24,7 +25,7 @@ pub(super) fn write(path: &[u8], space: &mut Space) -> Result<(), PathError> {
     shape::parameters_apart_from_dots(way, made)?;
     shape::without_raw_parameters(way, made);
     ways.add(made);
-    // Who resolves dots first and decodes then may take `%2e%2e` for a name, which a `..` after it removes.
+    // A server that resolves dot segments before decoding may treat `%2e%2e` as a name, which a `..` after it removes.
     if shape::has_dots(path) && encoding::has_encoded_dots(path) {
         shape::resolve(path, made, other)?;
         encoding::normalise(made, way);
@@ -45,7 +46,7 @@ pub(super) fn write(path: &[u8], space: &mut Space) -> Result<(), PathError> {
     take_steps(ways, decoded_once, [way, made, other])
 }
 
-/// Adds what each step makes of the texts from `next` on, and of what is added.
+/// Applies each step to the texts from `next` on, including those that this adds.
 fn take_steps(
     ways: &mut Texts,
     mut next: usize,

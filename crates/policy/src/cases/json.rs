@@ -1,9 +1,9 @@
-//! A tree of YAML as JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
+//! Converts a YAML tree to JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
 
 use crate::report::Report;
 use crate::yaml::{Node, Scalar, Value};
 
-/// Writes a tree as JSON; `None` where something in it has no JSON.
+/// Writes a tree as JSON; `None` if some part of it has no JSON equivalent.
 pub(super) fn write(report: &mut Report, node: &Node) -> Option<String> {
     let mut out = String::new();
     value(report, node, &mut out).then_some(out)
@@ -69,7 +69,7 @@ fn literal(scalar: &Scalar) -> Option<String> {
     Some(out)
 }
 
-/// Whether YAML takes it for a number. Hexadecimal, octal, infinity and not-a-number are among them.
+/// Whether YAML reads it as a number, including hexadecimal and octal numbers, infinities and not-a-number.
 fn looks_like_a_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let special = [".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"].contains(&unsigned);
@@ -82,7 +82,7 @@ fn looks_like_a_number(text: &str) -> bool {
     special || radix("0x", 16) || radix("0o", 8) || decimal
 }
 
-/// A decimal number in JSON's form (RFC 8259, 6).
+/// A decimal number in JSON syntax (RFC 8259, 6).
 fn number(text: &str) -> Option<String> {
     let (minus, unsigned) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -102,7 +102,7 @@ fn number(text: &str) -> Option<String> {
     Some(format!("{minus}{whole}{point}{fraction}{exponent}"))
 }
 
-/// RFC 8259, 7.
+/// A JSON string (RFC 8259, 7).
 fn string(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {

@@ -1,10 +1,10 @@
-//! From the tree of a `cases.yaml` to cases. A case may hold passwords and tokens: no problem shows one.
+//! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
 
 use crate::cases::{Case, Expect, Proof, Request, json, time};
 use crate::report::{Fields, Report};
 use crate::yaml::{Node, Value};
 
-/// Reads every case; what is wrong with one does not keep the others from being read.
+/// Reads every case; a problem in one does not prevent reading the others.
 pub(super) fn cases(report: &mut Report, root: &Node) -> Vec<Case> {
     let Some(items) = report.list(root, "a file of cases") else { return Vec::new() };
     if items.is_empty() {
@@ -84,7 +84,7 @@ fn proof(report: &mut Report, fields: &Fields<'_>) -> Option<Proof> {
     }
 }
 
-/// Header lines: a name with a value, or with a list of values that each make a line.
+/// Headers: a name with a value, or with a list of values, each of which becomes one header line.
 fn headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
     let entries = report.entries(node, "`headers`");
     let mut lines = Vec::new();
@@ -115,7 +115,7 @@ fn expect(report: &mut Report, node: &Node) -> Option<Expect> {
     Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
 }
 
-/// Headers that must be there; one without a value must not be there.
+/// Expected headers; one without a value must be absent.
 fn expected_headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
     let entries = report.entries(node, "`headers`");
     let mut headers = Vec::new();

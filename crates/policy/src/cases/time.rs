@@ -1,9 +1,9 @@
-//! Times as RFC 3339 writes them, in UTC.
+//! Timestamps (RFC 3339) in UTC.
 
 use std::time::Duration;
 
-/// The time since the Unix epoch of a text such as `2026-01-01T00:00:00Z`; `None` if it is not one, not in UTC, or
-/// before the epoch.
+/// Parses a timestamp such as `2026-01-01T00:00:00Z` into the time since the Unix epoch. `None` if it is not one, not
+/// in UTC, or before the epoch.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let time = ["Z", "z", "+00:00"].iter().find_map(|zone| time.strip_suffix(zone))?;
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     Some(Duration::new(seconds, fraction.map_or(Some(0), nanoseconds)?))
 }
 
-/// Three numbers of these lengths.
+/// Three numbers with these counts of digits.
 fn numbers(text: &str, separator: char, lengths: [usize; 3]) -> Option<[u64; 3]> {
     let mut parts = text.split(separator);
     let mut out = [0; 3];

@@ -1,4 +1,4 @@
-//! Small policies in which everything meets everything.
+//! Small random policies in which all features interact.
 
 use std::sync::Arc;
 
@@ -7,57 +7,57 @@ use crate::model::{ANYONE, AUTHENTICATED, Basic, Grant, Identity, Policy, Role, 
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use crate::problem::Place;
 
-/// What generated policies are like. Shares are in percent.
+/// The parameters of generated policies. Shares are in percent.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// How many roles there are, the two reserved ones among them.
+    /// The number of roles, including the two reserved ones.
     pub roles: usize,
-    /// How many rules a role has at most.
+    /// The maximum number of rules per role.
     pub rules_per_role: usize,
-    /// How many users are granted something.
+    /// The number of users with grants.
     pub users: usize,
-    /// How many groups are granted something.
+    /// The number of groups with grants.
     pub groups: usize,
-    /// How many roles a user or group is granted at most.
+    /// The maximum number of roles granted to a user or group.
     pub roles_per_caller: usize,
-    /// How many segments a pattern or a resource has at most.
+    /// The maximum number of segments of a pattern or a resource.
     pub depth: usize,
-    /// How many different segments there are.
+    /// The number of different segments.
     pub words: usize,
-    /// Segments that are `{id}`.
+    /// Share of segments that are `{id}`.
     pub one: usize,
-    /// Segments that are `{user}`.
+    /// Share of segments that are `{user}`.
     pub owner: usize,
-    /// Segments that are globs.
+    /// Share of segments that are globs.
     pub glob: usize,
-    /// Patterns that end in `**`.
+    /// Share of patterns that end in `**`.
     pub rest: usize,
-    /// Patterns that end in a slash.
+    /// Share of patterns that end in a slash.
     pub slash: usize,
-    /// Patterns that are relative.
+    /// Share of patterns that are relative.
     pub relative: usize,
-    /// Rules that have scopes.
+    /// Share of rules with scopes.
     pub scopes: usize,
-    /// Rules for every action.
+    /// Share of rules for every action.
     pub any_action: usize,
-    /// Rules under `deny`.
+    /// Share of rules under `deny`.
     pub deny: usize,
-    /// Roles that extend others.
+    /// Share of roles that extend others.
     pub extends: usize,
 }
 
-/// A caller that owns its names.
+/// An owned caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// The user name, if the caller is not anonymous.
+    /// The user name; `None` if anonymous.
     pub user: Option<String>,
     /// Its groups.
     pub groups: Vec<String>,
-    /// The roles that its token carries.
+    /// The roles in its token.
     pub roles: Vec<String>,
 }
 
-/// Makes policies, callers and questions of one shape.
+/// Generates policies, callers and questions with these parameters.
 #[derive(Clone, Debug)]
 pub struct Generator {
     shape: Shape,
@@ -69,8 +69,8 @@ const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
 const ASKED_HOSTS: &[&str] =
     &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
-/// Segments and user names are made of these, so that many are alike. In segments the last two are triplets (`%C3%A9`
-/// and `%25`), whose ends look like others of these.
+/// Segments and user names consist of these, so that many are similar. In segments, the last two become triplets
+/// (`%C3%A9` and `%25`), whose last characters equal others in this list.
 const LETTERS: &[&str] = &["a", "9", "A", "5", "é", "%"];
 
 impl Default for Shape {
@@ -98,13 +98,13 @@ impl Default for Shape {
 }
 
 impl Generator {
-    /// The same seed gives the same policies, callers and questions.
+    /// Equal seeds give equal policies, callers and questions.
     #[must_use]
     pub fn new(shape: Shape, seed: u64) -> Self {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
     }
 
-    /// A valid policy. Its callers prove who they are with Basic, which is not verified.
+    /// A valid policy. Callers authenticate with Basic, which is not verified.
     pub fn policy(&mut self) -> Policy {
         let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
         self.extend(&mut roles);
@@ -131,7 +131,7 @@ impl Generator {
         rule
     }
 
-    /// A caller: of ten, one is anonymous, two bring roles of their own, and some are not known to the policy.
+    /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to the policy.
     pub fn caller(&mut self) -> Asker {
         if self.rng.percent(10) {
             return Asker::default();
@@ -147,7 +147,7 @@ impl Generator {
         caller
     }
 
-    /// A question. Most are made after a rule of the policy, so that it matches or nearly does.
+    /// A question. Most are derived from a rule of the policy, so that they match or nearly match.
     pub fn question(&mut self, policy: &Policy, caller: &Asker) -> Asked {
         let user = caller.user.as_deref().unwrap_or("a");
         let rules: Vec<&Rule> =
@@ -202,7 +202,7 @@ impl Generator {
         role
     }
 
-    /// Lets roles extend others: the one before them in a shuffled order, so that there is no cycle.
+    /// Makes roles extend the one before them in a shuffled order, which rules out cycles.
     fn extend(&mut self, roles: &mut [Role]) {
         let mut order: Vec<usize> = (0..roles.len()).collect();
         self.rng.shuffle(&mut order);
@@ -301,7 +301,7 @@ impl Generator {
         Glob(pieces)
     }
 
-    /// A resource that matches a pattern, or in one of ten cases nearly does.
+    /// A resource that matches a pattern, or in one of ten cases nearly matches it.
     fn matching(&mut self, pattern: &Pattern, user: &str) -> String {
         let mut segments: Vec<String> =
             pattern.segments.iter().map(|segment| self.segment_like(segment, user)).collect();
@@ -348,7 +348,7 @@ impl Generator {
         if self.rng.percent(self.shape.relative) { "*".into() } else { resource }
     }
 
-    /// One of the segments that there are: those of users first.
+    /// A random segment from the pool; user names come first in it.
     fn word(&mut self) -> String {
         encoded(&user_name(self.rng.below(self.shape.words)))
     }
@@ -359,7 +359,7 @@ impl Generator {
     }
 }
 
-/// Basic without a check: whoever names itself is that user.
+/// Basic authentication without verification: callers are who they claim to be.
 pub(super) fn unverified(place: &Place) -> Identity {
     let basic = Basic {
         realm: "generated".into(),
@@ -372,7 +372,7 @@ pub(super) fn unverified(place: &Place) -> Identity {
     Identity { basic: Some(basic), jwt: Vec::new() }
 }
 
-/// The name that the parser gives a rule that it reads in short form, and another one for a rule that has no short form.
+/// The name that the parser gives to a rule in short form, and another name for a rule without a short form.
 pub(super) fn name_of(rule: &Rule) -> Arc<str> {
     let Rule { actions, scopes, resources, .. } = rule;
     match (&**scopes, &**resources) {
@@ -394,7 +394,7 @@ fn group_name(number: usize) -> String {
     format!("group-{number}")
 }
 
-/// `a`, `9`, `A`, `5`, `é`, `%`, `aa`, `9a`, …: not encoded.
+/// Unencoded user names: `a`, `9`, `A`, `5`, `é`, `%`, `aa`, `9a`, …
 fn user_name(number: usize) -> String {
     let mut name = String::new();
     let mut left = number + 1;
@@ -406,7 +406,7 @@ fn user_name(number: usize) -> String {
     name
 }
 
-/// As it stands in a canonical path: unreserved characters are themselves, others are percent-encoded in upper case.
+/// The name as it appears in a canonical path: unreserved characters raw, others percent-encoded in upper case.
 fn encoded(name: &str) -> String {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let each =

@@ -1,4 +1,4 @@
-//! Policies of any size whose answers follow from a formula.
+//! Policies of any size whose decisions follow from a formula.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use crate::model::{Grant, Policy, Role, RoleId, Rule};
 use crate::pattern::{Actions, Glob, Pattern, Segment};
 use crate::problem::Place;
 
-/// A policy of a size: its resources are shared out evenly among its roles, its roles among its callers.
+/// The size of a policy. Its resources are distributed evenly among its roles, and its roles among its callers.
 ///
-/// There are as many rules as resources or roles, whatever is more. Rule number n allows `GET` on resource n (modulo the
-/// resources) to role n (modulo the roles). Of ten resources seven are literal, and one each is matched by `{id}`, by
-/// `**` and by a glob. Caller number n has the roles from n times `roles_per_caller` on, every seventh.
+/// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on resource n (modulo the
+/// number of resources) to role n (modulo the number of roles). Of ten resources, seven are literal, and one each is
+/// matched by `{id}`, by `**` and by a glob. Caller n has every seventh role, starting at n times `roles_per_caller`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regular {
-    /// How many different resource patterns there are.
+    /// The number of different resource patterns.
     pub resources: usize,
-    /// How many roles there are.
+    /// The number of roles.
     pub roles: usize,
-    /// How many users are granted something.
+    /// The number of users with grants.
     pub callers: usize,
-    /// How many roles each has; not more than `roles`.
+    /// The number of roles of each caller; at most `roles`.
     pub roles_per_caller: usize,
 }
 
@@ -39,7 +39,7 @@ impl Regular {
         Policy { identity: unverified(&place), roles, grants: self.grants(), ..Policy::default() }
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     #[must_use]
     pub const fn rules(&self) -> usize {
         if self.resources > self.roles { self.resources } else { self.roles }
@@ -51,7 +51,7 @@ impl Regular {
         format!("user-{caller}")
     }
 
-    /// A question for a resource, which some role may use.
+    /// A question for a resource, which is allowed to some role.
     #[must_use]
     pub fn question(&self, resource: usize) -> Asked {
         let more = match resource % 10 {
@@ -64,14 +64,14 @@ impl Regular {
         Asked { action: "GET".into(), scope: "api.example.com".into(), resource: path }
     }
 
-    /// Whether a caller may use a resource.
+    /// Whether a caller is allowed to use a resource.
     #[must_use]
     pub fn allowed(&self, caller: usize, resource: usize) -> bool {
         let roles = self.roles_of(caller);
         (resource..self.rules()).step_by(self.resources).any(|rule| roles.contains(&(rule % self.roles)))
     }
 
-    /// A resource that a caller may use, of many another one for each `nth`.
+    /// A resource that a caller is allowed to use: another one for each `nth`, as long as there are more.
     #[must_use]
     pub fn allowed_resource(&self, caller: usize, nth: usize) -> usize {
         let roles = self.roles_of(caller);
@@ -82,7 +82,7 @@ impl Regular {
 
     fn roles_of(&self, caller: usize) -> Vec<usize> {
         let count = self.roles_per_caller.min(self.roles);
-        // Seven and a number of roles that it divides would give the same few roles again and again.
+        // If seven divides the number of roles, steps of seven would give the same few roles again and again.
         let step = if self.roles.is_multiple_of(7) { 1 } else { 7 };
         (0..count).map(|nth| (caller * count + nth * step) % self.roles).collect()
     }

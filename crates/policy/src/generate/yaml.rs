@@ -1,13 +1,13 @@
-//! A policy as the text that the parser reads.
+//! Writes a policy in the policy language.
 
 use std::fmt::Write;
 
 use crate::model::{Grant, Policy, Role, Rule};
 use crate::pattern::Actions;
 
-/// The text of a generated policy: of what else a policy may have, only that Basic is not verified is written.
+/// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified.
 ///
-/// Rules are written in short form where they have one and else in long form, with their names.
+/// Rules are written in short form if they have one, else in long form with their names.
 #[must_use]
 pub fn to_yaml(policy: &Policy) -> String {
     let mut text = String::from("version: 1\n");
@@ -80,7 +80,7 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// In double quotes, which can hold anything (YAML 1.2.2, 7.3.1).
+/// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

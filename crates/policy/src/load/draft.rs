@@ -1,4 +1,4 @@
-//! A policy as it stands in its files, before names are looked up.
+//! A policy as written in its files, before names are resolved.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::problem::Place;
 use crate::report::{Fields, Report, Text};
 use crate::yaml::{Key, Mark, Node};
 
-/// What all the files of a policy say.
+/// The contents of all files of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) roles: Vec<RoleDraft>,
@@ -16,11 +16,11 @@ pub(crate) struct Draft {
     pub(crate) identity: Option<(Place, Identity)>,
     pub(crate) allow_response: Option<(Place, AllowResponse)>,
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
-    /// What could not be read, so that it may be missing here.
+    /// What may be missing here because it could not be read.
     pub(crate) missing: Missing,
 }
 
-/// What may be missing because something could not be read.
+/// What may be missing because something could not be read. Checks that need all of it are then skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Missing {
     /// Whole roles.
@@ -33,7 +33,7 @@ pub(crate) struct Missing {
     pub(crate) identity: bool,
 }
 
-/// A role that names others.
+/// A role whose references are still names.
 #[derive(Debug)]
 pub(crate) struct RoleDraft {
     pub(crate) name: Arc<str>,
@@ -43,7 +43,7 @@ pub(crate) struct RoleDraft {
     pub(crate) at: Place,
 }
 
-/// A grant that names a role.
+/// A grant whose role is still a name.
 #[derive(Debug)]
 pub(crate) struct GrantDraft {
     pub(crate) role: Arc<str>,
@@ -52,7 +52,7 @@ pub(crate) struct GrantDraft {
     pub(crate) at: Place,
 }
 
-/// A name, and where it stands in the file of what it belongs to.
+/// A name, and its place in the file of the item it belongs to.
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) name: Arc<str>,
@@ -71,7 +71,7 @@ pub(crate) fn roles(report: &mut Report, node: &Node, draft: &mut Draft) {
     }
 }
 
-/// Names of roles are joined by commas in headers.
+/// Reports a role name with a comma, because headers join role names with commas.
 fn is_listable(report: &mut Report, key: &Key) -> bool {
     let listable = !key.text.contains(',');
     if !listable {

@@ -1,4 +1,4 @@
-//! The files of a policy, from the first to the last that is included.
+//! Reads the files of a policy, including the ones that it includes.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use crate::yaml::{self, Mark, Node, Scalar, Value};
 const KEYS: &[&str] =
     &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response"];
 
-/// How many unknown keys are looked at for what they may have been meant to be.
+/// The maximum number of unknown keys for which a likely intended key is searched.
 const SLIPS: usize = 100;
 
-/// How deep files may include files.
+/// The maximum nesting depth of includes.
 const DEPTH: usize = 16;
 
-/// Reads a policy's files one after the other.
+/// Reads a policy's files one after another.
 pub(crate) struct Gather<'f> {
     pub(crate) sources: Sources<'f>,
     pub(crate) draft: Draft,
     pub(crate) problems: Vec<Problem>,
-    /// The files on the way from the first to the current one.
+    /// The chain of includes from the first file to the current one.
     open: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
 }
@@ -36,7 +36,7 @@ impl<'f> Gather<'f> {
         Self { sources, draft, problems, open: Vec::new(), seen: HashSet::new() }
     }
 
-    /// Reads the policy's own file and all that it includes.
+    /// Reads the policy's main file and all files that it includes.
     pub(crate) fn policy(&mut self, file: &Path) {
         match self.sources.read(file) {
             Ok(bytes) => self.file(file, &bytes),
@@ -63,7 +63,7 @@ impl<'f> Gather<'f> {
         self.open.pop();
     }
 
-    /// Notes that a file could not be read: anything may have been in it.
+    /// Records that a file could not be read: anything may be missing.
     fn nothing_of_it(&mut self) {
         self.draft.missing = Missing { roles: true, grants: true, rules: true, identity: true };
     }
@@ -98,7 +98,7 @@ impl<'f> Gather<'f> {
         }
     }
 
-    /// Sections whose name is a slip are missing.
+    /// Marks sections as missing if their name seems to be misspelled.
     fn slips(&mut self, fields: &Fields<'_>) {
         for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)).take(SLIPS) {
             match closest(&key.text, KEYS.iter().copied()) {
@@ -130,7 +130,7 @@ impl<'f> Gather<'f> {
         }
     }
 
-    /// The files that a name in `include` stands for.
+    /// The files that match a name in `include`.
     fn matching(&self, report: &mut Report, file: &Path, text: &Text<'_>) -> Vec<PathBuf> {
         let (folder, name) = match text.text.rsplit_once('/') {
             Some(("", name)) => ("/", name),
@@ -189,7 +189,7 @@ impl<'f> Gather<'f> {
     }
 }
 
-/// Keeps what may stand in one file only.
+/// Keeps a section that only one file may contain.
 fn once<T>(
     report: &mut Report,
     key: &str,
@@ -231,8 +231,8 @@ fn version(report: &mut Report, fields: &Fields<'_>, required: bool) {
     }
 }
 
-/// Whether a file's name matches a pattern in which `*` is any run of characters. Hidden files match only a pattern
-/// that starts with a dot.
+/// Whether a file name matches a pattern in which `*` matches any characters. Hidden files match only patterns that
+/// start with a dot.
 fn matches(pattern: &str, name: &str) -> bool {
     let pieces = pattern.split('*').map(Box::from).collect();
     (pattern.starts_with('.') || !name.starts_with('.'))

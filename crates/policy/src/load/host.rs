@@ -17,7 +17,7 @@ pub(crate) fn read(report: &mut Report, text: &Text<'_>, host: &str) -> Option<S
     Some(if below { Scope::Below(name) } else { Scope::Exact(name) })
 }
 
-/// One address has many spellings; requests are compared in the one of RFC 5952.
+/// An address has many spellings; requests are compared in that of RFC 5952.
 fn canonical(name: &str) -> Box<str> {
     let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     match inside.and_then(|inside| inside.parse::<std::net::Ipv6Addr>().ok()) {
@@ -26,7 +26,7 @@ fn canonical(name: &str) -> Box<str> {
     }
 }
 
-/// The part of a host that no canonical host has, why, and what to write.
+/// The part of a host that occurs in no canonical host, the reason, and what to write instead.
 fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static str)> {
     if host == "*" {
         return Some((

@@ -1,4 +1,4 @@
-//! A file of users and password hashes, as Apache's `htpasswd` writes it: `user:hash`, one a line.
+//! A file of users and password hashes in the format of Apache's `htpasswd`: one `user:hash` per line.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::problem::Problem;
 use crate::report::Report;
 use crate::yaml::Mark;
 
-/// Reads the bytes of such a file. Blank lines and lines that start with `#` count for nothing, and lines may end in
-/// CRLF. The same user may be among the users more than once. No problem shows what is on a line.
+/// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
+/// contain a user more than once. No problem shows the contents of a line.
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut report = Report::new(file.into());

@@ -1,4 +1,4 @@
-//! `identity`: how callers prove who they are.
+//! The section `identity`: how callers authenticate.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::yaml::{Key, Node, Value};
 
 const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
 
-/// What the challenge says where the policy does not.
+/// The default realm of the challenge.
 const REALM: &str = "rolegate";
 
 /// Reads `identity`.
@@ -65,14 +65,14 @@ fn basic(
     })
 }
 
-/// Users, none of them twice.
+/// Users, without duplicates.
 struct Users {
     known: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
 }
 
 impl Users {
-    /// Adds a user; `at` is where its name stands.
+    /// Adds a user; `at` is the place of its name.
     fn add(&mut self, report: &mut Report, at: Place, user: BasicUser) {
         if let Some(first) = self.known.get(&user.name) {
             let problem = Problem::error(at, format!("the user `{}` is defined twice", user.name))
@@ -157,7 +157,7 @@ fn from_file(report: &mut Report, sources: &mut Sources<'_>, file: &Path, node: 
     }
 }
 
-/// Whether a name of a file is none of a URL, which may hold a secret and so is never shown.
+/// Whether a file name is not a URL by mistake. A URL may contain a secret, so it is never shown.
 pub(crate) fn names_a_file(report: &mut Report, name: &Text<'_>) -> bool {
     let is_url = name.text.contains("://");
     if is_url {

@@ -1,4 +1,4 @@
-//! `identity.jwt`: issuers of tokens.
+//! The section `identity.jwt`: issuers of tokens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ const KEYS: &[&str] = &[
 ];
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
-/// More than this is no clock's error any more.
+/// A clock skew above this is more than a clock's error, and gets a warning.
 const MUCH_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
 
@@ -55,7 +55,7 @@ pub(crate) fn read(report: &mut Report, sources: &mut Sources<'_>, file: &Path, 
     issuers
 }
 
-/// One issuer, and the place of its name.
+/// Reads one issuer; returns it with the place of its name.
 fn issuer(
     report: &mut Report,
     sources: &mut Sources<'_>,
@@ -185,7 +185,7 @@ fn clock_skew(report: &mut Report, fields: &Fields<'_>) -> Duration {
     skew
 }
 
-/// A span of time that is not zero.
+/// A duration above zero.
 fn positive(report: &mut Report, fields: &Fields<'_>, key: &str) -> Option<Duration> {
     let what = format!("`{key}`");
     let text = fields.value(key).and_then(|node| report.text(node, &what))?;

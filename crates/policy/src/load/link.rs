@@ -1,4 +1,4 @@
-//! Names become numbers: what roles extend, and what is granted.
+//! Resolves names to ids, in `extends` and in grants.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
 use crate::problem::{Place, Problem};
 use crate::report::closest;
 
-/// How many names may be compared in search of near misses.
+/// The maximum number of name comparisons in search of similar names.
 const COMPARISONS: usize = 2_000_000;
 
-/// Looks up every name. Cycles in `extends` are cut, so that what follows ends.
+/// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
 pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
     let mut names =
         Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.missing.roles, compared: 0 };
@@ -48,7 +48,7 @@ struct Names {
 }
 
 impl Names {
-    /// Gives a role its number; false if there is one of its name already.
+    /// Assigns the next id to a role; false if its name is already taken.
     fn define(&mut self, role: &RoleDraft, problems: &mut Vec<Problem>) -> bool {
         if let Some((_, first)) = self.by_name.get(&role.name) {
             let problem =
@@ -64,7 +64,7 @@ impl Names {
         true
     }
 
-    /// A role with the numbers of those it extends, and the places where they are named.
+    /// A role with the ids of the roles it extends, and the places where they are named.
     fn role(&mut self, draft: RoleDraft, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
         let mut extends = Vec::with_capacity(draft.extends.len());
         let mut places = Vec::with_capacity(draft.extends.len());
@@ -93,7 +93,7 @@ impl Names {
         if let Some((id, _)) = self.by_name.get(name) {
             return Some(*id);
         }
-        // What could not be read may have defined it.
+        // The role may be defined in a part that could not be read.
         if !self.incomplete {
             let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
             problems.push(match self.suggestion(name) {
@@ -113,7 +113,8 @@ impl Names {
     }
 }
 
-/// Reserved roles come by themselves: to extend one is at best needless, and at worst opens it to everybody.
+/// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is redundant at best;
+/// at worst it gives a role's rules to everybody.
 fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
     let problem = match (role, extended) {
         (ANYONE, AUTHENTICATED) => {
@@ -133,7 +134,7 @@ fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Pro
     problems.push(problem);
 }
 
-/// Where the walk over the roles stands with one of them.
+/// The state of a role in the depth-first search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Walk {
     Ahead,
@@ -141,7 +142,7 @@ enum Walk {
     Done,
 }
 
-/// Reports each cycle in `extends` and takes the link out that closes it.
+/// Reports each cycle in `extends` and removes the link that closes it.
 fn cut_cycles(roles: &mut [Role], places: &[Vec<Place>], problems: &mut Vec<Problem>) {
     let mut state = vec![Walk::Ahead; roles.len()];
     let mut closing: Vec<(usize, RoleId)> = Vec::new();
@@ -157,7 +158,7 @@ fn cut_cycles(roles: &mut [Role], places: &[Vec<Place>], problems: &mut Vec<Prob
     }
 }
 
-/// Walks up from one role; the path holds each role and which of its links comes next.
+/// Walks up from one role. The path holds each role and the index of its next link.
 fn walk(
     start: usize,
     roles: &[Role],

@@ -1,7 +1,7 @@
-//! What is legal but hardly meant. Nothing here keeps a policy from being used.
+//! Warnings about rules that are valid but probably not intended. None of them makes a policy unusable.
 //!
-//! Each look-up has a budget: on a policy that is made to be hard some warnings are left out, and time stays in
-//! proportion to the number of rules.
+//! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted, so that the time
+//! stays proportional to the number of rules.
 
 mod cover;
 mod names;
@@ -14,10 +14,10 @@ use crate::load::lint::trie::Trie;
 use crate::model::Policy;
 use crate::problem::Problem;
 
-/// How many warnings of one kind are shown.
+/// The maximum number of warnings of one kind.
 const MOST: usize = 1000;
 
-/// Looks at the rules. Where some could not be read, nothing is said of what would need all of them.
+/// Checks the rules. If some could not be read (`incomplete`), checks that need all of them are skipped.
 pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Problem>) {
     let trie = Trie::new(policy);
     trie.case_variants(&mut Warnings::new(problems));
@@ -27,7 +27,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     }
 }
 
-/// Takes warnings of one kind, up to a number.
+/// Collects warnings of one kind, up to [`MOST`].
 pub(crate) struct Warnings<'p> {
     problems: &'p mut Vec<Problem>,
     taken: usize,

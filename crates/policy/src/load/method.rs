@@ -3,7 +3,7 @@
 use crate::pattern::Actions;
 use crate::report::{Report, Text, closest};
 
-/// Those of IANA's registry that are in use, and two that caches know.
+/// The methods of IANA's registry that are in use, and two that caches define.
 const KNOWN: &[&str] = &[
     "ACL",
     "BAN",
@@ -48,10 +48,10 @@ const KNOWN: &[&str] = &[
     "VERSION-CONTROL",
 ];
 
-/// How many methods a rule has at most.
+/// The maximum number of methods of a rule.
 const MOST: usize = 100;
 
-/// Reads the methods of a rule, each with the text that it stands in.
+/// Reads the methods of a rule, each with the text that contains it.
 pub(crate) fn read<'n>(
     report: &mut Report,
     methods: impl Iterator<Item = (Text<'n>, &'n str)>,
@@ -88,7 +88,7 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Whether this can be the method of a request (a token: RFC 9110, 9.1), and is not a slip.
+/// Whether this can be the method of a request (a token: RFC 9110, 9.1) and is not a typing error.
 fn is_method(report: &mut Report, text: &Text<'_>, method: &str) -> bool {
     let at = text.locate(method);
     if method.is_empty() {
@@ -117,7 +117,7 @@ fn is_method(report: &mut Report, text: &Text<'_>, method: &str) -> bool {
     true
 }
 
-/// Says so where an unusual method looks like a slip.
+/// Warns of an unusual method that looks like a typing error.
 fn doubt(report: &mut Report, text: &Text<'_>, method: &str) {
     let meant = match method {
         "ANY" | "ALL" => Some("*"),
@@ -129,7 +129,7 @@ fn doubt(report: &mut Report, text: &Text<'_>, method: &str) {
     }
 }
 
-/// RFC 9110, 5.6.2.
+/// A character of a token (RFC 9110, 5.6.2).
 pub(crate) fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }

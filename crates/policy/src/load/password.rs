@@ -1,10 +1,9 @@
-//! What can be said of a user name and of a password hash without hashing. Neither is ever shown.
+//! Checks of user names and password hashes that need no hashing. Neither is ever shown.
 
 use crate::report::Report;
 use crate::yaml::Mark;
 
-/// Whether a hash looks like one. What looks like one may still be of a kind that is not supported: who verifies
-/// passwords knows.
+/// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
 pub(crate) fn check(report: &mut Report, at: Mark, hash: &str) -> bool {
     if !is_like_a_hash(hash) {
         report.error_help(
@@ -25,7 +24,7 @@ pub(crate) fn check(report: &mut Report, at: Mark, hash: &str) -> bool {
     true
 }
 
-/// `$name$…` (as of crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
+/// `$name$…` (crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
 fn is_like_a_hash(hash: &str) -> bool {
     let word =
         |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
@@ -36,7 +35,8 @@ fn is_like_a_hash(hash: &str) -> bool {
     (of('$', '$') || of('{', '}')) && hash.bytes().all(|it| it.is_ascii_graphic())
 }
 
-/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown: a password may follow the colon.
+/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a password may follow the
+/// colon.
 pub(crate) fn is_user_name(report: &mut Report, at: Mark, name: &str) -> bool {
     let fault = if name.is_empty() {
         "a user name is empty"

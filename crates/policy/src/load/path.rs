@@ -1,14 +1,15 @@
 //! The path of a rule: `/people/{id}`, `/logs/index_*`, `/files/**`.
 //!
-//! It is brought into the form that canonical requests have, so that the two are compared byte for byte. A path that
-//! no canonical request can have is an error: such a rule would look like protection and be none.
+//! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
+//! canonical request can have is an error: the rule would look like protection but protect nothing.
 
 use crate::canonical::LONGEST_SEGMENT;
 use crate::load::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::report::{Report, Text};
 
-/// Reads a path. Two patterns come of one that spells a printable character as `%40`: requests may do either.
+/// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
+/// either way.
 pub(crate) fn read(report: &mut Report, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
         let help = format!("did you mean `/{path}`?");
@@ -35,14 +36,14 @@ pub(crate) fn asterisk() -> Pattern {
     Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
 }
 
-/// A segment in canonical form, and with its printable characters raw where that differs.
+/// A segment in canonical form; if that differs, also with its printable characters raw.
 struct Read {
     canonical: Segment,
     raw: Option<Segment>,
 }
 
 impl Read {
-    /// The least bytes that a request's segment has which it matches. That is raw, where requests may spell it so.
+    /// The minimum length in bytes of a request's segment that matches. Counts the raw form if requests may use it.
     fn shortest(&self) -> usize {
         match self.raw.as_ref().unwrap_or(&self.canonical) {
             Segment::Literal(literal) => literal.len(),
@@ -52,7 +53,7 @@ impl Read {
     }
 }
 
-/// A path that is being read.
+/// A path being read.
 struct Reading<'r, 't> {
     report: &'r mut Report,
     text: &'r Text<'t>,
@@ -60,7 +61,7 @@ struct Reading<'r, 't> {
 }
 
 impl Reading<'_, '_> {
-    /// What can be wrong with a path whatever its segments are.
+    /// Checks that do not depend on the segments.
     fn whole(&mut self, path: &str) {
         for (at, character) in path.char_indices() {
             let part = path.get(at..).unwrap_or_default();
@@ -220,7 +221,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// What somebody meant who wrote `{id}.json`: `*.json`.
+/// The glob that the author of `{id}.json` probably wants: `*.json`.
 fn as_glob(part: &str) -> Option<String> {
     let (before, from) = part.split_once('{')?;
     let (_, after) = from.split_once('}')?;

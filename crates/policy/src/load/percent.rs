@@ -1,17 +1,17 @@
-//! The percent-encoding of a rule's path (RFC 3986, 2), in the form that canonical requests have.
+//! Percent-encoding in a rule's path (RFC 3986, 2), converted to the canonical form of requests.
 
-/// A piece of a segment in canonical form: unreserved characters raw, every other encoded one as an upper-case
-/// triplet, everything that is not ASCII encoded.
+/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as upper-case triplets,
+/// characters that are not ASCII encoded.
 #[derive(Debug)]
 pub(crate) struct Spelling<'p> {
     pub(crate) canonical: String,
-    /// The same with every printable character raw, where that is different.
+    /// The same with every printable character raw, if that differs.
     pub(crate) raw: Option<String>,
-    /// The first triplet that could be written as the character it stands for.
+    /// The first triplet that could be written as the character it encodes.
     pub(crate) needless: Option<(&'p str, char)>,
 }
 
-/// Why a request with such a path is never judged.
+/// Why every request with such a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Never {
     /// `%` without two hex digits.
@@ -25,7 +25,7 @@ pub(crate) enum Never {
 /// Reads a piece of a segment.
 ///
 /// # Errors
-/// The part that no request has, and why.
+/// The part that occurs in no valid request, and why.
 pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Never)> {
     let mut spelling = Spelling { canonical: String::with_capacity(piece.len()), raw: None, needless: None };
     let mut rest = piece;
@@ -43,7 +43,7 @@ pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Never)> {
     Ok(spelling)
 }
 
-/// Whether the bytes that a canonical piece stands for are UTF-8.
+/// Whether the decoded bytes of a canonical piece are UTF-8.
 pub(crate) fn is_utf8(canonical: &str) -> bool {
     if !canonical.contains('%') {
         return true;
@@ -66,7 +66,7 @@ pub(crate) fn is_utf8(canonical: &str) -> bool {
     std::str::from_utf8(&bytes).is_ok()
 }
 
-/// The triplet that this text starts with, and its byte.
+/// The triplet at the start of a text, and its byte.
 fn triplet(text: &str) -> Result<(&str, u8), (&str, Never)> {
     let incomplete = || text.char_indices().nth(3).and_then(|(end, _)| text.get(..end)).unwrap_or(text);
     let digits = text.get(1..3).filter(|it| it.bytes().all(|digit| digit.is_ascii_hexdigit()));
@@ -126,7 +126,7 @@ impl<'p> Spelling<'p> {
 }
 
 impl Never {
-    /// What is the matter with the part, to be put after it.
+    /// What is wrong, as text to append to the part.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Triplet => "is not a percent-encoded byte",
@@ -135,7 +135,7 @@ impl Never {
         }
     }
 
-    /// What to do about it.
+    /// How to fix it.
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::Triplet => "write two hex digits after `%`, or `%25` for the character itself",
@@ -149,7 +149,7 @@ fn encoded(byte: u8) -> String {
     format!("%{byte:02X}")
 }
 
-/// RFC 3986, 2.3.
+/// An unreserved character (RFC 3986, 2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }

@@ -1,4 +1,4 @@
-//! `allow_response` and `deny_response`.
+//! The sections `allow_response` and `deny_response`.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::problem::Problem;
 use crate::report::{Fields, Report, Text, closest};
 use crate::yaml::{Mark, Node};
 
-/// Headers that frame a message: whoever changes them changes where it ends.
+/// Headers that delimit messages: changing one of them changes where a message ends.
 const FRAMING: &[&str] =
     &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
-/// How many bytes the value of a header has at most, before it is filled in.
+/// The maximum length of a header value in bytes, before placeholders are filled in.
 const LONGEST: usize = 8192;
 
 /// Reads `allow_response`.
@@ -58,7 +58,7 @@ fn value(report: &mut Report, node: &Node) -> Option<crate::model::Template> {
     template::read(report, &text)
 }
 
-/// The name of a header in lower case, if it is one that may be changed.
+/// The name of a header in lower case, if the header may be changed.
 fn header(report: &mut Report, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
     let name = text.text.to_ascii_lowercase();
     if let Some((message, help)) = fault(&name) {

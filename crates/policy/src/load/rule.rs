@@ -1,4 +1,4 @@
-//! One rule: `METHODS [HOST]PATH`, or a mapping where it needs more.
+//! One rule: `METHODS [HOST]PATH`, or a mapping for rules that need more.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::pattern::{Actions, Pattern, Scope};
 use crate::report::{Fields, Report, Text};
 use crate::yaml::{Mark, Node, Value};
 
-/// How many bytes a rule has at most.
+/// The maximum length of a rule in bytes.
 const LONGEST: usize = 8192;
 
 /// Reads a rule in either form.
@@ -25,7 +25,7 @@ pub(crate) fn read(report: &mut Report, node: &Node) -> Option<Rule> {
     }
 }
 
-/// Whether a rule, or a path or host of one, has a length that a request line can have.
+/// Whether a rule, or its path or host, is short enough to fit into a request line.
 fn is_short_enough(report: &mut Report, text: &Text<'_>) -> bool {
     let short = text.text.len() <= LONGEST;
     if !short {
@@ -52,7 +52,7 @@ fn short(report: &mut Report, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule
     Some(Rule { name, actions: actions?, scopes, resources, at: report.place(text.at) })
 }
 
-/// The `[HOST]PATH` of a short rule.
+/// Reads the `[HOST]PATH` of a short rule.
 fn place(
     report: &mut Report,
     text: &Text<'_>,
@@ -128,7 +128,7 @@ fn long(report: &mut Report, node: &Node) -> Option<Rule> {
     Some(Rule { name, actions, scopes, resources, at: report.place(node.at) })
 }
 
-/// The texts of a list that must be there and not be empty.
+/// The texts of a required, non-empty list.
 fn required<'n>(
     report: &mut Report,
     fields: &Fields<'n>,
@@ -173,7 +173,7 @@ fn named(report: &mut Report, node: &Node) -> Option<Arc<str>> {
     is_name(report, text.at, text.text, "a rule's name").then(|| name.clone())
 }
 
-/// Whether this can be a name of ours: it goes into headers and logs.
+/// Whether this can be the name of a role or rule. Names appear in headers and logs.
 pub(crate) fn is_name(report: &mut Report, at: Mark, name: &str, what: &str) -> bool {
     if name.trim().is_empty() {
         report.error(at, format!("{what} is empty"));
@@ -186,7 +186,7 @@ pub(crate) fn is_name(report: &mut Report, at: Mark, name: &str, what: &str) -> 
     true
 }
 
-/// The text of a rule in short form, for one that was written in long form.
+/// The short-form text of a rule that was written in long form.
 fn short_form(
     actions: &Actions,
     hosts: Option<&[(Text<'_>, &Arc<str>)]>,

@@ -1,4 +1,4 @@
-//! The files of a policy: each is read once.
+//! The files of a policy, each of which is read only once.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::load::{Files, Source};
 
-/// Reads files and keeps what was in them.
+/// Reads files and caches their contents.
 pub(crate) struct Sources<'f> {
     files: &'f dyn Files,
     read: Vec<Source>,
@@ -18,7 +18,7 @@ impl<'f> Sources<'f> {
         Self { files, read: Vec::new(), known: HashMap::new() }
     }
 
-    /// The bytes of a file.
+    /// The contents of a file.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, String> {
         if let Some(bytes) = self.known.get(path) {
             return Ok(bytes.clone());
@@ -42,13 +42,13 @@ impl<'f> Sources<'f> {
     }
 }
 
-/// The path of a file that another one names: relative to the other's folder.
+/// The path of a file that another file names, relative to that file's folder.
 pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     let joined = file.parent().unwrap_or_else(|| Path::new("")).join(name);
     joined.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// The same path for every spelling of it, to tell whether two name the same file.
+/// A normalised path, to find out whether two paths name the same file.
 pub(crate) fn identity(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

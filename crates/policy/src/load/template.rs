@@ -1,4 +1,4 @@
-//! Text with places to fill in: `{user}`, `{claims./tenant/id}`.
+//! Text with placeholders: `{user}`, `{claims./tenant/id}`.
 
 use crate::load::values;
 use crate::model::{Piece, Template};
@@ -6,7 +6,7 @@ use crate::report::{Report, Text, closest};
 
 const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
 
-/// Reads a template. `{{` and `}}` stand for the braces themselves.
+/// Reads a template. `{{` and `}}` are literal braces.
 pub(crate) fn read(report: &mut Report, text: &Text<'_>) -> Option<Template> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -43,7 +43,7 @@ pub(crate) fn read(report: &mut Report, text: &Text<'_>) -> Option<Template> {
     (!failed).then_some(Template(pieces))
 }
 
-/// The brace that this text starts with twice, and what follows.
+/// The brace that is doubled at the start of this text, and the rest.
 fn doubled(text: &str) -> Option<(char, &str)> {
     let open = text.strip_prefix("{{").map(|after| ('{', after));
     open.or_else(|| text.strip_prefix("}}").map(|after| ('}', after)))

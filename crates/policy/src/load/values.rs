@@ -1,4 +1,4 @@
-//! Small values: spans of time, addresses, places of claims.
+//! Small values: durations, URLs, paths of claims.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::model::ClaimPath;
 use crate::report::{Report, Text};
 
-/// Reads a span of time: a whole number and a unit, such as `60s` or `5m`.
+/// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
 pub(crate) fn duration(report: &mut Report, text: &Text<'_>, what: &str) -> Option<Duration> {
     let value = parse_duration(text.text);
     if value.is_none() {
@@ -34,7 +34,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
-/// Checks an address that keys are fetched from. It may hold a secret, so it is never shown.
+/// Checks the URL of a key set. It may contain a secret, so it is never shown.
 pub(crate) fn is_url(report: &mut Report, text: &Text<'_>) -> bool {
     let fault = url_fault(text.text);
     if let Some((message, help)) = fault {
@@ -43,7 +43,7 @@ pub(crate) fn is_url(report: &mut Report, text: &Text<'_>) -> bool {
     fault.is_none()
 }
 
-/// What is wrong with an address, and what to do.
+/// What is wrong with a URL, and how to fix it.
 fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     let form = "write `https://host/path`";
     let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
@@ -96,7 +96,7 @@ fn is_loopback(host: &str) -> bool {
         || in_brackets(host).is_some_and(|address| address.is_loopback())
 }
 
-/// Reads the place of a claim: a name, or a JSON pointer (RFC 6901).
+/// Reads the path of a claim: a name, or a JSON pointer (RFC 6901).
 pub(crate) fn claim_path(report: &mut Report, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
     let at = text.locate(path);
     if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
@@ -116,7 +116,7 @@ pub(crate) fn claim_path(report: &mut Report, text: &Text<'_>, path: &str) -> Op
     names.map(ClaimPath)
 }
 
-/// One name of a JSON pointer (RFC 6901, 4).
+/// One unescaped reference token of a JSON pointer (RFC 6901, 4).
 fn unescape(name: &str) -> Option<Box<str>> {
     let mut parts = name.split('~');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -131,7 +131,8 @@ fn unescape(name: &str) -> Option<Box<str>> {
     Some(out.into_boxed_str())
 }
 
-/// Says so where a name looks like a path of another notation. Names with dots exist: namespaced ones are URLs.
+/// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
+/// URLs.
 fn doubt_dots(report: &mut Report, text: &Text<'_>, path: &str) {
     let word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
     if path.contains('.') && path.split('.').all(word) {

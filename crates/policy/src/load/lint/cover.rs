@@ -1,4 +1,4 @@
-//! Rules that add nothing, because another one covers all that they match.
+//! Rules without effect, because another rule covers everything that they match.
 
 use crate::load::lint::Warnings;
 use crate::load::lint::trie::{Ruled, Step, Trie};
@@ -6,12 +6,13 @@ use crate::model::{ANYONE, Effect, Policy, RoleId, Rule};
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;
 
-/// How many comparisons all the rules together may cost.
+/// The maximum number of comparisons for all rules together.
 const BUDGET: usize = 4_000_000;
-/// How many of them one rule may.
+/// The maximum number of comparisons for one rule.
 const BUDGET_OF_ONE: usize = 2_000;
 
-/// Warns of each rule that a rule of the same role, of one that it extends, or of `anyone` makes useless.
+/// Warns of each rule that another one makes redundant: one of the same role, of a role that it extends, or of
+/// `anyone`.
 pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut kin = Kin::new(policy);
     let mut budget = BUDGET;
@@ -37,12 +38,12 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     Problem::warning(ruled.rule.at.clone(), message).help("leave it out").related(cover.rule.at.clone(), note)
 }
 
-/// The roles that a caller with some role has too.
+/// The roles that a caller with a given role also has.
 struct Kin<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
     current: Option<u32>,
-    /// For each role the last one from which it was reached, plus one.
+    /// For each role, the last role from which it was reached, plus one.
     reached_from: Vec<u32>,
     /// Which roles every caller has.
     everybody: Vec<bool>,
@@ -61,7 +62,7 @@ impl<'p> Kin<'p> {
         kin
     }
 
-    /// Finds the kin of a role.
+    /// Computes the roles that come with a role.
     fn look_from(&mut self, role: u32, budget: &mut usize) {
         if self.current == Some(role) {
             return;
@@ -82,7 +83,7 @@ impl<'p> Kin<'p> {
         }
     }
 
-    /// Whether a caller has either both roles or neither.
+    /// Whether every caller has either both roles or neither.
     fn are_equals(&self, one: u32, other: u32) -> bool {
         let everybody = |role: u32| self.everybody.get(role as usize).copied().unwrap_or(false);
         one == other || everybody(one) && everybody(other)
@@ -94,7 +95,7 @@ impl<'p> Kin<'p> {
     }
 }
 
-/// The search for a rule that covers one.
+/// The search for a rule that covers a given one.
 struct Search<'s, 'p> {
     trie: &'s Trie<'p>,
     kin: &'s Kin<'p>,
@@ -155,7 +156,7 @@ impl<'s, 'p> Search<'s, 'p> {
         if !self.covers(cover.rule, self.ruled.rule) {
             return false;
         }
-        // Of two that cover each other the first stays, or the one that is inherited.
+        // Of two rules that cover each other, the first one is kept, or the inherited one.
         let equals = self.ruled.effect == cover.effect && self.kin.are_equals(self.ruled.role, cover.role);
         !(equals && number > self.number && self.covers(self.ruled.rule, cover.rule))
     }
@@ -219,7 +220,7 @@ fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
     }
 }
 
-/// Sufficient, not necessary: equal, or one piece before and one after the only `*`.
+/// A sufficient condition, not a necessary one: equal, or one piece on each side of a single `*`.
 fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     if cover == glob {
         return true;
@@ -231,7 +232,7 @@ fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     first.starts_with(&**before) && ends_with(last, after)
 }
 
-/// Whether a piece of a glob ends in another piece, which a triplet's digits are not.
+/// Whether a piece of a glob ends in another piece. The digits of a triplet are not an end.
 fn ends_with(piece: &str, end: &str) -> bool {
     let before = piece.strip_suffix(end);
     before.is_some_and(|before| !cuts_triplet(piece.as_bytes(), before.len()))

@@ -1,4 +1,4 @@
-//! Names that nobody has, and names that two sources could give.
+//! Granted names that no caller has, and granted names that two sources could provide.
 
 use foldhash::HashSet;
 
@@ -8,13 +8,13 @@ use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
 use crate::problem::{Place, Problem};
 use crate::report::closest;
 
-/// How many names may be compared in search of near misses.
+/// The maximum number of name comparisons in search of similar names.
 const COMPARISONS: usize = 2_000_000;
 
-/// How many sources are compared with each other.
+/// The maximum number of sources that are compared with each other.
 const MOST_ORIGINS: usize = 64;
 
-/// Looks at whom the grants name.
+/// Checks the users and groups that the grants name.
 pub(crate) fn identities(draft: &Draft, problems: &mut Vec<Problem>) {
     if draft.missing.identity {
         return;
@@ -39,7 +39,7 @@ fn no_identity(draft: &Draft, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Warns of granted names that no user of Basic has, where there is no other source.
+/// Warns of granted names that are not users of Basic, if Basic is the only source.
 fn strangers(draft: &Draft, basic: &Basic, warnings: &mut Warnings<'_>) {
     let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
     let groups = basic.users.iter().flat_map(|user| &user.groups);
@@ -56,7 +56,7 @@ fn strangers(draft: &Draft, basic: &Basic, warnings: &mut Warnings<'_>) {
     }
 }
 
-/// The names that there are.
+/// The known names.
 struct Known {
     names: HashSet<String>,
     compared: usize,
@@ -85,7 +85,7 @@ impl Known {
     }
 }
 
-/// Where names come from.
+/// A source of names.
 struct Origin<'i> {
     what: String,
     at: &'i Place,
@@ -93,14 +93,14 @@ struct Origin<'i> {
     groups: Yield<'i>,
 }
 
-/// The names that an origin may give.
+/// The names that a source may provide.
 struct Yield<'i> {
     prefix: &'i str,
-    /// Which ones, before the prefix; `None` means any.
+    /// The possible names, before the prefix; `None` means any.
     only: Option<HashSet<&'i str>>,
 }
 
-/// Warns of granted names that two sources could give.
+/// Warns of granted names that two sources could provide.
 fn mistakable(draft: &Draft, identity: &Identity, warnings: &mut Warnings<'_>) {
     let origins = origins(identity);
     let origins = origins.get(..MOST_ORIGINS).unwrap_or(&origins);
@@ -139,7 +139,7 @@ fn origins(identity: &Identity) -> Vec<Origin<'_>> {
     basic.chain(jwt).collect()
 }
 
-/// The first granted name that both may give.
+/// The first granted name that both may provide.
 fn shared<'d>(
     draft: &'d Draft,
     names: impl Fn(&'d GrantDraft) -> &'d [Named],
@@ -150,7 +150,7 @@ fn shared<'d>(
     if !related || first.is_nothing() || second.is_nothing() {
         return None;
     }
-    // A policy with so many sources and names that nothing is found by then is not looked at to the end.
+    // The search is limited: it may miss a shared name in a policy with very many sources and names.
     let all = draft.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
     all.take(COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
 }
@@ -196,7 +196,7 @@ fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Warns of each role that nobody can have.
+/// Warns of each role that no caller can have.
 pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
     let by_token =
         |identity: &Identity| identity.jwt.iter().any(|it| it.roles_from_token && it.claims.roles.is_some());

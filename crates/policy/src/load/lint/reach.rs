@@ -1,4 +1,4 @@
-//! Denials of what nothing allows.
+//! `deny` rules that deny nothing which is allowed.
 
 use crate::load::lint::Warnings;
 use crate::load::lint::cover::is_below;
@@ -7,11 +7,11 @@ use crate::model::{Effect, Rule};
 use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
 
-/// How many steps all the denials together may cost, and each of them.
+/// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
-/// Warns of each `deny` rule that matches nothing which some `allow` rule of some role matches.
+/// Warns of each `deny` rule that overlaps no `allow` rule of any role.
 pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut budget = BUDGET;
     for ruled in trie.rules.iter().filter(|it| it.effect == Effect::Deny) {
@@ -29,7 +29,7 @@ fn warning(ruled: &Ruled<'_>) -> Problem {
     Problem::warning(ruled.rule.at.clone(), message).help("check its path, or leave it out")
 }
 
-/// The search for a rule that allows something of what one denies.
+/// The search for an `allow` rule that overlaps a given `deny` rule.
 struct Search<'s, 'p> {
     trie: &'s Trie<'p>,
     rule: &'p Rule,
@@ -41,7 +41,8 @@ impl<'p> Search<'_, 'p> {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
     }
 
-    /// Whether an `allow` rule is met from here on. With the budget used up the answer is yes: nothing is said then.
+    /// Whether an `allow` rule is reachable from here. If the budget is used up, it returns true, so that no warning
+    /// follows.
     fn walk(&mut self, step: Step, segments: &'p [Segment], rest: bool) -> bool {
         let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
         if self.among(&node.rests) {
@@ -64,7 +65,7 @@ impl<'p> Search<'_, 'p> {
         })
     }
 
-    /// Whether an `allow` rule is met anywhere below.
+    /// Whether an `allow` rule ends anywhere below.
     fn below(&mut self, step: Step) -> bool {
         let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
         let literals = node.literals.iter().map(|(_, next)| *next);
@@ -107,7 +108,7 @@ fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
     }
 }
 
-/// Whether some name matches both, the second of which is not literal. Two globs are taken to overlap.
+/// Whether some name matches both, where `other` is not literal. Two globs are assumed to overlap.
 fn overlap(segment: &Segment, other: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(other, literal),
@@ -115,7 +116,7 @@ fn overlap(segment: &Segment, other: &Segment) -> bool {
     }
 }
 
-/// Whether a segment that is not literal may match this name. Anybody may be called anything.
+/// Whether a segment that is not literal may match this literal. A user may have any name, so `{user}` may.
 fn matches_literal(segment: &Segment, literal: &str) -> bool {
     match segment {
         Segment::Owner => !literal.is_empty(),

@@ -1,4 +1,4 @@
-//! All the rules by their paths, a segment a step.
+//! All rules in a trie, by the segments of their paths.
 
 use foldhash::{HashMap, HashMapExt};
 
@@ -16,10 +16,10 @@ pub(crate) struct Ruled<'p> {
     pub(crate) effect: Effect,
 }
 
-/// The number of a node.
+/// The index of a node.
 pub(crate) type Step = usize;
 
-/// The rules of a policy by their paths.
+/// A policy's rules by their paths.
 pub(crate) struct Trie<'p> {
     pub(crate) rules: Vec<Ruled<'p>>,
     nodes: Vec<Node<'p>>,
@@ -35,17 +35,17 @@ enum Other<'p> {
     Glob(&'p Glob),
 }
 
-/// Where the same segments lead.
+/// The node for a sequence of segments.
 #[derive(Default)]
 pub(crate) struct Node<'p> {
     pub(crate) literals: Vec<(&'p str, Step)>,
-    /// Those that are not literal.
+    /// The edges that are not literal.
     pub(crate) others: Vec<(&'p Segment, Step)>,
     /// The rules that end here.
     pub(crate) ends: Vec<usize>,
-    /// The rules that cover everything from here on.
+    /// The rules that match everything from here on.
     pub(crate) rests: Vec<usize>,
-    /// The rule that led here first.
+    /// The first rule that led here.
     first: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'p> Trie<'p> {
         trie
     }
 
-    /// Where the segments of a pattern start.
+    /// The start node for a pattern.
     pub(crate) fn root(pattern: &Pattern) -> Step {
         usize::from(!pattern.absolute)
     }
@@ -94,7 +94,7 @@ impl<'p> Trie<'p> {
         }
     }
 
-    /// The node behind a segment; made if there is none.
+    /// The node after a segment. It is added if there is none.
     fn step(&mut self, from: Step, segment: &'p Segment, rule: usize) -> Step {
         let next = self.nodes.len();
         let known = match segment {
@@ -116,7 +116,7 @@ impl<'p> Trie<'p> {
         known
     }
 
-    /// Warns of segments that differ from one beside them only in case.
+    /// Warns of sibling segments that differ only in case.
     pub(crate) fn case_variants(&self, warnings: &mut Warnings<'_>) {
         for node in &self.nodes {
             if !node.literals.iter().any(|(it, _)| it.bytes().any(|byte| byte.is_ascii_uppercase())) {
