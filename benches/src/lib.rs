@@ -1,7 +1,7 @@
-//! What several benchmarks measure with: messages as Envoy sends them, keys that sign tokens, the policy of the people,
-//! prost's form of our messages, and [`note`]s of figures that criterion does not measure.
+//! What several benchmarks share: messages as Envoy sends them, keys that sign tokens, the people policy, prost's
+//! version of our messages, and [`note`]s of measurements that criterion does not make.
 //!
-//! `src/bin/results` makes records, curves and verdicts of a run of them.
+//! `src/bin/results` turns a run of the benchmarks into records, charts and verdicts.
 
 pub mod message;
 pub mod note;

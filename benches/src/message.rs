@@ -1,4 +1,4 @@
-//! What Envoy asks: `CheckRequest`s as it sends them, encoded by `envoy-types`.
+//! `CheckRequest`s as Envoy sends them, encoded by `envoy-types`.
 
 use envoy_types::pb::envoy::config::core::v3::{
     Address, HeaderMap, HeaderValue, SocketAddress, address, socket_address,
@@ -8,10 +8,10 @@ use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest};
 use envoy_types::pb::google::protobuf::Timestamp;
 use prost::Message as _;
 
-/// Alice, with her password of `policies/people`.
+/// The credentials of alice in `policies/people`.
 pub const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
-/// How header lines are carried.
+/// The encoding of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A map of strings: Envoy's default.
@@ -20,10 +20,10 @@ pub enum Shape {
     Raw,
 }
 
-/// Header lines of a request.
+/// The headers of a request.
 pub type Lines<'a> = Vec<(&'a str, &'a str)>;
 
-/// What curl asks: a message of some 560 bytes with Basic.
+/// A request of curl: a message of about 560 bytes, with Basic.
 #[must_use]
 pub fn small(authorization: &str) -> Lines<'_> {
     vec![
@@ -42,7 +42,7 @@ pub fn small(authorization: &str) -> Lines<'_> {
     ]
 }
 
-/// What a browser asks: a message of some 1.7 KB with a cookie and, where `authorization` is a token, more.
+/// A request of a browser: a message of about 1.7 KB with a cookie; longer if `authorization` is a token.
 #[must_use]
 pub fn large(authorization: &str) -> Lines<'_> {
     let mut lines = small(authorization);
@@ -63,7 +63,7 @@ pub fn large(authorization: &str) -> Lines<'_> {
     lines
 }
 
-/// A session that is encrypted into the cookie, as web frameworks do, and what else lies in a browser.
+/// A session encrypted into a cookie, as web frameworks do it, and other typical browser cookies.
 const COOKIE: &str = "session=\
     bjQLnP-zepicpUTmu3gKLHiQHT-zNzh2hRGjBhevoB1L9RIvNEVUxTveLruM0rfj0WAK1jHDhaXXzOI8d4VFmtvBtMkA_-SNV1td\
     pcY4BAEl9l2w_j4kSUt26phkV9mGCE_tCLl4r019GWp0RqhrWACeY2thHbFiEbZamq3_KcXlLZxQjFAjRzRNjAetkcvWBor8df9i\
@@ -74,7 +74,7 @@ const COOKIE: &str = "session=\
     theme=dark; consent=analytics%3D0%26ads%3D0; _first_visit=1793836800; \
     cart=eyJpdGVtcyI6W3siaWQiOjEyMywibiI6Mn0seyJpZCI6NDU2LCJuIjoxfV19";
 
-/// The message of `GET /people` with these lines.
+/// The message for `GET /people` with these headers.
 #[must_use]
 pub fn check_request(lines: &Lines<'_>, shape: Shape) -> CheckRequest {
     let mut http = HttpRequest {
@@ -102,13 +102,14 @@ pub fn check_request(lines: &Lines<'_>, shape: Shape) -> CheckRequest {
     CheckRequest { attributes: Some(attributes) }
 }
 
-/// The same, encoded.
+/// The same message, encoded.
 #[must_use]
 pub fn encoded(lines: &Lines<'_>, shape: Shape) -> Vec<u8> {
     check_request(lines, shape).encode_to_vec()
 }
 
-/// The message of the wire benchmark, in its gRPC frame: some 300 bytes, as P1 of `CONTRIBUTING.md` is measured with.
+/// The message of the wire benchmark in its gRPC frame: about 300 bytes, as in the measurement of P1 in
+/// `CONTRIBUTING.md`.
 #[must_use]
 pub fn wire(authorization: &str) -> Vec<u8> {
     let lines = vec![

@@ -1,16 +1,16 @@
-//! Figures that are not times of criterion's: memory, and checks a second over a socket. One line each, in a file that
-//! `benches/run` names; without it (in tests, say) they are not kept.
+//! Measurements that criterion does not make: memory, and checks per second over a socket. One line each, in a file
+//! that `benches/run` names; without it (in tests, for example) they are discarded.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
 
-/// The variable of the environment that names the file.
+/// The environment variable with the file's name.
 pub const FILE: &str = "BENCH_NOTES";
 
-/// Adds a figure. Several of one name are several rounds of the same measurement.
+/// Adds a measurement. Several with one name are rounds of the same measurement.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn note(name: &str, unit: &str, value: f64) -> std::io::Result<()> {
     std::env::var_os(FILE).map_or(Ok(()), |file| note_in(&file, name, unit, value))
 }

@@ -1,4 +1,4 @@
-//! The policy of the people, with Basic and with tokens: what whole checks are measured with.
+//! The people policy with Basic and with tokens, for benchmarks of whole checks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use policy::{Loaded, MapFiles};
 
 use crate::signer::{AUDIENCE, ISSUER};
 
-/// `policies/people`, as it stands there.
+/// The unmodified policy of `policies/people`.
 pub const BASIC: &str = include_str!("../../policies/people/policy.yaml");
 
-/// The same roles, for callers who come with a token of [`crate::signer`]; its keys are in `jwks.json`.
+/// The same roles, for callers with a token of [`crate::signer`], whose keys are in `jwks.json`.
 #[must_use]
 pub fn with_tokens() -> String {
     format!(
@@ -30,10 +30,10 @@ pub fn with_tokens() -> String {
     )
 }
 
-/// Loads a policy with its keys beside it.
+/// Loads a policy with this key set.
 ///
 /// # Errors
-/// Every problem of it.
+/// All its problems.
 pub fn load(policy: &str, jwks: &str) -> Result<Arc<Loaded>, Vec<Problem>> {
     let files = MapFiles::of("policy.yaml", policy).and("jwks.json", jwks);
     policy::load(&files, Path::new("policy.yaml")).map(Arc::new)

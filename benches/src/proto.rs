@@ -1,4 +1,4 @@
-//! The messages of `proto/` as prost has them: what we would use had we not written the wire by hand.
+//! The messages of `proto/` as prost types: the alternative to our hand-written wire format.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! An issuer of tokens with a key of every kind, made anew each run.
+//! A token issuer with a key of every type, generated for each run.
 
 use aws_lc_rs::encoding::{AsBigEndian as _, EcPublicKeyUncompressedBin};
 use aws_lc_rs::error::Unspecified;
@@ -19,9 +19,9 @@ pub const ALGORITHMS: [&str; 13] = [
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
     "ES512", "EdDSA",
 ];
-/// Who signs.
+/// The issuer of the tokens.
 pub const ISSUER: &str = "https://id.example.com";
-/// For whom.
+/// The audience of the tokens.
 pub const AUDIENCE: &str = "people";
 
 /// A shared secret as long as the longest hash.
@@ -38,10 +38,10 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// New keys; RSA with 2048 bits.
+    /// New keys; RSA keys have 2048 bits.
     ///
     /// # Errors
-    /// When there is no entropy, say.
+    /// If the system provides no randomness, for example.
     pub fn new() -> Result<Self, Unspecified> {
         Ok(Self {
             rsa: RsaKeyPair::generate(KeySize::Rsa2048)?,
@@ -52,15 +52,16 @@ impl Signer {
         })
     }
 
-    /// The JSON Web Key Set of the public keys, each under the name of its algorithm.
+    /// The JSON Web Key Set of the public keys; each key id is the name of its algorithm.
     ///
     /// # Errors
-    /// When a key has no public form.
+    /// If a key cannot be exported.
     pub fn jwks(&self) -> Result<Value, Unspecified> {
         self.set(|algorithm| !algorithm.starts_with("HS"))
     }
 
-    /// The JSON Web Key Set of the shared secrets: rolegate refuses a set that has both.
+    /// The JSON Web Key Set of the shared secrets. Separate, because rolegate does not accept a set that contains both
+    /// kinds.
     ///
     /// # Errors
     /// Never.
@@ -74,10 +75,10 @@ impl Signer {
         Ok(json!({ "keys": keys? }))
     }
 
-    /// The `Authorization` with a token of about as many claims as a real one has: some 900 bytes.
+    /// An `Authorization` value whose token has about as many claims as a real one: about 900 bytes.
     ///
     /// # Errors
-    /// When it cannot be signed.
+    /// If it cannot be signed.
     pub fn bearer(&self, algorithm: &str, now: u64) -> Result<String, Unspecified> {
         let header = json!({ "alg": algorithm, "kid": algorithm, "typ": "JWT" });
         let message = [header, claims(now)].map(|it| encode(it.to_string())).join(".");
@@ -101,7 +102,7 @@ impl Signer {
         Ok(jwk)
     }
 
-    /// The public key is the modulus and then the exponent 65537, which takes five bytes (RFC 8017, A.1.1).
+    /// The encoded public key is the modulus followed by the exponent 65537, which takes five bytes (RFC 8017, A.1.1).
     fn rsa_jwk(&self) -> Value {
         let key = self.rsa.public_key().as_ref();
         let end = key.len().saturating_sub(5);
@@ -155,7 +156,7 @@ fn claims(now: u64) -> Value {
 
 fn point(curve: &str, pair: &EcdsaKeyPair) -> Result<Value, Unspecified> {
     let point: EcPublicKeyUncompressedBin<'_> = pair.public_key().as_be_bytes()?;
-    // After a byte that says that it is not compressed: x and y, of the same length.
+    // After a byte that means "uncompressed": x and y, of equal length.
     let [_, both @ ..] = point.as_ref() else { return Err(Unspecified) };
     let (x, y) = both.split_at(both.len() / 2);
     Ok(json!({ "kty": "EC", "crv": curve, "x": encode(x), "y": encode(y) }))

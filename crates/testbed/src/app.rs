@@ -1,4 +1,4 @@
-//! The application behind the proxy: it keeps no people, but says what reached it.
+//! The test application behind the proxy. It stores nothing and echoes each request in its response.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::process::Failed;
 
-/// The application: HTTP/1.1 on a free port of the loopback interface, until it is dropped.
+/// The application: HTTP/1.1 on a free loopback port, until it is dropped.
 #[derive(Debug)]
 pub struct App {
     /// Where it listens.
@@ -26,21 +26,21 @@ pub struct App {
     accepting: JoinHandle<()>,
 }
 
-/// What reached the application.
+/// Counts of the requests that reached the application.
 #[derive(Debug, Default)]
 struct Seen {
     requests: AtomicU64,
     forbidden: AtomicU64,
 }
 
-/// A request that carries this header must never reach the application: a test marks with it what has to be refused.
+/// Requests with this header must never reach the application. Tests set it on requests that must be denied.
 pub const MUST_NOT_ARRIVE: &str = "x-must-not-arrive";
 
 impl App {
     /// Starts it.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// If there is no free port.
     pub async fn start() -> Result<Self, Failed> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
         let address = listener.local_addr().map_err(|error| Failed::io("app", &error))?;
@@ -49,13 +49,13 @@ impl App {
         Ok(Self { address, seen, accepting })
     }
 
-    /// How many requests have reached it.
+    /// The number of requests that have reached it.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.seen.requests.load(Ordering::SeqCst)
     }
 
-    /// How many of them carried [`MUST_NOT_ARRIVE`].
+    /// The number of these that had [`MUST_NOT_ARRIVE`].
     #[must_use]
     pub fn forbidden(&self) -> u64 {
         self.seen.forbidden.load(Ordering::SeqCst)
@@ -70,12 +70,12 @@ impl Drop for App {
 
 async fn accept(listener: TcpListener, seen: Arc<Seen>) {
     loop {
-        // A connection that ended before it was accepted is no reason to stop.
+        // A connection that ended before it was accepted is not an error of the listener.
         let Ok((stream, _)) = listener.accept().await else { continue };
         let seen = Arc::clone(&seen);
         tokio::spawn(async move {
             let service = service_fn(|request| answer(request, Arc::clone(&seen)));
-            // An error here is the proxy's closing of the connection.
+            // An error here means that the proxy closed the connection.
             let _ = hyper::server::conn::http1::Builder::new()
                 .max_buf_size(1 << 20)
                 .serve_connection(TokioIo::new(stream), service)
@@ -109,7 +109,7 @@ fn incomplete() -> Response<Full<Bytes>> {
     response
 }
 
-/// Each name with the list of its values, so that a doubled line is seen.
+/// Each header name with the list of its values, so that duplicate lines are visible.
 fn headers(headers: &http::HeaderMap) -> Value {
     let mut all = serde_json::Map::new();
     for name in headers.keys() {

@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 and HTTP/2 without TLS, that sends what it is told to.
+//! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, including invalid ones.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tokio::net::TcpStream;
 
 use crate::process::Failed;
 
-/// The version of HTTP that a [`Connection`] speaks.
+/// The HTTP version of a [`Connection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.1.
     Http1,
-    /// HTTP/2, known beforehand (RFC 9113, 3.3).
+    /// HTTP/2 with prior knowledge (RFC 9113, 3.3).
     Http2,
 }
 
-/// An open connection. One of HTTP/2 may be cloned and used by many at once.
+/// An open connection. An HTTP/2 connection can be shared by concurrent requests.
 #[derive(Debug)]
 pub struct Connection(Sender);
 
@@ -32,7 +32,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -43,14 +43,14 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// How long an answer may take.
+/// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Connection {
-    /// Opens one.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// If nothing listens at this address.
     pub async fn open(address: SocketAddr, version: Version) -> Result<Self, Failed> {
         let stream = TcpStream::connect(address).await.map_err(|error| Failed::io("connect", &error))?;
         stream.set_nodelay(true).map_err(|error| Failed::io("connect", &error))?;
@@ -73,7 +73,7 @@ impl Connection {
         }))
     }
 
-    /// Another handle of the same connection, where it is HTTP/2.
+    /// Another handle to the same connection; HTTP/2 only.
     #[must_use]
     pub fn share(&self) -> Option<Self> {
         match &self.0 {
@@ -82,10 +82,10 @@ impl Connection {
         }
     }
 
-    /// Sends a request and waits for the whole answer, 20 s at most.
+    /// Sends a request and waits up to 20 s for the whole response.
     ///
     /// # Errors
-    /// When the request cannot be written down, or no answer comes.
+    /// If the request is not valid for the client, or there is no response.
     pub async fn send(
         &mut self,
         method: &str,
@@ -125,13 +125,13 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; `Null` where it is none.
+    /// The body as JSON; `Null` if it is not JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The values of a header, joined by `, ` where there are several.
+    /// The values of a header, joined by `, ` if there are several.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<_> =
@@ -140,7 +140,7 @@ impl Answer {
     }
 }
 
-/// `*` and what begins with `/` go out as they are.
+/// `*` and anything that begins with `/` are sent unmodified.
 fn http1_request(
     method: &str,
     path: &str,

@@ -1,4 +1,4 @@
-//! The real Envoy, with the configuration of `deploy/envoy/envoy.yaml` and its addresses replaced by free ones.
+//! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -19,25 +19,25 @@ pub struct Envoy {
     process: Process,
 }
 
-/// What differs from the shipped configuration.
+/// Differences from the shipped configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether header lines are sent one by one and byte for byte.
+    /// Whether headers are sent as separate, unmodified lines (`encode_raw_headers`).
     pub encode_raw_headers: bool,
-    /// Whether the path is normalised and its slashes merged before rolegate is asked.
+    /// Whether the path is normalised and its slashes are merged before the Check call.
     pub normalize_path: bool,
-    /// How many bytes of the body are sent to rolegate, if any.
+    /// The maximum number of body bytes sent to rolegate; `None` for no body.
     pub with_request_body: Option<u32>,
-    /// How long an answer may take.
+    /// The timeout of a Check call.
     pub timeout: Duration,
-    /// Whether rolegate's health is asked for.
+    /// Whether Envoy health-checks rolegate.
     pub health_checks: bool,
-    /// Whether a request passes when rolegate gives no answer. Never ships as true.
+    /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
     pub failure_mode_allow: bool,
 }
 
 impl Default for Settings {
-    /// What is shipped.
+    /// The shipped settings.
     fn default() -> Self {
         Self {
             encode_raw_headers: true,
@@ -50,7 +50,7 @@ impl Default for Settings {
     }
 }
 
-/// Where rolegate listens.
+/// The address at which rolegate listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// On a Unix socket.
@@ -60,7 +60,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The address, where it is one of TCP.
+    /// The address, if it is a TCP address.
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -70,14 +70,14 @@ impl Target {
     }
 }
 
-/// How long Envoy may take to start.
+/// The maximum time for Envoy to start.
 const START: Duration = Duration::from_secs(30);
 
 impl Envoy {
-    /// Starts it in `folder`, before the application at `app` and asking rolegate at any of `targets`.
+    /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
     ///
     /// # Errors
-    /// When Envoy is not here, or does not become ready within half a minute.
+    /// If Envoy is not installed, or does not become ready within half a minute.
     pub async fn start(
         folder: &Path,
         app: SocketAddr,
@@ -101,23 +101,23 @@ impl Envoy {
         Ok(Self { address, admin, process })
     }
 
-    /// What it has logged.
+    /// Its log.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.printed()
     }
 
-    /// The value of one of its counters or gauges; `None` where there is none of this name.
+    /// The value of a counter or gauge; `None` if none has this name.
     ///
     /// # Errors
-    /// When its admin interface does not answer.
+    /// If its admin interface does not answer.
     pub async fn stat(&self, name: &str) -> Result<Option<u64>, Failed> {
         let answer = admin(self.admin, &format!("/stats?filter=^{name}$")).await?;
         Ok(answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()))
     }
 }
 
-/// Waits until Envoy takes requests: its admin address and that of its listener.
+/// Waits until Envoy accepts requests. Returns the addresses of its admin interface and of its listener.
 async fn ready(process: &mut Process, file: &Path) -> Result<(SocketAddr, SocketAddr), Failed> {
     let until = Instant::now() + START;
     while Instant::now() < until {
@@ -148,7 +148,7 @@ async fn admin(address: SocketAddr, path: &str) -> Result<String, Failed> {
     Ok(answer.text())
 }
 
-/// The shipped configuration with other addresses and these settings.
+/// The shipped configuration with these addresses and settings.
 fn render(
     template: &str,
     app: SocketAddr,
@@ -181,7 +181,7 @@ fn render(
     Ok(text.0)
 }
 
-/// The line of the shipped configuration that says where rolegate listens.
+/// The line of the shipped configuration with rolegate's address.
 const ENDPOINT: &str =
     "              - endpoint: { address: { pipe: { path: /run/rolegate/rolegate.sock } } }\n";
 
@@ -200,7 +200,7 @@ fn endpoints(targets: &[Target]) -> String {
     lines
 }
 
-/// A configuration in which each thing that is replaced must stand exactly once.
+/// A configuration in which each replaced text must occur exactly once.
 struct Text(String);
 
 impl Text {
@@ -231,10 +231,10 @@ impl Text {
     }
 }
 
-/// Where Envoy is: `ENVOY=/path`, else what `make tools` put into `.tools/`.
+/// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
 ///
 /// # Errors
-/// When it is not there, with what to do.
+/// If it is missing. The message says how to get it.
 pub fn program() -> Result<PathBuf, Failed> {
     if let Ok(path) = std::env::var("ENVOY") {
         let path = PathBuf::from(path);

@@ -1,7 +1,7 @@
-//! Holds a running stack to the cases beside a policy.
+//! Checks a running stack against the golden cases beside a policy.
 //!
-//! What a client sees is the status and the headers; which rule decided, and why a request was refused, stands in the
-//! decision log, one line a request. So requests are sent one after the other, by a [`Caller`].
+//! A client sees the status and the headers. The deciding rule and the reason of a denial are in the decision log, one
+//! line per request. So that each line can be assigned to its request, a [`Caller`] sends one request at a time.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::process::Failed;
 use crate::stack::Stack;
 use crate::tokens::Signer;
 
-/// Sends cases to Envoy, one after the other. The stack must have been started with [`ARGUMENTS`].
+/// Sends the cases to Envoy one after another. The stack must have been started with [`ARGUMENTS`].
 #[derive(Debug)]
 pub struct Caller<'a> {
     stack: &'a Stack,
@@ -26,32 +26,32 @@ pub struct Caller<'a> {
     version: Version,
 }
 
-/// What `rolegate serve` needs so that every decision can be looked up.
+/// The arguments with which `rolegate serve` logs every decision.
 pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug)]
 pub struct Ran {
-    /// The status that came.
+    /// The actual status.
     pub status: u16,
-    /// The status that should have come: the case's own, unless Envoy had made another path of the one in it.
+    /// The expected status: the one of the case, unless Envoy changed the path of the request.
     pub expected: u16,
-    /// The line of the decision log; `Null` where rolegate was not asked.
+    /// The line of the decision log; `Null` if the request did not reach rolegate.
     pub decision: Value,
-    /// What is not as the case says; empty where all is.
+    /// The differences from the case; empty if there are none.
     pub wrong: Vec<String>,
 }
 
-/// How long a line of the decision log may take.
+/// The maximum time for a line of the decision log to appear.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a line is waited for that most likely never comes.
+/// How long to wait for a line that most likely never appears.
 const LINE_OF_ENVOY: Duration = Duration::from_millis(300);
 
 impl<'a> Caller<'a> {
     /// Connects to the stack.
     ///
     /// # Errors
-    /// When Envoy does not listen.
+    /// If Envoy does not listen.
     pub async fn connect(
         stack: &'a Stack,
         identity: &'a Identity,
@@ -64,7 +64,7 @@ impl<'a> Caller<'a> {
     /// Runs a case.
     ///
     /// # Errors
-    /// When the request cannot be sent or no answer comes.
+    /// If the request cannot be sent or there is no response.
     pub async fn run(&mut self, case: &Case) -> Result<Ran, Failed> {
         let request = &case.request;
         if request.at.is_some() {
@@ -93,7 +93,8 @@ impl<'a> Caller<'a> {
         Ok(Ran { status: answer.status, expected: case.expect.status, decision, wrong })
     }
 
-    /// Envoy closes a connection after a request that it does not understand: then the next one needs another.
+    /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next request then uses a
+    /// new one.
     async fn send(
         &mut self,
         method: &str,
@@ -112,10 +113,10 @@ impl<'a> Caller<'a> {
         self.stack.rolegates.iter().flat_map(crate::Rolegate::decisions).collect()
     }
 
-    /// The line of the decision log that belongs to an answer: it is written after the answer.
+    /// The decision log line for a response. It is written after the response.
     async fn decision_after(&self, before: usize, answer: &Answer) -> Value {
-        // A request that Envoy itself refuses never gets a line, and its answer has no body. Any other line comes, however late
-        // on a busy machine; to miss it would take it for that of the next case.
+        // A request that Envoy itself rejects has no line, and its response has no body. Every other line does appear,
+        // perhaps late on a busy machine; without waiting for it, it would be taken for the line of the next case.
         let by_envoy = answer.status == 400 && answer.text().is_empty();
         let until = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
         loop {
@@ -129,10 +130,10 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The value of the `Authorization` header that carries a proof.
+/// The value of the `Authorization` header for these credentials.
 ///
 /// # Errors
-/// When the proof is claims and there is nobody to sign them.
+/// If the credentials are claims and there is no signer.
 pub fn authorization(
     proof: &Proof,
     identity: &Identity,
@@ -149,15 +150,15 @@ pub fn authorization(
     })
 }
 
-/// The path that rolegate was given, where the one of the case cannot be judged and Envoy has made one of it that can:
-/// normalisation takes `/../people` for `/people`, and both rolegate and the application are given that one. What is
-/// asked then is no longer what the case is about; it must get what the other path gets.
+/// The path that rolegate received, if that of the case is invalid and Envoy has turned it into a valid one:
+/// normalisation makes `/people` of `/../people`, which rolegate and the application both receive. The request is then
+/// no longer the one of the case; it must get the result of the other path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)
 }
 
-/// What a client or the application sees otherwise than expected.
+/// The differences from the expectation in what the client or the application sees.
 fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
     if answer.status != expect.status {
         return vec![format!("status {} instead of {}", answer.status, expect.status)];
@@ -174,7 +175,7 @@ fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-/// What the decision log says otherwise than expected.
+/// The differences from the expectation in the decision log.
 fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
     let both = [("rule", &expect.rule), ("reason", &expect.reason)];
     let wanted = both.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
@@ -185,7 +186,7 @@ fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A header as it reached the application; lines of the same name are joined by `, `.
+/// A header as received by the application; duplicate lines are joined by `, `.
 fn echoed(echo: &Value, name: &str) -> Option<String> {
     let lines = echo.get("headers")?.get(name.to_ascii_lowercase())?.as_array()?;
     Some(lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))

@@ -1,8 +1,8 @@
-//! The real thing on one machine: an application, Envoy before it and rolegate beside it, for the demo and the tests.
+//! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of it, and rolegate.
 //!
-//! Read [`Stack`] first, which starts all three on free ports of the loopback interface and stops them when it is
-//! dropped; then [`app`], [`envoy`] and [`rolegate`], [`client`] to send requests, and [`golden`], which holds a running
-//! stack to the cases beside a policy.
+//! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
+//! [`envoy`] and [`rolegate`]; [`client`] sends requests; [`golden`] checks a running stack against the cases beside a
+//! policy.
 
 #![expect(
     clippy::disallowed_methods,

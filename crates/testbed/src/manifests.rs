@@ -1,6 +1,8 @@
-//! What `deploy/` ships for Kubernetes, as the tools of a user make it: kustomize, Helm, and Kubernetes' own schemas.
+//! Renders and validates the Kubernetes manifests of `deploy/` with the tools of a user: kustomize, Helm, and the
+//! schemas of Kubernetes.
 //!
-//! The tools are where `make tools` puts them, or where `HELM` and `KUSTOMIZE` say. A missing one is a failure.
+//! The tools are those that `make tools` installed, or those that `HELM` and `KUSTOMIZE` name. A missing tool is a
+//! failure.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use serde_json::Value;
 
 use crate::process::{Failed, first_file, repository};
 
-/// The version of Kubernetes that charts are made for.
+/// The Kubernetes version for which charts are rendered.
 const KUBERNETES: &str = "1.36";
 
 /// A file or folder of `deploy/`.
@@ -22,17 +24,17 @@ pub fn deploy(path: &str) -> PathBuf {
 /// The manifests of the kustomization in `folder`.
 ///
 /// # Errors
-/// When they cannot be built or are not valid: every problem.
+/// If they cannot be built or are not valid. Lists every problem.
 pub fn kustomize(folder: &Path) -> Result<Vec<Value>, Failed> {
     let mut command = Command::new(tool("KUSTOMIZE", "kustomize")?);
     command.arg("build").arg(folder);
     validated(&folder.display().to_string(), &output(command, "kustomize")?)
 }
 
-/// The manifests of the chart in `folder` as a release `name` with these values (`--set`).
+/// The manifests of the chart in `folder`, as a release `name` with these values (`--set`).
 ///
 /// # Errors
-/// When they cannot be made or are not valid: every problem.
+/// If they cannot be rendered or are not valid. Lists every problem.
 pub fn helm(folder: &Path, name: &str, values: &[&str]) -> Result<Vec<Value>, Failed> {
     let mut command = Command::new(tool("HELM", "helm")?);
     command.args(["template", name]).arg(folder).args(["--kube-version", KUBERNETES]);
@@ -40,10 +42,10 @@ pub fn helm(folder: &Path, name: &str, values: &[&str]) -> Result<Vec<Value>, Fa
     validated(&format!("{} {values:?}", folder.display()), &output(command, "helm")?)
 }
 
-/// Runs Helm as a user would.
+/// Runs Helm like a user.
 ///
 /// # Errors
-/// When it fails: what it says.
+/// If it fails. Contains its message.
 pub fn run_helm(arguments: &[&str], folder: &Path) -> Result<String, Failed> {
     let mut command = Command::new(tool("HELM", "helm")?);
     command.args(arguments).current_dir(folder);
@@ -53,7 +55,7 @@ pub fn run_helm(arguments: &[&str], folder: &Path) -> Result<String, Failed> {
 /// The manifests of a file.
 ///
 /// # Errors
-/// When they are not valid: every problem.
+/// If they are not valid. Lists every problem.
 pub fn file(path: &Path) -> Result<Vec<Value>, Failed> {
     validated(&path.display().to_string(), &text(path)?)
 }
@@ -61,7 +63,7 @@ pub fn file(path: &Path) -> Result<Vec<Value>, Failed> {
 /// The documents of any YAML file.
 ///
 /// # Errors
-/// When it is no YAML.
+/// If it is not YAML.
 pub fn yaml(path: &Path) -> Result<Vec<Value>, Failed> {
     parsed(&path.display().to_string(), &text(path)?, &["--yaml"])
 }
@@ -69,7 +71,7 @@ pub fn yaml(path: &Path) -> Result<Vec<Value>, Failed> {
 /// The documents of any YAML text.
 ///
 /// # Errors
-/// When it is no YAML.
+/// If it is not YAML.
 pub fn yaml_of(text: &str) -> Result<Vec<Value>, Failed> {
     parsed("YAML", text, &["--yaml"])
 }
@@ -82,7 +84,7 @@ fn validated(what: &str, manifests: &str) -> Result<Vec<Value>, Failed> {
     parsed(what, manifests, &[])
 }
 
-/// What `validate.py` makes of a text.
+/// The output of `validate.py` for a text.
 fn parsed(what: &str, text: &str, arguments: &[&str]) -> Result<Vec<Value>, Failed> {
     let mut command = python()?;
     command.arg(repository().join("crates/testbed/manifests/validate.py")).args(arguments);
@@ -92,7 +94,7 @@ fn parsed(what: &str, text: &str, arguments: &[&str]) -> Result<Vec<Value>, Fail
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| Failed::io("python3", &error))?;
-    // It reads all of it before it writes anything. Where it has ended before, its message says why.
+    // `validate.py` reads all input before it writes. If it has ended before that, its message gives the reason.
     if let Some(mut input) = child.stdin.take() {
         let _ = input.write_all(text.as_bytes());
     }
@@ -100,7 +102,7 @@ fn parsed(what: &str, text: &str, arguments: &[&str]) -> Result<Vec<Value>, Fail
     serde_json::from_str(&good(done, what)?).map_err(|error| Failed::new(what, error.to_string()))
 }
 
-/// Python with the schemas: in their own environment, or in the folder that they were put into without one.
+/// Python with the schemas: from their virtual environment, or from the folder they were installed into without one.
 fn python() -> Result<Command, Failed> {
     let schemas = repository().join(".tools/kubernetes-validate-1.37.0");
     let own = schemas.join("bin/python3");

@@ -1,4 +1,4 @@
-//! The policies of the repository with their cases, and copies of them whose tokens we can sign.
+//! The example policies of the repository with their cases, and copies of them that accept tokens signed by the tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use policy::{Files, Loaded, Problem};
 use crate::process::{Failed, repository};
 use crate::tokens::Signer;
 
-/// A policy that was loaded, and what must hold of it.
+/// A loaded policy and its golden cases.
 #[derive(Debug)]
 pub struct Example {
     /// The policy file.
     pub file: PathBuf,
     /// The policy.
     pub loaded: Loaded,
-    /// What must hold.
+    /// The golden cases.
     pub cases: Arc<[Case]>,
 }
 
 impl Example {
-    /// The example of this name under `policies/`.
+    /// The example with this name in `policies/`.
     ///
     /// # Errors
-    /// When the policy or its cases have a problem.
+    /// If the policy or its cases have a problem.
     pub fn named(name: &str) -> Result<Self, Failed> {
         Self::in_folder(&repository().join("policies").join(name))
     }
@@ -33,7 +33,7 @@ impl Example {
     /// The policy and the cases in this folder.
     ///
     /// # Errors
-    /// When the policy or its cases have a problem.
+    /// If the policy or its cases have a problem.
     pub fn in_folder(folder: &Path) -> Result<Self, Failed> {
         let file = folder.join("policy.yaml");
         let loaded = policy::load(&Disk, &file).map_err(|problems| failed(&problems))?;
@@ -43,10 +43,10 @@ impl Example {
         Ok(Self { file, loaded, cases })
     }
 
-    /// A copy of the example of this name in `folder`, with the key of `signer` in place of its key sets.
+    /// Copies the example with this name to `folder`, with the key of `signer` instead of its key sets.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// If it cannot be read or written.
     pub fn signed_by(name: &str, folder: &Path, signer: &Signer) -> Result<Self, Failed> {
         let from = repository().join("policies").join(name);
         copy(&from, folder).map_err(|error| Failed::io(from.display().to_string(), &error))?;
@@ -60,10 +60,10 @@ impl Example {
     }
 }
 
-/// The names of the examples under `policies/`, sorted.
+/// The names of the examples in `policies/`, sorted.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub fn names() -> Result<Vec<String>, Failed> {
     let folder = repository().join("policies");
     let mut names: Vec<String> = std::fs::read_dir(&folder)
@@ -76,7 +76,7 @@ pub fn names() -> Result<Vec<String>, Failed> {
     Ok(names)
 }
 
-/// Files as they are on the disk.
+/// Reads files from disk.
 struct Disk;
 
 impl Files for Disk {

@@ -1,4 +1,4 @@
-//! A process of the testbed: started with its output in a file, stopped by its number when it is dropped.
+//! A process of the testbed. Its output goes to a file, and dropping it stops it by its process id.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Why something of the testbed could not be started or asked.
+/// Why a part of the testbed could not be started or did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Failed {
@@ -16,12 +16,12 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// A failure of this part, for this reason.
+    /// A failure of the part `what` for the reason `why`.
     pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { what: what.into(), why: why.into() }
     }
 
-    /// A failure of this part, as the system tells it.
+    /// A failure of the part `what` with an error of the system.
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         Self::new(what, error.to_string())
     }
@@ -33,20 +33,20 @@ pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
-    /// How long the log was before.
+    /// The length of the log when the process started.
     earlier: usize,
 }
 
-/// How long a process may take to stand still.
+/// How long to wait until a paused process has stopped.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a process may take to end by itself before it is killed.
+/// How long a process may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Process {
-    /// Starts it, with what it prints in `log`, which is appended to.
+    /// Starts it, and appends its output to `log`.
     ///
     /// # Errors
-    /// When the log cannot be written, or the program not started.
+    /// If the log cannot be written or the program cannot be started.
     pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
         let output = File::options()
             .create(true)
@@ -61,25 +61,25 @@ impl Process {
         Ok(Self { name, child, log, earlier })
     }
 
-    /// What it has printed so far.
+    /// The contents of its log file.
     #[must_use]
     pub fn printed(&self) -> String {
         String::from_utf8_lossy(&read(&self.log)).into_owned()
     }
 
-    /// What it has printed so far, and none before it into the same file.
+    /// Its own output, without what was in the log file before it started.
     #[must_use]
     pub fn printed_since_its_start(&self) -> String {
         let all = read(&self.log);
         String::from_utf8_lossy(all.get(self.earlier..).unwrap_or_default()).into_owned()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// An error with the last lines of what it printed.
+    /// A failure with the last lines of its output.
     #[must_use]
     pub fn failed(&self, why: &str) -> Failed {
         let printed = self.printed_since_its_start();
@@ -88,7 +88,7 @@ impl Process {
         Failed::new(self.name, format!("{why}; it printed:\n    {tail}"))
     }
 
-    /// The number of the process.
+    /// Its process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -99,9 +99,9 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Stops it where it is (SIGSTOP), and waits until it stands still: it holds its connections and answers nothing.
+    /// Pauses it (SIGSTOP) and waits until it has stopped. It keeps its connections and answers nothing.
     ///
-    /// The signal only asks; on a busy machine a thread goes on for as long as its processor takes to notice.
+    /// The signal takes effect with a delay: on a busy machine, a thread runs on until its processor notices.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let until = Instant::now() + STOPS_WITHIN;
@@ -115,19 +115,19 @@ impl Process {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
         threads.flatten().all(|thread| {
             let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            // The name before it is in parentheses and may hold any character.
+            // The name before the state is in parentheses and may contain any character.
             stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('T'))
         })
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Continues it (SIGCONT).
     pub(crate) fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Ends it at once (SIGKILL) and waits until it is gone.
+    /// Kills it (SIGKILL) and waits until it has ended.
     pub(crate) fn kill(&mut self) {
-        // It fails only where the process has ended already.
+        // Fails only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -135,7 +135,7 @@ impl Process {
     fn signal(&self, signal: Signal) {
         let number = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(number) = number {
-            // It fails only where the process has ended already.
+            // Fails only if the process has already ended.
             let _ = kill_process(number, signal);
         }
     }
@@ -156,7 +156,7 @@ impl Drop for Process {
     }
 }
 
-/// A log as far as it can be read.
+/// The part of a log that can be read.
 fn read(log: &Path) -> Vec<u8> {
     std::fs::read(log).unwrap_or_default()
 }
@@ -166,7 +166,7 @@ pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Optio
     candidates.into_iter().find(|it| it.is_file())
 }
 
-/// The folder of the repository.
+/// The root folder of the repository.
 #[must_use]
 pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! The program `rolegate`, as a user would start it.
+//! The program `rolegate`, started like a user starts it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::process::{Failed, Process};
 /// A running `rolegate serve`. Dropping it stops it.
 #[derive(Debug)]
 pub struct Rolegate {
-    /// Where it answers Envoy.
+    /// The address of its ext_authz listener.
     pub listen: Target,
     /// Its admin interface.
     pub admin: SocketAddr,
@@ -25,18 +25,19 @@ pub struct Rolegate {
     process: Process,
 }
 
-/// How long it may take until it is ready.
+/// The maximum time until it is ready.
 const START: Duration = Duration::from_secs(20);
 
-/// Whichever port the system chooses. Looking for a free one beforehand fails now and then: another may take it first.
+/// A port chosen by the system. Searching for a free port beforehand fails now and then, because another process may
+/// take it first.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Rolegate {
-    /// Starts it with this policy, its output in `folder`, and further arguments `more`. The admin interface gets
-    /// [`ANY_PORT`], and so may `listen`.
+    /// Starts it with this policy and the further arguments `more`; its output goes to `folder`. The admin interface
+    /// gets [`ANY_PORT`], which `listen` may be too.
     ///
     /// # Errors
-    /// When it cannot be started, or does not become ready within 20 s.
+    /// If it cannot be started, or is not ready within 20 s.
     pub async fn start(
         program: &Path,
         policy: &Path,
@@ -53,30 +54,30 @@ impl Rolegate {
         Ok(this)
     }
 
-    /// Kills it without a warning (SIGKILL).
+    /// Kills it (SIGKILL).
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Asks it to stop (SIGTERM), and does not wait.
+    /// Asks it to stop (SIGTERM), without waiting.
     pub fn terminate(&self) {
         self.process.terminate();
     }
 
-    /// Stops it where it is: it holds its connections and answers nothing.
+    /// Pauses it: it keeps its connections and answers nothing.
     pub fn pause(&self) {
         self.process.pause();
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn resume(&self) {
         self.process.resume();
     }
 
-    /// Waits until it has ended by itself: whether it was with exit code 0.
+    /// Waits until it has ended by itself. Returns whether its exit code is 0.
     ///
     /// # Errors
-    /// When it still runs after `limit`.
+    /// If it is still running after `limit`.
     pub async fn ended(&mut self, limit: Duration) -> Result<bool, Failed> {
         let until = Instant::now() + limit;
         while Instant::now() < until {
@@ -88,22 +89,22 @@ impl Rolegate {
         Err(self.process.failed(&format!("it still runs after {limit:?}")))
     }
 
-    /// Starts it again where it listened, after it has ended, and waits until it is ready.
+    /// Starts it again on the same addresses after it has ended, and waits until it is ready.
     ///
     /// # Errors
-    /// As for [`Self::start`].
+    /// Like [`Self::start`].
     pub async fn restart(&mut self) -> Result<(), Failed> {
         self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more)?;
         self.ready().await
     }
 
-    /// What it has logged.
+    /// Its log.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.printed()
     }
 
-    /// Its decision log so far: one JSON object a request, in order.
+    /// Its decision log so far: one JSON object per request, in order.
     #[must_use]
     pub fn decisions(&self) -> Vec<Value> {
         let lines = self.log();
@@ -111,16 +112,16 @@ impl Rolegate {
         lines.filter(|line| line.get("decision").is_some()).collect()
     }
 
-    /// The number of its process.
+    /// Its process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What its admin interface answers to `GET path`: status and body.
+    /// Requests `GET path` from its admin interface. Returns the status and the body.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub async fn ask(&self, path: &str) -> Result<(u16, String), Failed> {
         let mut connection = Connection::open(self.admin, Version::Http1).await?;
         let answer = connection.send("GET", path, "localhost", &[], b"").await?;
@@ -141,7 +142,7 @@ impl Rolegate {
         Err(self.process.failed("it is not ready after 20 s"))
     }
 
-    /// Whether it has said where it listens, which is then known.
+    /// Whether it has logged its addresses. If so, stores them.
     fn listens(&mut self) -> bool {
         let lines = self.process.printed_since_its_start();
         let Some(admin) = announced(&lines, "admin pages").and_then(|it| it.parse().ok()) else {
@@ -163,7 +164,7 @@ fn announced(lines: &str, message: &str) -> Option<String> {
     Some(line.get("address")?.as_str()?.to_owned())
 }
 
-/// A log file of its own for each instance in the folder.
+/// An unused log file name in the folder, so that each instance has its own.
 fn unused(folder: &Path) -> PathBuf {
     let mut number = 0;
     loop {

@@ -1,4 +1,4 @@
-//! All three together.
+//! Application, Envoy and rolegate together.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,26 @@ use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
 
-/// An application, Envoy before it and rolegate beside it. Dropping it stops all of them and removes their files.
+/// An application, Envoy in front of it, and rolegate. Dropping it stops them and removes their files.
 #[derive(Debug)]
 pub struct Stack {
     /// The proxy.
     pub envoy: Envoy,
-    /// Those that decide; one, unless [`Options::instances`] says otherwise.
+    /// The authorization servers; one, unless [`Options::instances`] differs.
     pub rolegates: Vec<Rolegate>,
     /// The application.
     pub app: app::App,
     folder: TempDir,
 }
 
-/// How a [`Stack`] is made.
+/// The options of a [`Stack`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What differs from the shipped Envoy configuration.
+    /// Differences from the shipped Envoy configuration.
     pub envoy: Settings,
-    /// Whether rolegate listens on TCP; else on a Unix socket.
+    /// Whether rolegate listens on TCP instead of a Unix socket.
     pub tcp: bool,
-    /// How many rolegates there are.
+    /// The number of rolegates.
     pub instances: usize,
     /// Further arguments of `rolegate serve`.
     pub arguments: Vec<&'static str>,
@@ -42,10 +42,10 @@ impl Default for Options {
 }
 
 impl Stack {
-    /// Starts all of it with the program `rolegate` and this policy.
+    /// Starts everything, with the program `rolegate` and this policy.
     ///
     /// # Errors
-    /// When a part is missing or does not become ready.
+    /// If a part is missing or does not become ready.
     pub async fn start(rolegate: &Path, policy: &Path, options: &Options) -> Result<Self, Failed> {
         let folder = tempfile::Builder::new()
             .prefix("rolegate-testbed-")
@@ -67,25 +67,25 @@ impl Stack {
         Ok(Self { envoy, rolegates, app, folder })
     }
 
-    /// A connection to Envoy.
+    /// Opens a connection to Envoy.
     ///
     /// # Errors
-    /// When Envoy does not listen any more.
+    /// If Envoy no longer listens.
     pub async fn connect(&self, version: Version) -> Result<Connection, Failed> {
         Connection::open(self.envoy.address, version).await
     }
 
-    /// Where its files are while it runs.
+    /// The folder of its files, which exists as long as the stack.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Where the program `rolegate` is: `ROLEGATE=/path`, else beside the program that asks.
+/// The program `rolegate`: `ROLEGATE=/path`, else the one in the folder of the current program.
 ///
 /// # Errors
-/// When it is in neither place.
+/// If it is in neither place.
 pub fn program() -> Result<PathBuf, Failed> {
     let named = std::env::var_os("ROLEGATE").map(PathBuf::from);
     let own = std::env::current_exe().map_err(|error| Failed::io("rolegate", &error))?;

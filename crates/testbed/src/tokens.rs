@@ -23,17 +23,17 @@ impl Signer {
     /// A new key.
     ///
     /// # Errors
-    /// When the system gives no randomness.
+    /// If the system provides no randomness.
     pub fn new() -> Result<Self, Failed> {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
             .map_err(|_| Failed::new("token", "no key can be made"))?;
         Ok(Self { key })
     }
 
-    /// The JWKS (RFC 7517) with its public half.
+    /// The JWKS (RFC 7517) with the public key.
     #[must_use]
     pub fn key_set(&self) -> String {
-        // An uncompressed point: 0x04, then both coordinates of 32 bytes.
+        // An uncompressed point: 0x04, then both coordinates with 32 bytes each.
         let coordinates = self.key.public_key().as_ref().get(1..).unwrap_or_default();
         let (x, y) = coordinates.split_at(coordinates.len() / 2);
         let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
@@ -43,10 +43,10 @@ impl Signer {
         .to_string()
     }
 
-    /// A token with this header and these claims, byte for byte.
+    /// A token with exactly this header and these claims.
     ///
     /// # Errors
-    /// When it cannot be signed.
+    /// If it cannot be signed.
     pub fn sign(&self, header: &Value, claims: &Value) -> Result<String, Failed> {
         let text = format!(
             "{}.{}",
@@ -60,11 +60,11 @@ impl Signer {
         Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// A token with these claims that is valid for ten minutes for the issuer that it names: what it needs beside them
-    /// is added, where it does not say so itself.
+    /// A token with these claims, valid for ten minutes for the issuer that it names. Missing required claims are
+    /// added.
     ///
     /// # Errors
-    /// When the claims are no object, or it cannot be signed.
+    /// If the claims are not an object, or it cannot be signed.
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
         let claims: Map<String, Value> =
             serde_json::from_str(claims).map_err(|error| Failed::new("claims", error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Requests without a pause, beside what a test does to the stack: half of them must be allowed, half refused.
+//! Continuous requests while a test changes the stack: half of them must be allowed, half denied.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::app::MUST_NOT_ARRIVE;
 use crate::client::{Connection, Version};
 use crate::process::Failed;
 
-/// Clients that send one request after the other until they are stopped.
+/// Clients that send one request after another until they are stopped.
 #[derive(Debug)]
 pub struct Traffic {
     stop: Arc<AtomicBool>,
@@ -20,28 +20,28 @@ pub struct Traffic {
     clients: JoinSet<Tally>,
 }
 
-/// What two kinds of requests the clients send, in turn.
+/// The two kinds of requests, which the clients send alternately.
 #[derive(Clone, Debug)]
 pub struct Kinds {
     /// The value of the `Authorization` header.
     pub authorization: String,
-    /// Method and path of what must be allowed.
+    /// Method and path of the request that must be allowed.
     pub allowed: (&'static str, &'static str),
-    /// Method and path of what must be refused; it carries [`MUST_NOT_ARRIVE`].
+    /// Method and path of the request that must be denied. It has [`MUST_NOT_ARRIVE`].
     pub refused: (&'static str, &'static str),
 }
 
-/// How often each status came. Requests that got no answer at all count as status 0.
+/// The number of responses by status. Requests without a response count as status 0.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// To what must be allowed.
+    /// For requests that must be allowed.
     pub allowed: BTreeMap<u16, u64>,
-    /// To what must be refused.
+    /// For requests that must be denied.
     pub refused: BTreeMap<u16, u64>,
 }
 
 impl Traffic {
-    /// Starts this many clients, each with a connection of its own to Envoy.
+    /// Starts this many clients, each with its own connection to Envoy.
     #[must_use]
     pub fn start(envoy: SocketAddr, clients: usize, version: Version, kinds: &Kinds) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -55,7 +55,7 @@ impl Traffic {
     /// Waits until this many more requests have been answered.
     ///
     /// # Errors
-    /// When they have not been after half a minute.
+    /// If that takes longer than half a minute.
     pub async fn more(&self, requests: u64) -> Result<(), Failed> {
         let until = Instant::now() + Duration::from_secs(30);
         let enough = self.answered.load(Ordering::SeqCst) + requests;
@@ -71,12 +71,12 @@ impl Traffic {
         Ok(())
     }
 
-    /// Ends it, and says what came.
+    /// Stops the clients and returns the counts.
     pub async fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::SeqCst);
         let mut all = Tally::default();
         while let Some(one) = self.clients.join_next().await {
-            // A client that panicked is an answer that did not come.
+            // A client that panicked counts as a missing response.
             let one = one.unwrap_or_else(|_| Tally { allowed: BTreeMap::from([(0, 1)]), ..Tally::default() });
             add(&mut all.allowed, one.allowed);
             add(&mut all.refused, one.refused);
@@ -115,7 +115,7 @@ async fn client(
     tally
 }
 
-/// The status of the answer; 0, and no connection any more, where there is none.
+/// The status of the response. If there is none: 0, and the connection is dropped.
 async fn send(
     envoy: SocketAddr,
     version: Version,

@@ -1,4 +1,4 @@
-//! Curves and rows of dots as SVG: each figure with its spread.
+//! Line charts and dot plots as SVG, in which each value has its spread.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use crate::record::Record;
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Line<'a> {
-    /// What it is.
+    /// Its label.
     pub(crate) label: &'a str,
-    /// Its points, in order; the records give the height and the spread.
+    /// Its points, in order; the record gives the height and the spread.
     pub(crate) points: Vec<(f64, &'a Record)>,
 }
 
-/// What a chart says beside its lines.
+/// The labels and scale of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
-    /// Above it.
+    /// The heading.
     pub(crate) title: &'a str,
-    /// Below the axis that runs to the right.
+    /// The label of the x axis.
     pub(crate) x: &'a str,
-    /// Beside the axis that runs up.
+    /// The label of the y axis.
     pub(crate) y: &'a str,
-    /// Whether heights are logarithmic; else they start at 0.
+    /// Whether the y axis is logarithmic; else it starts at 0.
     pub(crate) logarithmic: bool,
-    /// A height that is to be kept, drawn as a dashed line.
+    /// The goal, drawn as a dashed line.
     pub(crate) goal: Option<f64>,
 }
 
@@ -34,13 +34,13 @@ const LEFT: f64 = 74.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 52.0;
-/// Of the dots: room for their names.
+/// The width for names in a dot plot.
 const NAMES: f64 = 300.0;
 const ROW: f64 = 22.0;
-/// Colours that are told apart also by who sees few of them (Okabe and Ito).
+/// Colours that are distinguishable with colour vision deficiencies too (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// Places on a drawing, of figures between two ends.
+/// Maps values between two ends to positions in a drawing.
 #[derive(Clone, Copy)]
 struct Scale {
     from: f64,
@@ -50,7 +50,7 @@ struct Scale {
     end: f64,
 }
 
-/// Lines over a logarithmic axis.
+/// Lines over a logarithmic x axis.
 #[must_use]
 pub(crate) fn lines(frame: Frame<'_>, lines: &[Line<'_>]) -> String {
     let x = x_scale(lines);
@@ -75,7 +75,7 @@ pub(crate) fn lines(frame: Frame<'_>, lines: &[Line<'_>]) -> String {
     svg
 }
 
-/// One row a record, on a logarithmic axis, with its figure written beside it.
+/// One row for each record, on a logarithmic axis, with its value beside it.
 #[must_use]
 pub(crate) fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String {
     let height = TOP + ROW * count(rows.len()) + BOTTOM;
@@ -103,7 +103,7 @@ pub(crate) fn dots(title: &str, unit: &str, rows: &[(&str, &Record)]) -> String 
     svg
 }
 
-/// A figure with its unit where that is a time, else without.
+/// A value with its unit if that is a time, else without.
 fn figure(value: f64, unit: &str) -> String {
     match value {
         it if unit != "ns" => short(it),
@@ -114,7 +114,7 @@ fn figure(value: f64, unit: &str) -> String {
     }
 }
 
-/// A figure in three digits, such as `1.23 k`.
+/// A value with three digits, such as `1.23 k`.
 #[must_use]
 pub(crate) fn short(value: f64) -> String {
     let (value, unit) = match value {
@@ -132,7 +132,7 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 impl Scale {
-    /// From a little below the smallest to a little above the largest; a linear one starts at 0.
+    /// From slightly below the smallest value to slightly above the largest; a linear scale starts at 0.
     fn around(values: impl Iterator<Item = f64>, logarithmic: bool) -> Self {
         let (least, most) =
             values.fold((f64::MAX, f64::MIN), |(least, most), it| (least.min(it), most.max(it)));
@@ -150,7 +150,7 @@ impl Scale {
         self.start + share * (self.end - self.start)
     }
 
-    /// Powers of ten on a logarithmic scale (with halves and fifths on a short one), else some five round figures.
+    /// Powers of ten on a logarithmic scale (with halves and fifths on a short one), else about five round values.
     fn ticks(self) -> Vec<f64> {
         let powers = std::iter::successors(Some(1e-3), |it| Some(it * 10.0)).take(18);
         let inside = |it: &f64| *it >= self.from && *it <= self.to;
@@ -224,7 +224,7 @@ fn draw(svg: &mut String, x: Scale, y: Scale, line: &Line<'_>, colour: &str) {
     let _ = writeln!(svg, r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="2"/>"#);
 }
 
-/// The name of each line beside its last point, none upon another.
+/// The label of each line beside its last point, without overlaps.
 fn label_ends(svg: &mut String, y: Scale, lines: &[Line<'_>]) {
     let mut ends: Vec<(f64, &str, usize)> = Vec::new();
     for (number, line) in lines.iter().enumerate() {
@@ -253,7 +253,7 @@ fn escaped(words: &str) -> String {
     words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A small number of things.
+/// A small count as a float.
 fn count(things: usize) -> f64 {
     f64::from(u16::try_from(things).unwrap_or(u16::MAX))
 }

@@ -1,7 +1,7 @@
-//! Makes records, curves and verdicts of what the benchmarks left: `results CRITERION_FOLDER NOTES OUT_FOLDER`.
+//! Turns the output of the benchmarks into records, charts and verdicts: `results CRITERION_FOLDER NOTES OUT_FOLDER`.
 //!
-//! [`record`] reads what criterion measured, and the notes of what it does not measure; [`chart`] draws it; [`verdict`]
-//! compares it with what is to be reached; [`report`] writes the page.
+//! [`record`] reads criterion's measurements and the notes of other measurements; [`chart`] draws them; [`verdict`]
+//! compares them with the goals; [`report`] writes the page.
 
 mod chart;
 mod record;
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes away the drawings of an earlier run.
+/// Removes the charts of an earlier run.
 fn clear(out: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(out)? {
         let path = entry?.path();
@@ -56,7 +56,7 @@ fn clear(out: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As far as it is known here.
+/// The machine, commit, date and compiler, as far as they can be determined.
 fn about() -> About {
     let model = line_of("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".into());
     let memory = line_of("/proc/meminfo", "MemTotal").unwrap_or_else(|| "unknown".into());
@@ -72,7 +72,7 @@ fn about() -> About {
     }
 }
 
-/// The value of the first line of a file that starts with a name.
+/// The value in the first line of a file that starts with a name.
 #[expect(clippy::disallowed_methods, reason = "the machine says what it is in files")]
 fn line_of(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
@@ -80,7 +80,7 @@ fn line_of(file: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// What a program prints; empty where it is not there.
+/// The output of a program; empty if it cannot be run.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What was measured: one record a benchmark.
+//! The measurements: one record for each benchmark.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,28 +12,28 @@ use serde_json::Value;
 pub(crate) struct Record {
     /// What was measured, such as `decide/resources/warm/1000`.
     pub(crate) name: String,
-    /// Of the figures: `ns`, `MiB`, `checks/s`.
+    /// The unit of the values: `ns`, `MiB`, `checks/s`.
     pub(crate) unit: String,
     /// The median.
     pub(crate) median: f64,
-    /// The lower and the upper end of what [`Record::spread`] says.
+    /// The lower end of the spread; [`Record::spread`] says of which kind.
     pub(crate) low: f64,
-    /// See `low`.
+    /// The upper end of the spread.
     pub(crate) high: f64,
     /// The mean.
     pub(crate) mean: f64,
-    /// How many samples or rounds there were.
+    /// The number of samples or rounds.
     pub(crate) samples: usize,
-    /// What `low` and `high` are.
+    /// What `low` and `high` mean.
     pub(crate) spread: Spread,
 }
 
-/// What the ends of a spread are.
+/// The kind of a spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
     /// The 95 % confidence interval of the median.
     Confidence,
-    /// The smallest and the largest of the rounds.
+    /// The minimum and maximum of the rounds.
     Range,
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum Spread {
 pub(crate) struct Records(BTreeMap<String, Record>);
 
 impl Records {
-    /// Reads all that criterion left in a folder, and the notes beside it, as far as there are any. What is there more
-    /// than once was measured in rounds.
+    /// Reads all of criterion's results in a folder, and the notes file if it exists. Several measurements with one
+    /// name are rounds of one benchmark.
     ///
     /// # Errors
-    /// When something there cannot be read.
+    /// If something cannot be read.
     pub(crate) fn read(criterion: &Path, notes: &Path) -> io::Result<Self> {
         let mut records = Self::default();
         let mut found = Vec::new();
@@ -63,23 +63,23 @@ impl Records {
         Ok(records)
     }
 
-    /// Adds a record, in place of one of the same name.
+    /// Adds a record; replaces one with the same name.
     pub(crate) fn insert(&mut self, record: Record) {
         self.0.insert(record.name.clone(), record);
     }
 
-    /// The record of this name.
+    /// The record with this name.
     #[must_use]
     pub(crate) fn named(&self, name: &str) -> Option<&Record> {
         self.0.get(name)
     }
 
-    /// The records whose names start so, in the order of the names.
+    /// The records whose names start with `start`, sorted by name.
     pub(crate) fn below<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a Record> {
         self.0.values().filter(move |record| record.name.starts_with(start))
     }
 
-    /// The records `curve/NUMBER`, by their numbers.
+    /// The records `curve/NUMBER`, sorted by number.
     #[must_use]
     pub(crate) fn curve(&self, curve: &str) -> Vec<(f64, &Record)> {
         let point = |record: &Record| record.name.strip_prefix(curve)?.strip_prefix('/')?.parse::<f64>().ok();
@@ -89,13 +89,13 @@ impl Records {
         points
     }
 
-    /// Whether nothing was measured.
+    /// Whether there are no records.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The records as CSV, with a line that names the columns.
+    /// The records as CSV with a header line.
     #[must_use]
     pub(crate) fn to_csv(&self) -> String {
         let mut csv = String::from("name,unit,median,low,high,spread,mean,samples\n");
@@ -112,7 +112,7 @@ impl Records {
 }
 
 impl Spread {
-    /// In the records and on the page.
+    /// Its name in the CSV and on the page.
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Spread {
     }
 }
 
-/// The folders in which criterion keeps its last measurements.
+/// The folders with criterion's latest measurements.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     if folder.join("new/estimates.json").is_file() {
         found.push(folder.join("new"));
@@ -139,7 +139,7 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// One record of all that were measured of a benchmark.
+/// Combines all measurements of one benchmark into a record.
 fn of_looks(mut looks: Vec<Record>) -> Option<Record> {
     if looks.len() == 1 {
         return looks.pop();
@@ -164,7 +164,7 @@ fn once(folder: &Path) -> io::Result<Record> {
     })
 }
 
-/// One record of the rounds of each name.
+/// Combines the rounds of each name into a record.
 fn noted(lines: &str) -> Vec<Record> {
     let mut rounds: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
     for line in lines.lines() {

@@ -1,26 +1,26 @@
-//! What is to be reached, and whether it was: computed from the records, and never rounded in our favour.
+//! The goals, and whether they were reached: computed from the records, and never rounded in our favour.
 
 use crate::record::{Record, Records};
 
-/// One goal with what was measured.
+/// One goal with its measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// The goal of `CONTRIBUTING.md` that it belongs to, such as `P4`.
+    /// Its id in `CONTRIBUTING.md`, such as `P4`.
     pub(crate) goal: &'static str,
-    /// What was to be reached, in words.
+    /// The goal in words.
     pub(crate) wanted: String,
-    /// What was measured, in words; `None` where this run did not measure it.
+    /// The measurement in words; `None` if this run did not measure it.
     pub(crate) measured: Option<String>,
-    /// Whether it was reached; `None` where this run did not measure it.
+    /// Whether it was reached; `None` if this run did not measure it.
     pub(crate) met: Option<bool>,
 }
 
-/// The axes over which a decision must stay flat.
+/// The dimensions of a policy in which the cost of a decision must stay flat.
 pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "callers"];
-/// Who else decides, at 1,000 rules.
+/// The other engines, at 1,000 rules.
 pub(crate) const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
 
-/// All verdicts of P1, P4, P6 and hostile paths that these records allow.
+/// All verdicts for P1, P4, P6 and hostile paths that these records permit.
 #[must_use]
 pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
@@ -33,7 +33,7 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     all
 }
 
-/// What a client can make its own request cost by choosing its path.
+/// The maximum cost of a request that a client can cause by choosing its path.
 fn hostile(records: &Records) -> Verdict {
     let wanted = "the worst path found costs at most 10 × a harmless one of its length, whatever the globs";
     let ratios: Vec<Record> =
@@ -41,7 +41,7 @@ fn hostile(records: &Records) -> Verdict {
     at_most("paths", wanted, 10.0, &ratios)
 }
 
-/// P1: checks a second beside tonic's, each server alone on one core.
+/// P1: checks per second compared with tonic, each server alone on one core.
 fn wire(records: &Records) -> [Verdict; 2] {
     let rate = |server: &str| records.named(&format!("wire/{server}/rate"));
     [
@@ -60,7 +60,7 @@ fn wire(records: &Records) -> [Verdict; 2] {
     ]
 }
 
-/// P4: the slowest point of an axis beside its fastest.
+/// P4: the slowest point of a dimension compared with its fastest.
 fn flat(records: &Records, axis: &str) -> Verdict {
     let wanted = format!("the slowest warm decision over {axis} takes at most 1.3 × the fastest");
     let curve = records.curve(&format!("decide/{axis}/warm"));
@@ -73,14 +73,14 @@ fn flat(records: &Records, axis: &str) -> Verdict {
     Verdict { goal: "P4", wanted, measured: Some(measured), met: Some(ratio <= 1.3) }
 }
 
-/// P4: a peer at 1,000 rules beside us on the same cases.
+/// P4: a peer at 1,000 rules compared with rolegate on the same cases.
 fn faster(records: &Records, peer: &str) -> Verdict {
     let at = |who: &str| records.named(&format!("peers/{who}/1000"));
     let wanted = format!("at 1,000 rules at least 50 × faster than {peer}");
     at_least("P4", &wanted, 50.0, at(peer).zip(at("rolegate")))
 }
 
-/// P6, as far as it is no matter of a running server.
+/// The part of P6 that does not need a running server.
 fn compile(records: &Records) -> [Verdict; 3] {
     let large = |start: &str, end: &str| -> Vec<Record> {
         let of_size = records.below(start).filter(|it| it.name.contains("-each"));
@@ -109,7 +109,7 @@ fn compile(records: &Records) -> [Verdict; 3] {
     ]
 }
 
-/// The warm points of all axes, and the one that is large in all of them.
+/// The warm points of all dimensions, and the one that is large in all of them.
 fn warm(records: &Records) -> Vec<Record> {
     records.below("decide/").filter(|it| it.name.contains("/warm/")).cloned().collect()
 }
@@ -118,7 +118,7 @@ fn random(records: &Records) -> Vec<Record> {
     records.below("decide/").filter(|it| it.name.contains("/random/")).cloned().collect()
 }
 
-/// The worst of these is what counts.
+/// The verdict on the largest of these records.
 fn at_most(goal: &'static str, wanted: &str, most: f64, of: &[Record]) -> Verdict {
     let Some(worst) = slowest(of.iter()) else { return unmeasured(goal, wanted.into()) };
     let measured = format!("{} at the most ({})", time(worst), worst.name);
@@ -171,7 +171,7 @@ pub(crate) fn time(record: &Record) -> String {
     format!("{} {unit} [{}–{}]", figure(*median), figure(*low), figure(*high))
 }
 
-/// Two digits, rounded away from what we would like.
+/// Two digits, rounded up, to our disadvantage.
 fn up(ratio: f64) -> String {
     format!("{:.2} ×", (ratio * 100.0).ceil() / 100.0)
 }

@@ -1,7 +1,7 @@
-//! `make demo`: the people example behind a real Envoy, held to its policy and to its cases.
+//! `make demo`: runs the people example behind a real Envoy and compares the results with its policy and its cases.
 //!
-//! Nothing here says what the answers should be. Who may do what is computed from the policy by the reference
-//! evaluator; what else must hold stands in `policies/people/cases.yaml`.
+//! No expected result is written here. Who may do what is computed from the policy by the reference evaluator;
+//! everything else is in `policies/people/cases.yaml`.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -20,17 +20,17 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> ExitCode {
     let mut out = io::stdout();
     let done = tokio::select! {
-        // First: what it leaves running it ends itself.
+        // First, because the demo itself handles the signal while it keeps the stack running.
         biased;
         done = demo(&mut out) => done,
-        // Whatever runs by then is dropped, and so stopped.
+        // Dropping the demo stops everything that runs by then.
         stop = stopped() => stop.and(Err(Failed::new("stopped", "before all was asked").into())),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Where standard error is gone as well there is nobody to tell.
+            // If standard error is closed too, the message is lost.
             let _ = writeln!(io::stderr(), "demo: {error}");
             ExitCode::FAILURE
         }
@@ -48,7 +48,7 @@ async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Runs it all: whether everything was as the policy and its cases say.
+/// Runs the demo. Returns whether everything matched the policy and its cases.
 async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> {
     let example = Example::named("people")?;
     let mut options = Options::default();
@@ -73,7 +73,7 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     Ok(right)
 }
 
-/// Runs cases and shows each: whether all were as expected.
+/// Runs cases and prints each one. Returns whether all were as expected.
 async fn table(
     out: &mut impl Write,
     stack: &Stack,
@@ -95,17 +95,17 @@ async fn table(
     Ok(right)
 }
 
-/// Whether a case asks nothing that the matrix does not ask.
+/// Whether a case requests nothing beyond what the matrix covers.
 fn is_plain(case: &Case) -> bool {
     case.request.path == "/people"
         && case.request.headers.is_empty()
         && METHODS.contains(&&*case.request.method)
 }
 
-/// Those that the policy speaks of, and one more.
+/// The methods that the policy names, and another one.
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
 
-/// Every caller that the cases know, with every method.
+/// Every caller in the cases, with every method.
 fn matrix(example: &Example) -> Vec<Case> {
     let mut seen = BTreeSet::new();
     let plain = example.cases.iter().filter(|it| is_plain(it));
@@ -113,7 +113,7 @@ fn matrix(example: &Example) -> Vec<Case> {
     callers.iter().flat_map(|like| METHODS.map(|method| asked(example, like, method))).collect()
 }
 
-/// What must come when the caller of this case sends this method to `/people`.
+/// The case for this caller and this method on `/people`, with the expected outcome.
 fn asked(example: &Example, like: &Case, method: &str) -> Case {
     let user = match &like.request.proof {
         Proof::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
@@ -149,13 +149,13 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
     own.map(|it: &Arc<str>| &**it).collect()
 }
 
-/// Whether a proof is one that verifies: some case lets it in, or forbids it something.
+/// Whether these credentials are valid: in some case they are allowed, or denied with 403.
 fn verifies(example: &Example, request: &Request) -> bool {
     let same = |it: &&Case| format!("{:?}", it.request.proof) == format!("{:?}", request.proof);
     example.cases.iter().filter(same).any(|it| matches!(it.expect.status, 200 | 403))
 }
 
-/// Who a proof is of, as far as it may be shown.
+/// The caller's name for display, without secrets.
 fn name(example: &Example, request: &Request) -> String {
     match &request.proof {
         Proof::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
@@ -170,7 +170,7 @@ fn name(example: &Example, request: &Request) -> String {
     }
 }
 
-/// The rule that decided, or the reason of the refusal, and what was not as expected.
+/// The deciding rule or the reason of the denial, and what differs from the expectation.
 fn why(case: &Case, ran: &Ran) -> String {
     let text = |name: &str| ran.decision.get(name).and_then(|it| it.as_str());
     let mut all = vec![match (text("reason"), text("rule")) {
@@ -186,7 +186,7 @@ fn why(case: &Case, ran: &Ran) -> String {
     all.join("; ")
 }
 
-/// Leaves it running until Ctrl-C.
+/// Keeps the stack running until Ctrl-C.
 async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::error::Error>> {
     let at = stack.envoy.address;
     writeln!(out, "\nIt goes on until Ctrl-C. Try:\n")?;
@@ -204,7 +204,7 @@ async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::er
     Ok(())
 }
 
-/// The path of the policy as one would type it.
+/// The policy's path, relative to the repository.
 fn shown(example: &Example) -> String {
     let parts: Vec<_> = example.file.components().rev().take(3).collect();
     parts.into_iter().rev().collect::<std::path::PathBuf>().display().to_string()
