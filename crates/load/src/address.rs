@@ -1,4 +1,4 @@
-//! Where a server is, as it is written on the command line.
+//! Server addresses, as written on the command line.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,33 +8,33 @@ use http::Uri;
 
 use crate::plan::Failed;
 
-/// Where to connect to.
+/// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A host, by name or number, and a port.
+    /// A host name or IP address, and a port.
     Tcp(String, u16),
     /// A Unix socket at this path.
     Unix(PathBuf),
 }
 
-/// Whom to ask.
+/// The server to send requests to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where to connect to.
     pub address: Address,
-    /// What requests name as their host, unless they say otherwise.
+    /// The default host of requests.
     pub authority: String,
     /// The path and query of the URL; `/` for Check calls.
     pub path: String,
-    /// As it is shown in reports.
+    /// How reports display it.
     pub shown: String,
 }
 
 impl Target {
-    /// From a URL such as `http://127.0.0.1:8080/people`.
+    /// Parses a URL such as `http://127.0.0.1:8080/people`.
     ///
     /// # Errors
-    /// When it is not one, is not `http`, or holds a user or a password.
+    /// If it is not a URL, is not `http`, or contains a user or a password.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let wrong = |why: &str| {
             Failed::Plan(format!(
@@ -54,10 +54,10 @@ impl Target {
         Ok(Self { address, authority: authority.to_string(), path, shown: url.to_owned() })
     }
 
-    /// From an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
+    /// Parses an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
     ///
     /// # Errors
-    /// When it is not one.
+    /// If it is not an address.
     pub fn check(address: &str) -> Result<Self, Failed> {
         let parsed: Address = address.parse().map_err(Failed::Plan)?;
         let authority = match &parsed {

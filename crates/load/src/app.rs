@@ -1,5 +1,5 @@
-//! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as can be. It keeps nothing, so that its
-//! answers stay the same however long it is asked.
+//! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as possible. It stores nothing, so its
+//! responses stay the same however long it runs.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,20 +16,20 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
 
-/// `GET /people`.
+/// The response to `GET /people`.
 const PEOPLE: &[u8] =
     br#"[{"id":"1","firstname":"John","lastname":"Doe"},{"id":"2","firstname":"Jane","lastname":"Doe"}]"#;
 
-/// The longest body that is read.
+/// The maximum length of a request body that is read.
 const LONGEST_BODY: usize = 16 << 20;
 
-/// How long requests under way may take after the end was asked for.
+/// How long requests in progress may take after shutdown was requested.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves until `end`, then lets what is under way finish.
+/// Serves until `end`, then completes the requests in progress.
 ///
 /// # Errors
-/// When the listener fails for good.
+/// If the listener fails permanently.
 pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::Result<()> {
     let graceful = GracefulShutdown::new();
     tokio::pin!(end);
@@ -38,7 +38,7 @@ pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(_) => {
-                    // Out of descriptors, mostly: those in use come back.
+                    // Usually a lack of file descriptors, which becomes available again.
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
@@ -50,7 +50,7 @@ pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::
         tokio::spawn(async move {
             let builder = Builder::new(TokioExecutor::new());
             let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
-            // An error here is the client's closing of the connection.
+            // An error here means that the client closed the connection.
             let _ = watcher.watch(connection).await;
         });
     }

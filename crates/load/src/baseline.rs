@@ -1,5 +1,5 @@
-//! The yardstick: a server of Check calls that allows everything, written as anybody would write one, with tonic and the
-//! message types of `envoy-types`. What it costs is the least that a server on this stack costs.
+//! The baseline: a server of Check calls that allows everything, written in the usual way with tonic and the message
+//! types of `envoy-types`. Its cost is the minimum for a server on this stack.
 
 use std::path::PathBuf;
 

@@ -1,11 +1,11 @@
-//! The messages of a Check call, as far as a client needs them: what Envoy sends of a request, and what decides.
+//! The messages of a Check call, as far as a client needs them: what Envoy sends about a request, and the decision.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use crate::run::{Answer, Fault};
 
-/// `envoy.service.auth.v3.CheckRequest`, as Envoy fills it in with `encode_raw_headers`.
+/// `envoy.service.auth.v3.CheckRequest`, filled in like by Envoy with `encode_raw_headers`.
 #[derive(Clone, PartialEq, Message)]
 struct CheckRequest {
     #[prost(message, optional, tag = "1")]
@@ -84,7 +84,7 @@ struct HeaderValue {
     raw_value: Bytes,
 }
 
-/// `envoy.service.auth.v3.CheckResponse`, of which only the decision is read.
+/// `envoy.service.auth.v3.CheckResponse`, reduced to the decision.
 #[derive(Clone, PartialEq, Message)]
 struct CheckResponse {
     #[prost(message, optional, tag = "1")]
@@ -107,7 +107,7 @@ struct Denied {
     status: Option<Status>,
 }
 
-/// The request that Envoy would be asking about.
+/// The HTTP request that the Check call is about.
 pub(crate) struct Subject<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
@@ -116,7 +116,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) body: Bytes,
 }
 
-/// The message of a call, with the prefix that gRPC gives it.
+/// The message of a call, with its gRPC prefix.
 pub(crate) fn write(subject: &Subject<'_>) -> Bytes {
     let pseudo = [
         (":authority", subject.host),
@@ -157,7 +157,7 @@ fn peer(port: u32) -> Peer {
     Peer { address: Some(Address { socket_address: Some(socket) }) }
 }
 
-/// With a byte for "not compressed" and the length before it.
+/// With the gRPC prefix: a byte for "not compressed", and the length.
 fn framed(message: &CheckRequest) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(length + 5);
@@ -167,7 +167,7 @@ fn framed(message: &CheckRequest) -> Bytes {
     bytes.freeze()
 }
 
-/// The decision, as Envoy reads it: no status, or a code of 0, is an allow.
+/// The decision, interpreted like by Envoy: a missing status or code 0 means allowed.
 pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
     let wrong = || Fault::Borrowed("an answer that is no CheckResponse");
     let (prefix, message) = framed.split_at_checked(5).ok_or_else(wrong)?;
@@ -183,7 +183,7 @@ pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
         return Err("an error instead of a decision".into());
     }
     let status = response.denied.and_then(|it| it.status).and_then(|it| u16::try_from(it.code).ok());
-    // As Envoy does where no status is said.
+    // Envoy answers 403 if there is no status.
     Ok(Answer::Denied(status.filter(|it| *it != 0).unwrap_or(403)))
 }
 

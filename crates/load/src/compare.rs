@@ -1,7 +1,8 @@
-//! The whole experiment in one command: the application alone, behind Envoy, and behind Envoy that asks rolegate, the
-//! yardstick or somebody else's server; every rate, interleaved rounds, one report.
+//! The whole experiment in one command: the application alone, behind Envoy, and behind Envoy with ext_authz by
+//! rolegate, the baseline or another server; every rate, in interleaved rounds, with one report.
 //!
-//! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`verdict`] (what is made of it).
+//! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`verdict`] (how the results are
+//! evaluated).
 
 pub mod ask;
 pub mod document;
@@ -79,12 +80,12 @@ Examples:
 
 It needs the program `rolegate` beside it (or ROLEGATE=/path) and Envoy (`make tools`, or ENVOY=/path).";
 
-/// Connections of the generator.
+/// The number of connections of the generator.
 pub(crate) const CONNECTIONS: usize = 8;
-/// How often the time until rolegate is ready is taken.
+/// How often the start of rolegate is timed.
 const STARTS: usize = 5;
 
-/// Does what the arguments say: 5 where something does not start, or a request had not the answer that it should have.
+/// Runs the command. Exits with 5 if something does not start, or a request does not get the expected response.
 pub(crate) fn command(args: &CompareArgs) -> Exit {
     let stop = Stop::default();
     end_with_signals(&stop);
@@ -111,7 +112,7 @@ written: {}\n",
     }
 }
 
-/// A comparison and all that was measured.
+/// A comparison with all its measurements.
 #[derive(Debug)]
 pub struct Comparison {
     servers: Vec<Server>,
@@ -127,10 +128,10 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Does it all. `say` is told how far it is; `stop` ends it early, with what there is.
+    /// Measures everything. Reports progress with `say`; `stop` ends it early, with the results so far.
     ///
     /// # Errors
-    /// When the arguments do not fit together, or a part does not start.
+    /// If the arguments contradict each other, or a part does not start.
     pub fn measure(args: &CompareArgs, say: &dyn Fn(&str), stop: &Stop) -> Result<Self, Failed> {
         let mut this = Self::planned(args)?;
         say(&format!(
@@ -161,10 +162,10 @@ impl Comparison {
         Ok(this)
     }
 
-    /// What will be measured, before anything is started.
+    /// The plan of the measurements, without starting anything.
     ///
     /// # Errors
-    /// When it does not fit into the time.
+    /// If it does not fit into the budget.
     pub fn planned(args: &CompareArgs) -> Result<Self, Failed> {
         let servers = Server::all(&args.peers);
         let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick);
@@ -276,10 +277,10 @@ impl Comparison {
         }
     }
 
-    /// Writes the report in three forms, and one picture of it; the text is also returned.
+    /// Writes the report in three formats, and a chart. Returns the text.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<String, Failed> {
         let (title, parts) = ("rolegate beside the application, Envoy and others", self.parts());
         let text = document::text(title, &parts);
@@ -296,7 +297,7 @@ impl Comparison {
         Ok(text)
     }
 
-    /// Whether some request had no answer, or another one than 200.
+    /// Whether some request had no response, or one with a status other than 200.
     #[must_use]
     pub fn went_wrong(&self) -> bool {
         self.record.rounds().any(|(_, _, it)| it.wrong > 0)
@@ -317,7 +318,7 @@ fn depth(args: &CompareArgs) -> Depth {
     }
 }
 
-/// As large as P6 of `CONTRIBUTING.md` says; a hundredth of it for a first impression.
+/// The size for P6 in `CONTRIBUTING.md`, or a hundredth of it for a quick run.
 fn size(quick: bool) -> Size {
     if quick {
         Size { roles: 100, users: 100, windows: 2, window: Duration::from_secs(1) }
@@ -326,13 +327,13 @@ fn size(quick: bool) -> Size {
     }
 }
 
-/// The program that runs, to start the application and the yardstick with.
+/// The current program, which also runs the application and the baseline.
 fn own() -> Result<PathBuf, Failed> {
     std::env::current_exe().map_err(|error| Failed::io("rolegate-load", &error))
 }
 
-/// Nanoseconds from the start of rolegate with the policy of the people until it takes connections. It listens only
-/// when its policy is active.
+/// The nanoseconds from the start of rolegate with the people policy until it accepts connections. It listens only once
+/// its policy is active.
 fn ready(places: &Places, pins: &Pins) -> Result<Vec<f64>, Failed> {
     let policy = testbed::repository().join("policies/people");
     let mut all = Vec::new();
@@ -344,7 +345,7 @@ fn ready(places: &Places, pins: &Pins) -> Result<Vec<f64>, Failed> {
     Ok(all)
 }
 
-/// Envoy's configuration stays beside the report.
+/// Copies Envoy's configuration to the folder of the report.
 fn keep(folder: &Path, out: &Path) -> Result<(), Failed> {
     std::fs::create_dir_all(out).map_err(|error| Failed::io(out.display().to_string(), &error))?;
     std::fs::copy(folder.join("envoy.json"), out.join("envoy.json"))

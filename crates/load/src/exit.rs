@@ -1,4 +1,4 @@
-//! How the process ends.
+//! The exit codes of the process.
 
 use std::process::ExitCode;
 
@@ -6,15 +6,15 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// The run came to its end, and no threshold was crossed.
+    /// The run is complete, and no threshold was crossed.
     Fine = 0,
     /// The arguments or the workload are wrong.
     Arguments = 2,
     /// A `--fail-if` holds.
     Threshold = 4,
-    /// The server cannot be reached, a port is taken, a file cannot be written.
+    /// The server cannot be reached, a port is in use, or a file cannot be written.
     Failed = 5,
-    /// It was interrupted; the results so far were printed.
+    /// The run was interrupted; its results so far were printed.
     Interrupted = 130,
 }
 

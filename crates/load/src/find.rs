@@ -1,4 +1,4 @@
-//! The highest rate that keeps a limit: the most that comes of a closed loop, then halving.
+//! Searches for the highest rate within a latency limit: starts with the rate of a closed loop, then bisects.
 
 use std::time::Duration;
 
@@ -6,39 +6,40 @@ use crate::measured::{Measured, Rate};
 use crate::plan::{Failed, Plan};
 use crate::run::run;
 
-/// What was tried, and the best of it.
+/// The result of the search.
 #[derive(Debug)]
 pub struct Found {
-    /// The run at the highest rate that kept the limit, if any did.
+    /// The run at the highest rate that kept the limit, if any.
     pub best: Option<Measured>,
     /// Every step, in order.
     pub steps: Vec<Step>,
 }
 
-/// One rate that was tried.
+/// One tested rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Requests a second; in the first step, what came of a closed loop.
+    /// Requests per second; in the first step, the rate that a closed loop reached.
     pub rate: f64,
     /// The corrected p99.
     pub p99: Duration,
-    /// Whether the limit was kept, every request was sent, and none failed.
+    /// Whether the p99 kept the limit, every request was sent, and none failed.
     pub kept: bool,
 }
 
-/// How many rates are tried after the closed loop.
+/// The number of rates that are tested after the closed loop.
 const STEPS: usize = 8;
 
-/// How near the highest that kept the limit and the lowest that did not may come.
+/// The search ends when the highest rate that kept the limit and the lowest that did not differ by less than this
+/// fraction.
 const NEAR: f64 = 0.02;
 
-/// So much of a rate must have been answered.
+/// The fraction of a rate that must have been answered.
 const ANSWERED: f64 = 0.99;
 
-/// Looks for the highest rate whose corrected p99 is at most `limit`. `tried` hears of each step.
+/// Searches for the highest rate whose corrected p99 is at most `limit`. Calls `tried` after each step.
 ///
 /// # Errors
-/// When a run fails.
+/// If a run fails.
 pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> Result<Found, Failed> {
     let first = run(&Plan { rate: Rate::Max, ..plan.clone() })?;
     let mut found = Found { best: None, steps: Vec::new() };

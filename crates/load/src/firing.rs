@@ -1,4 +1,4 @@
-//! The commands that put load on a server: from the arguments to a plan, and from what was measured to what is printed.
+//! The commands that generate load: from arguments to a plan, and from measurements to output.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::plan::{Failed, Plan, Progress, Stop};
 use crate::workload::{Request, Workload};
 use crate::{Exit, report, run, screen, units};
 
-/// How long a run is when nothing is said.
+/// The default length of a run.
 const USUAL: Duration = Duration::from_secs(10);
 
-/// Puts load on an HTTP server.
+/// Generates load on an HTTP server.
 pub(crate) fn http(args: &HttpArgs) -> Exit {
     let plan = Plan::http(&args.url).and_then(|plan| {
         let path = plan.target.path.clone();
@@ -25,7 +25,7 @@ pub(crate) fn http(args: &HttpArgs) -> Exit {
     fire(plan, &args.run.load, &args.run.output)
 }
 
-/// Puts load on a server of Check calls.
+/// Generates load on a server of Check calls.
 pub(crate) fn check(args: &CheckArgs) -> Exit {
     let plan = Plan::check(&args.address)
         .and_then(|plan| planned(plan, &args.path, &args.run.load, &args.run.request));
@@ -81,7 +81,7 @@ fn single(path: &str, args: &RequestArgs) -> Result<Request, String> {
     Ok(Request { method, body, ..Request::get(path) })
 }
 
-/// The header line of the credentials, if there are any.
+/// The header of the credentials, if there are any.
 fn authorization(args: &RequestArgs) -> Result<Option<(String, String)>, String> {
     let carrier = Request::get("/");
     let carrier = match (
@@ -152,7 +152,7 @@ fn tried(step: &Step, closed: bool) -> String {
     format!("{:>10.1}/s   p99 {p99:>9.3} ms   {verdict}", step.rate)
 }
 
-/// On a terminal, with a line that says how far it is.
+/// Adds a progress line if standard error is a terminal.
 fn watched(plan: Plan) -> Plan {
     if !io::stderr().is_terminal() {
         return plan;
@@ -178,7 +178,7 @@ fn bar(progress: &Progress) -> String {
     )
 }
 
-/// The first SIGINT or SIGTERM ends the run with the results so far, the second at once.
+/// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end it immediately.
 pub(crate) fn end_with_signals(stop: &Stop) {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = stop.clone();
@@ -199,7 +199,7 @@ pub(crate) fn end_with_signals(stop: &Stop) {
             }
         })
     };
-    // Without it a signal ends the process as usual.
+    // If this fails, a signal ends the process as usual.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
@@ -249,7 +249,7 @@ fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Stri
 }
 
 impl OutputArgs {
-    /// Whether a program reads what is printed.
+    /// Whether machine-readable output goes to standard output.
     fn is_on_standard_output(&self) -> bool {
         [&self.json, &self.hgrm, &self.csv, &self.html].into_iter().flatten().any(|it| it.as_os_str() == "-")
     }

@@ -1,7 +1,7 @@
-//! The parts of the process `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
+//! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
-//! A [`Plan`] says what to do, [`run()`] does it, [`Measured`] is what it found out, and reports are made of that alone.
-//! The crate is blind to our engine: it can fire at any server.
+//! A [`Plan`] says what to do, [`run()`] does it, [`Measured`] has the results, and reports are made only from these.
+//! The crate does not depend on our engine and can test any server.
 
 use std::ffi::OsString;
 
@@ -41,13 +41,13 @@ pub use workload::{Format, Request, Values, Variable, Workload};
 
 use cli::{Cli, Command};
 
-/// Does what the command line says.
+/// Runs the command line.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => command(cli.command),
         Err(error) => {
-            // Also `--help` and `--version` come this way, with the code 0.
+            // `--help` and `--version` also come here, with code 0.
             let _ = error.print();
             if error.exit_code() == 0 { Exit::Fine } else { Exit::Arguments }
         }

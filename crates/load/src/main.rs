@@ -1,8 +1,9 @@
-//! The process `rolegate-load`: everything is in the library of this package.
+//! The process `rolegate-load`. All of its code is in the library of this package.
 
 use std::process::ExitCode;
 
-/// The generator must cost little beside what it measures; the yardstick server has the same allocator as rolegate.
+/// Makes the generator cheap compared with what it measures, and gives the baseline server the same allocator as
+/// rolegate.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What a run found out. Reports are made of this and of nothing else.
+//! The results of a run. Reports are made only from these.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,40 +6,40 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
-/// What a run found out.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What was asked: a URL, or the address of a server of Check calls. It holds no secret.
+    /// The URL, or the address of a server of Check calls. Contains no secret.
     pub target: String,
-    /// How it was asked.
+    /// The protocol of the requests.
     pub protocol: Protocol,
-    /// How often it was to be asked.
+    /// The intended rate.
     pub rate: Rate,
     /// Connections held open.
     pub connections: usize,
-    /// Requests that may be under way on one connection at a time.
+    /// The maximum number of concurrent requests per connection.
     pub streams: usize,
-    /// When the measured part began, after the warm-up.
+    /// The start of the measured part, after the warm-up.
     pub started: SystemTime,
-    /// How long the measured part took, to the last answer.
+    /// The length of the measured part, up to the last response.
     pub elapsed: Duration,
-    /// Nanoseconds from the intended start of each request to the end of its answer.
+    /// From the intended start of each request to the end of its response, in nanoseconds.
     pub corrected: Histogram<u64>,
-    /// Nanoseconds from the moment it was really sent to the end of its answer.
+    /// From the actual start of each request to the end of its response, in nanoseconds.
     pub uncorrected: Histogram<u64>,
-    /// The answers by status (`200`), or for Check calls by decision (`allowed`, `denied 403`).
+    /// The responses by status (`200`), or for Check calls by decision (`allowed`, `denied 403`).
     pub answers: BTreeMap<String, Answers>,
-    /// Requests without an answer, by what went wrong. They are in no histogram.
+    /// Requests without a response, by kind of error. They are not in the histograms.
     pub errors: BTreeMap<String, u64>,
-    /// Answers whose status was none of those expected. They are in the histograms.
+    /// Responses with an unexpected status. They are in the histograms.
     pub unexpected: u64,
     /// Bytes written to the sockets.
     pub bytes_sent: u64,
     /// Bytes read from the sockets.
     pub bytes_received: u64,
-    /// What the generator says of itself.
+    /// Measurements of the generator itself.
     pub own: Own,
-    /// Whether it was ended before its time.
+    /// Whether it was ended early.
     pub interrupted: bool,
 }
 
@@ -48,20 +48,20 @@ pub struct Measured {
 pub enum Protocol {
     /// HTTP/1.1 without TLS.
     Http1,
-    /// HTTP/2 without TLS, known beforehand (RFC 9113, 3.3).
+    /// HTTP/2 without TLS, with prior knowledge (RFC 9113, 3.3).
     Http2,
-    /// `envoy.service.auth.v3.Authorization/Check`, by gRPC.
+    /// `envoy.service.auth.v3.Authorization/Check` over gRPC.
     Check,
 }
 
-/// How often to ask, in requests a second.
+/// The request rate, per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// At a constant rate, whatever the server does.
+    /// A constant rate, independent of the server (open loop).
     Constant(f64),
-    /// The next as soon as one is answered.
+    /// The next request starts when one is answered (closed loop).
     Max,
-    /// At a rate that changes evenly from the first to the last moment.
+    /// A rate that changes linearly over the run.
     Ramp {
         /// At the start.
         from: f64,
@@ -70,37 +70,37 @@ pub enum Rate {
     },
 }
 
-/// Answers of one kind.
+/// Responses of one kind.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// As in [`Measured::corrected`].
+    /// Like [`Measured::corrected`].
     pub corrected: Histogram<u64>,
 }
 
-/// What the generator says of itself.
+/// Measurements of the generator itself.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// Requests a second that had an answer.
+    /// Answered requests per second.
     pub achieved: f64,
-    /// Requests sent more than 1 ms late because the generator woke late. The server had no part in it.
+    /// Requests sent more than 1 ms late because the generator woke up late. Not caused by the server.
     pub late: u64,
     /// The worst of these delays.
     pub worst_late: Duration,
-    /// Requests sent more than 1 ms late because every connection and stream was waiting for an answer.
+    /// Requests sent more than 1 ms late because all connections and streams were in use.
     pub queued: u64,
-    /// Requests that were due before the end and never sent, for the same reason.
+    /// Requests that were due before the end but never sent, for the same reason.
     pub unsent: u64,
     /// CPU time of the generator's threads.
     pub cpu: Duration,
     /// Threads of the generator.
     pub threads: usize,
-    /// A sentence, when the generator and not the server was the limit.
+    /// An explanation, if the generator and not the server was the limit.
     pub limited: Option<String>,
 }
 
-/// The longest time a histogram holds; what takes longer counts as this.
+/// The maximum of the histograms; longer times count as this.
 pub const LONGEST: Duration = Duration::from_secs(3600);
 
 /// An empty histogram of nanoseconds, with three significant digits.
@@ -118,7 +118,7 @@ impl Measured {
         self.errors.values().sum()
     }
 
-    /// Requests that ended, one way or the other.
+    /// Requests that ended, with a response or an error.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.corrected.len() + self.errors()

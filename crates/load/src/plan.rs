@@ -1,4 +1,4 @@
-//! What to do in one run: whom to ask, what, how often, for how long.
+//! The parameters of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,58 +9,58 @@ use crate::address::Target;
 use crate::measured::{Protocol, Rate};
 use crate::workload::{Request, Workload};
 
-/// What to do in one run.
+/// The parameters of a run.
 #[derive(Clone)]
 pub struct Plan {
-    /// Whom to ask.
+    /// The server.
     pub target: Target,
-    /// In which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// How often.
+    /// The rate.
     pub rate: Rate,
     /// Connections to hold open.
     pub connections: usize,
-    /// Requests that may be under way on one connection at a time; HTTP/1.1 has one.
+    /// The maximum number of concurrent requests per connection; always 1 for HTTP/1.1.
     pub streams: usize,
     /// Threads of the generator.
     pub threads: usize,
-    /// How long to measure. At least this or [`Plan::requests`] is given; the first that is reached ends the run.
+    /// The time to measure. This, [`Plan::requests`] or both must be given; the run ends at the first limit reached.
     pub duration: Option<Duration>,
-    /// How many requests to measure.
+    /// The number of requests to measure.
     pub requests: Option<u64>,
-    /// How long to ask before anything is measured.
+    /// How long to send requests before the measurement.
     pub warmup: Duration,
-    /// How long one answer may take before it counts as an error.
+    /// The time after which a missing response counts as an error.
     pub timeout: Duration,
-    /// How long to try to reach a server that is not there yet.
+    /// How long to retry connecting to a server that is not up yet.
     pub wait: Duration,
-    /// What to ask.
+    /// The requests to send.
     pub workload: Workload,
-    /// What the choices of the workload begin with: the same seed gives the same requests.
+    /// The seed of the workload's random choices. Equal seeds give equal requests.
     pub seed: u64,
-    /// Who wants to hear how far it is, some five times a second.
+    /// Called with the progress about five times per second.
     pub watch: Option<Watch>,
     /// Ends the run early, with the results so far.
     pub stop: Stop,
 }
 
-/// Who wants to hear how far a run is.
+/// A callback for the progress of a run.
 pub type Watch = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Whether this is still the warm-up.
+    /// Whether the warm-up is still running.
     pub warming: bool,
-    /// How long it has measured.
+    /// The measured time so far.
     pub elapsed: Duration,
-    /// Which part of the whole is done, 0 to 1.
+    /// The completed fraction, from 0 to 1.
     pub done: f64,
-    /// Answers so far.
+    /// Responses so far.
     pub answers: u64,
     /// Errors so far.
     pub errors: u64,
-    /// Answers a second, since the last report.
+    /// Responses per second since the last report.
     pub rate: f64,
     /// The corrected p99 so far, in nanoseconds.
     pub p99: u64,
@@ -71,42 +71,42 @@ pub struct Progress {
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks the run to end.
+    /// Requests the end of the run.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was asked.
+    /// Whether the end was requested.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-/// Why a run gave no result. The text holds no secret.
+/// Why a run has no results. The text contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failed {
-    /// What was asked for cannot be done.
+    /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
     /// The server cannot be reached.
     #[error("cannot reach `{target}`: {reason}")]
     Unreachable {
-        /// What was to be reached.
+        /// The server.
         target: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// The system refused something to the generator itself.
+    /// The generator itself got an error from the system.
     #[error("the generator cannot work: {0}")]
     Own(String),
 }
 
 impl Plan {
-    /// `GET` on a URL such as `http://127.0.0.1:8080/people`: 8 connections at 100 requests a second for 10 s.
+    /// `GET` on a URL such as `http://127.0.0.1:8080/people`: 8 connections at 100 requests per second for 10 s.
     ///
     /// # Errors
-    /// When it is not such a URL.
+    /// If it is not such a URL.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let target = Target::http(url)?;
         let request = Request::get(&target.path);
@@ -116,7 +116,7 @@ impl Plan {
     /// Check calls to an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`, about `GET /people`.
     ///
     /// # Errors
-    /// When it is not an address.
+    /// If it is not an address.
     pub fn check(address: &str) -> Result<Self, Failed> {
         let target = Target::check(address)?;
         let request = Request::get("/people");
@@ -145,7 +145,7 @@ impl Plan {
 }
 
 impl fmt::Debug for Plan {
-    /// Without the workload, which may hold secrets.
+    /// Omits the workload, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
             .field("target", &self.target.shown)

@@ -1,4 +1,4 @@
-//! Making requests of a workload: what never changes is written once, what does is written for each request.
+//! Renders the requests of a workload: constant ones once, others for each request.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::workload::Request;
 use crate::workload::dice::Dice;
 use crate::workload::template::{Scope, Template, Variables};
 
-/// The requests of a workload, ready to be made. Shared by the threads.
+/// The requests of a workload, prepared for rendering. Shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Recipes {
     variables: Variables,
@@ -34,11 +34,11 @@ struct Recipe {
     repeat: u32,
     gzip: bool,
     expect: Arc<[u16]>,
-    /// The request, where nothing in it changes.
+    /// The rendered request, if it is constant.
     constant: Option<Rendered>,
 }
 
-/// A request as the connection takes it.
+/// A request in the form that the connection sends.
 #[derive(Clone)]
 pub(crate) enum Rendered {
     Http1 { bytes: Bytes, bodiless: bool },
@@ -46,13 +46,13 @@ pub(crate) enum Rendered {
     Check { request: http::Request<()>, body: Bytes },
 }
 
-/// A request, and what is expected of its answer.
+/// A request with its expected response.
 pub(crate) struct Ask {
     pub(crate) rendered: Rendered,
     expect: Arc<[u16]>,
 }
 
-/// A request in plain words.
+/// A request with its variables filled in, before rendering.
 struct Plain {
     method: String,
     path: String,
@@ -61,7 +61,7 @@ struct Plain {
     body: Bytes,
 }
 
-/// The requests of one thread, one after the other.
+/// The sequence of requests of one thread.
 #[derive(Debug)]
 pub(crate) struct Source {
     recipes: Arc<Recipes>,
@@ -69,7 +69,7 @@ pub(crate) struct Source {
 }
 
 impl Recipes {
-    /// Of a plan's workload.
+    /// Prepares a plan's workload.
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
         let recipes: Result<Vec<_>, _> = plan
@@ -89,7 +89,7 @@ impl Recipes {
         Ok(all)
     }
 
-    /// Writes each request once: those that never change are kept, and of the others it is known that they can be.
+    /// Renders each request once: keeps the constant ones, and checks that the others can be rendered.
     fn write_constants(&mut self) -> Result<(), String> {
         let mut written = Vec::new();
         for recipe in &self.recipes {
@@ -119,7 +119,7 @@ impl Recipes {
 }
 
 impl Source {
-    /// The requests of thread `number`: the same seed gives the same ones.
+    /// The requests of thread `number`. Equal seeds give equal requests.
     pub(crate) fn new(recipes: Arc<Recipes>, seed: u64, number: u64) -> Self {
         Self { recipes, dice: Dice::new(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
     }
@@ -143,7 +143,7 @@ impl Source {
 }
 
 impl Ask {
-    /// Whether this answer is one that is expected.
+    /// Whether this response is expected.
     pub(crate) fn expects(&self, answer: Answer) -> bool {
         let status = answer.status();
         if self.expect.is_empty() { status < 400 } else { self.expect.contains(&status) }
@@ -192,7 +192,7 @@ impl Recipe {
         let mut body = String::new();
         for line in 0..self.repeat {
             if line > 0 {
-                // Each line of a bulk body is about something else.
+                // Each line of a bulk body gets new values.
                 scope.forget();
             }
             self.body.write(scope, &mut body);
@@ -218,7 +218,7 @@ impl Plain {
         }
     }
 
-    /// What would not be one request on the wire is refused, without repeating it.
+    /// Returns an error for text that would not be a single request on the wire. The message does not repeat the text.
     fn check(&self) -> Result<(), String> {
         Method::from_bytes(self.method.as_bytes())
             .map_err(|_| format!("`{}` is not a method", self.method))?;
@@ -254,7 +254,7 @@ impl Plain {
         bytes.freeze()
     }
 
-    /// What `content-length` says, where it must be said (RFC 9110, 8.6).
+    /// The value of `content-length`, if it is required (RFC 9110, 8.6).
     fn length(&self) -> Option<String> {
         let said = self.headers.iter().any(|(name, _)| name == "content-length");
         let meant = !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
@@ -297,7 +297,7 @@ impl Plain {
 }
 
 impl std::fmt::Debug for Recipe {
-    /// Without the headers and the body, which may hold secrets.
+    /// Omits the headers and the body, which may contain secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recipe")
             .field("method", &self.method)

@@ -1,6 +1,6 @@
-//! The results of a run, for people and for programs: a table, fortio's JSON, HdrHistogram's text, CSV, an HTML page.
+//! The results of a run for people and for programs: a table, fortio's JSON, HdrHistogram's text, CSV, an HTML page.
 //!
-//! Every function here turns a [`Measured`] into text and does no I/O. Durations are held in nanoseconds.
+//! Every function here turns a [`Measured`] into text and does no I/O. Durations are stored in nanoseconds.
 
 mod csv;
 mod fortio;
@@ -22,14 +22,14 @@ pub use text::text;
 /// The percentiles of the tables, in percent.
 pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 
-/// The value at this percentile; `None` where so few were counted that none of them lies beyond it.
+/// The value at this percentile; `None` if there are too few values for any of them to lie beyond it.
 ///
-/// Histograms round the value of a rank up to the next one that there is: with 1,000 requests their 99.99 % would be the
-/// slowest request, and say nothing of one in ten thousand.
+/// Histograms round the rank of a percentile up: with 1,000 requests, p99.99 would be the slowest request, which tells
+/// nothing about one in ten thousand.
 #[must_use]
 pub fn percentile(of: &Histogram<u64>, percent: f64) -> Option<u64> {
     let beyond = units::float(of.len()) * (100.0 - percent) / 100.0;
-    // The half is for what floats lose, and lets a percentile stand on one request.
+    // Half a request of tolerance, for floating-point errors and so that a percentile may rest on one request.
     (!of.is_empty() && (percent >= 100.0 || beyond >= 0.5)).then(|| of.value_at_percentile(percent))
 }
 

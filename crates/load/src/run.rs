@@ -1,7 +1,8 @@
-//! One run: threads that send what the plan says and write down what comes back.
+//! Executes one run: threads send the plan's requests and record the results.
 //!
-//! Each thread has a runtime of its own and its part of the connections; they share limits and nothing that is written
-//! for each request. `pacer` says when the next request starts, `worker` sends it, `tally` writes down what came back.
+//! Each thread has its own runtime and its share of the connections. Threads share limits, but nothing that is written
+//! for each request. `pacer` determines when the next request starts, `worker` sends it, and `tally` records the
+//! result.
 
 use std::io;
 use std::sync::mpsc;
@@ -32,13 +33,13 @@ use crate::measured::{Measured, Rate};
 use crate::plan::{Failed, Plan};
 use crate::render::Recipes;
 
-/// The time between the last thread's being ready and the first request.
+/// The time from when the last thread is ready to the first request.
 const RUN_UP: Duration = Duration::from_millis(5);
 
-/// Does what the plan says. It blocks until the run has ended.
+/// Executes the plan. Blocks until the run has ended.
 ///
 /// # Errors
-/// When the plan cannot be followed, or the server cannot be reached at all.
+/// If the plan is invalid, or the server cannot be reached at all.
 pub fn run(plan: &Plan) -> Result<Measured, Failed> {
     check(plan)?;
     let recipes = Arc::new(Recipes::new(plan)?);
@@ -49,7 +50,7 @@ pub fn run(plan: &Plan) -> Result<Measured, Failed> {
     }
     drop(ready);
     for _ in 0..plan.threads {
-        // A thread that ended without a word failed.
+        // A thread that ends without a message has failed.
         readiness.recv().unwrap_or_else(|_| Err(Failed::Own("a thread has ended".to_owned())))?;
     }
     let course = Arc::new(course(plan, Instant::now() + RUN_UP));
@@ -92,7 +93,7 @@ impl Thread {
 
     fn begin(&mut self, course: &Arc<Course>) {
         if let Some(begin) = self.begin.take() {
-            // A thread that is gone is seen when it is joined.
+            // A thread that has ended is handled when it is joined.
             let _ = begin.send(Arc::clone(course));
         }
     }

@@ -1,5 +1,5 @@
-//! The same load with the server on 1, 2, 4, … cores: Check calls over TCP, as fast as answers come, to rolegate (the
-//! policy of the people, a verified password) and to the yardstick, in turns.
+//! The same load with the server on 1, 2, 4, … cores: a closed loop of Check calls over TCP, alternately to rolegate
+//! (the people policy, a verified password) and to the baseline.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub struct ScaleArgs {
     pub out: Option<std::path::PathBuf>,
 }
 
-/// Does what the arguments say.
+/// Runs the command.
 pub(crate) fn command(args: &ScaleArgs) -> Exit {
     let stop = Stop::default();
     end_with_signals(&stop);
@@ -51,7 +51,7 @@ pub(crate) fn command(args: &ScaleArgs) -> Exit {
     }
 }
 
-/// What was found.
+/// The results.
 #[derive(Debug)]
 pub struct Scale {
     steps: Vec<Step>,
@@ -59,13 +59,13 @@ pub struct Scale {
     environment: Vec<(String, String)>,
 }
 
-/// One server on so many cores.
+/// One server on a number of cores.
 #[derive(Debug)]
 struct Step {
     name: &'static str,
     server: usize,
     generator: usize,
-    /// Whether the generator had to share the cores of the server.
+    /// Whether the generator had to share the server's cores.
     shared: bool,
     rounds: Vec<Round>,
 }
@@ -78,7 +78,7 @@ struct Round {
     wrong: u64,
 }
 
-/// A server that runs, and where.
+/// A running server and its address.
 struct Running {
     address: String,
     process: u32,
@@ -86,9 +86,9 @@ struct Running {
     _keep: Box<dyn std::any::Any>,
 }
 
-/// Checks under way on each connection.
+/// The number of concurrent checks per connection.
 const STREAMS: usize = 32;
-/// A server that kept less than this part of its cores busy could have answered more.
+/// A server that used less than this fraction of its cores could have answered more.
 const BUSY: f64 = 0.9;
 
 impl Scale {
@@ -199,7 +199,7 @@ impl Step {
         ]
     }
 
-    /// Which of the two could not do more.
+    /// Which of the two was the limit.
     fn limit(&self) -> &'static str {
         let busy = self.spread(|it| it.server).map_or(0.0, |it| it.median);
         match (self.shared, busy >= BUSY * units::float(self.server as u64)) {
@@ -223,14 +223,15 @@ impl Step {
     }
 }
 
-/// 1, 2, 4, … and all of them.
+/// 1, 2, 4, … up to all cores.
 fn counts(cores: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..usize::BITS).map(|it| 1 << it).take_while(|it| *it < cores).collect();
     all.push(cores.max(1));
     all
 }
 
-/// Both servers on the first `count` cores, in turns; the generator on the rest, or where there is none on the same.
+/// Both servers alternately on the first `count` cores, with the generator on the others, or if there are none on the
+/// same.
 fn step(
     places: &Places,
     cores: &[usize],
@@ -286,7 +287,7 @@ fn round(
     let request = Request { expect: vec![200], ..Request::get("/people") };
     plan.workload = Workload::of(request.basic("alice:wonderland"));
     plan.rate = Rate::Max;
-    // Two for each core of the server, spread evenly over the threads of the generator.
+    // Two connections per core of the server, distributed evenly over the generator's threads.
     (plan.connections, plan.streams, plan.threads) = (2 * server.max(generator), STREAMS, generator);
     (plan.duration, plan.warmup) = (Some(duration), Duration::from_millis(300));
     plan.stop = stop.clone();

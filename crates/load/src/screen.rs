@@ -1,4 +1,4 @@
-//! What is printed: results on standard output, all else on standard error.
+//! Output: results to standard output, everything else to standard error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -12,22 +12,22 @@ pub(crate) fn line(line: &str) {
     text(&format!("{line}\n"));
 }
 
-/// Says what went wrong, on standard error.
+/// Prints an error to standard error.
 pub(crate) fn error(message: &str) {
     put(&mut io::stderr(), &format!("rolegate-load: {message}\n"));
 }
 
-/// Says something on the way, on standard error.
+/// Prints a progress message to standard error.
 pub(crate) fn note(line: &str) {
     put(&mut io::stderr(), &format!("\r{line}\n"));
 }
 
-/// Writes over the line that a terminal shows on standard error.
+/// Overwrites the status line of the terminal on standard error.
 pub(crate) fn status(line: &str) {
     put(&mut io::stderr(), &format!("\r\x1b[K{line}"));
 }
 
-/// A reader who has seen enough (`| head`) is no error, and of anything else there is nobody left to tell.
+/// A reader that closes the pipe (`| head`) is not an error; any other error could not be reported anywhere.
 fn put(to: &mut dyn Write, text: &str) {
     let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
     if let Err(error) = written

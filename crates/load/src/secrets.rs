@@ -1,16 +1,16 @@
-//! Command lines without their secrets, for reports.
+//! Command lines for reports, with secrets hidden.
 
 /// Options whose value is a secret.
 const OPTIONS: [&str; 2] = ["--basic", "--bearer"];
 
-/// Header fields whose value is one, or may well be.
+/// Header fields whose value is a secret, or may be one.
 const FIELDS: [&str; 6] =
     ["authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token", "x-csrf-token"];
 
-/// What stands for a secret.
+/// The replacement of a secret.
 const HIDDEN: &str = "***";
 
-/// A command line as a report may show it: with the arguments quoted for a shell, and without passwords and tokens.
+/// A command line for reports: quoted for a shell, without passwords and tokens.
 #[must_use]
 pub fn shown<S: AsRef<str>>(arguments: &[S]) -> String {
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Conditions under which a run is a failure, for CI: `p99>5ms`.
+//! Conditions under which a run counts as failed, for CI: `p99>5ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::measured::Measured;
 use crate::units;
 
-/// A condition under which a run is a failure.
+/// A condition under which a run counts as failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -21,11 +21,11 @@ enum Figure {
     /// The corrected latency at this percentile.
     Percentile(f64),
     Mean,
-    /// Requests a second that had an answer.
+    /// Answered requests per second.
     Rate,
     Errors,
     Unexpected,
-    /// The answers of this name.
+    /// The responses with this name.
     Answers(String),
 }
 
@@ -41,12 +41,13 @@ enum Order {
 enum Limit {
     Time(Duration),
     Number(f64),
-    /// Of all requests.
+    /// In percent of all requests.
     Percent(f64),
 }
 
 impl Threshold {
-    /// Whether the run is a failure by this. A latency of no answer at all is one: nothing has been shown to be fast.
+    /// Whether the run fails this condition. A latency condition also fails without responses, because nothing proves
+    /// the latency to be low.
     #[must_use]
     pub fn holds(&self, measured: &Measured) -> bool {
         let nothing = measured.corrected.is_empty();
@@ -129,7 +130,7 @@ fn figure_of(text: &str) -> Result<Figure, String> {
     }
 }
 
-/// `status 403` is the answers `403`, `denied 403` those of Check calls.
+/// `status 403` selects the responses `403`, `denied 403` those of Check calls.
 fn answers_of(text: &str) -> Option<Figure> {
     let (word, status) = text.split_once(' ')?;
     let status: u16 = status.trim().parse().ok()?;

@@ -1,13 +1,13 @@
-//! Durations, rates and header lines, as they are written on the command line.
+//! Parses durations, rates and headers on the command line.
 
 use std::time::Duration;
 
 use crate::measured::Rate;
 
-/// A duration: a number and `us`, `ms`, `s`, `m` or `h`; `0` is none.
+/// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 ///
 /// # Errors
-/// When it is not one; the text says how to write it.
+/// If it is not one. The message says how to write it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`".to_owned();
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
@@ -23,17 +23,17 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "" if number == 0.0 => 0.0,
         _ => return Err(wrong()),
     };
-    // A year is longer than any run, and still a moment that the clock can hold.
+    // A year is longer than any run, and still within the range of the clock.
     let whole = Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())?;
     if whole > Duration::from_secs(365 * 86_400) { Err(wrong()) } else { Ok(whole) }
 }
 
-/// A rate: requests a second, or `max`.
+/// A rate: requests per second, or `max`.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
 }
 
-/// A ramp: two rates, as `100..5000`.
+/// A ramp: two rates, such as `100..5000`.
 pub(crate) fn ramp(text: &str) -> Result<Rate, String> {
     let (from, to) = text.split_once("..").ok_or("not a ramp: write one such as `100..5000`")?;
     let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
@@ -47,7 +47,7 @@ fn number(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "not a rate: write requests a second, such as `1000`, or `max`".to_owned())
 }
 
-/// A header line. What is wrong is said without repeating it, as it may be a secret.
+/// A header. Errors do not repeat it, because it may be a secret.
 pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once(':').ok_or("not a header line: write one such as `accept: text/html`")?;

@@ -1,4 +1,4 @@
-//! What to ask: one request or a weighted mix.
+//! The requests of a run: a single one or a weighted mix.
 
 use std::fmt;
 
@@ -17,35 +17,35 @@ pub use variable::{Format, Values, Variable};
 pub struct Workload {
     /// The requests, at least one.
     pub requests: Vec<Request>,
-    /// What `${name}` in them stands for.
+    /// The variables for `${name}` in the requests.
     pub variables: Vec<Variable>,
 }
 
-/// One request of a mix. Its texts may hold variables, as `${name}`.
+/// One request of a mix. Its texts may contain variables: `${name}`.
 #[derive(Clone)]
 pub struct Request {
-    /// How often it comes, beside the weights of the others.
+    /// Its weight relative to the other requests.
     pub weight: u32,
     /// The method.
     pub method: String,
     /// The path, with its query.
     pub path: String,
-    /// The host that it names, if not that of the target.
+    /// The host; if `None`, that of the target.
     pub host: Option<String>,
-    /// Further header lines.
+    /// Additional headers.
     pub headers: Vec<(String, String)>,
-    /// The body; empty is none.
+    /// The body; may be empty.
     pub body: String,
-    /// How often the body is repeated, each time with new values of its variables: lines of a bulk body.
+    /// How often the body is repeated, each time with new values for its variables: the lines of a bulk body.
     pub repeat: u32,
     /// Whether the body is sent compressed, with `content-encoding: gzip`.
     pub gzip: bool,
-    /// The statuses that are expected; none given is any below 400. A Check call that is allowed counts as 200.
+    /// The expected statuses; if empty, any below 400. An allowed Check call counts as 200.
     pub expect: Vec<u16>,
 }
 
 impl Workload {
-    /// Always the same request.
+    /// A workload of a single request.
     #[must_use]
     pub fn of(request: Request) -> Self {
         Self { requests: vec![request], variables: Vec::new() }
@@ -69,20 +69,20 @@ impl Request {
         }
     }
 
-    /// With one more header line.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With a user and a password, `user:password`, as HTTP Basic sends them (RFC 7617).
+    /// Adds the credentials `user:password` as HTTP Basic (RFC 7617).
     #[must_use]
     pub fn basic(self, credentials: &str) -> Self {
         self.header("authorization", &format!("Basic {}", BASE64_STANDARD.encode(credentials)))
     }
 
-    /// With a token (RFC 6750).
+    /// Adds a bearer token (RFC 6750).
     #[must_use]
     pub fn bearer(self, token: &str) -> Self {
         self.header("authorization", &format!("Bearer {token}"))
@@ -90,7 +90,7 @@ impl Request {
 }
 
 impl fmt::Debug for Request {
-    /// Without the headers and the body, which may hold secrets.
+    /// Omits the headers and the body, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.path)
     }

@@ -1,4 +1,4 @@
-//! The page of results: which question each benchmark answers, and what this run showed.
+//! The page of results: the question that each benchmark answers, and the results of this run.
 
 use std::fmt::Write as _;
 
@@ -6,25 +6,25 @@ use crate::chart::{Frame, Line, dots, lines};
 use crate::record::{Record, Records};
 use crate::verdict::{AXES, Verdict, time};
 
-/// Where and of what the records are.
+/// The environment in which the records were measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
-    /// Processor, cores, memory, system.
+    /// Processor, cores, memory, operating system.
     pub(crate) machine: String,
-    /// The commit, and whether the tree was changed since.
+    /// The commit, and whether the tree has uncommitted changes.
     pub(crate) commit: String,
-    /// The day, in UTC.
+    /// The date in UTC.
     pub(crate) date: String,
     /// The compiler.
     pub(crate) compiler: String,
 }
 
-/// A benchmark: what its records are called, what it asks, and its drawing.
+/// A benchmark: the names of its records, its question, and its chart.
 struct Question {
-    /// The drawing's name, and its heading.
+    /// The name of its chart and its heading.
     name: &'static str,
     asks: &'static str,
-    /// What the names of its records start with.
+    /// The prefixes of its records' names.
     records: &'static [&'static str],
 }
 
@@ -89,7 +89,7 @@ const QUESTIONS: [Question; 10] = [
     },
 ];
 
-/// The drawings, by their file names.
+/// The charts, by file name.
 #[must_use]
 pub(crate) fn drawings(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
@@ -170,7 +170,7 @@ fn push_question(page: &mut String, records: &Records, question: &Question, draw
     page.push('\n');
 }
 
-/// How many times faster we are, by the number of rules.
+/// How many times faster rolegate is than its peers, by number of rules.
 fn push_peers(page: &mut String, records: &Records) {
     let ours = records.curve("peers/rolegate");
     let numbers: Vec<String> = ours.iter().map(|(rules, _)| format!("{rules} rules")).collect();
@@ -192,7 +192,7 @@ fn of_question<'a>(records: &'a Records, question: &'a Question) -> impl Iterato
     question.records.iter().flat_map(|start| records.below(start))
 }
 
-/// What is measured in time.
+/// The records that are times.
 fn timed<'a>(records: &'a Records, question: &'a Question) -> Vec<&'a Record> {
     of_question(records, question).filter(|it| it.unit == "ns").collect()
 }
@@ -220,7 +220,7 @@ fn peers(records: &Records) -> Option<String> {
     (!all.is_empty()).then(|| lines(frame, &all))
 }
 
-/// What stands between a start and the next slash, each once.
+/// The distinct names between `start` and the next slash.
 fn names<'a>(records: &'a Records, start: &'a str) -> Vec<&'a str> {
     let rest = records.below(start).filter_map(|it| it.name.strip_prefix(start));
     let mut names: Vec<&str> = rest.filter_map(|it| it.split('/').next()).collect();

@@ -1,4 +1,4 @@
-//! Small questions to admin interfaces and to the servers themselves, one connection each.
+//! Small requests to admin interfaces and to the servers, on one connection each.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-/// How long an answer may take.
+/// The timeout of a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Status and body of `GET path`, with these header lines.
+/// Sends `GET path` with these headers. Returns the status and the body.
 ///
 /// # Errors
-/// When nobody answers in HTTP.
+/// If there is no HTTP response.
 pub fn get(at: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<(u16, String), String> {
     let answer = exchange(at, path, headers).map_err(|error| format!("GET http://{at}{path}: {error}"))?;
     let text = String::from_utf8_lossy(&answer);
@@ -25,7 +25,7 @@ pub fn get(at: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<(
 fn exchange(at: SocketAddr, path: &str, headers: &[(String, String)]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&at, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    // Without `chunked`, and the end of the connection is the end of the answer.
+    // Avoids `chunked`, and makes the end of the connection the end of the response.
     let mut request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
@@ -37,27 +37,27 @@ fn exchange(at: SocketAddr, path: &str, headers: &[(String, String)]) -> std::io
     Ok(answer)
 }
 
-/// What `GET /histograms` of rolegate tells, cumulative since its start.
+/// The durations from rolegate's `GET /histograms`, cumulative since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inside {
-    /// From a complete message to its answer: pairs of a duration in nanoseconds and how often.
+    /// From a complete message to its response: pairs of a duration in nanoseconds and a count.
     pub handler: Vec<(u64, u64)>,
-    /// The decision alone.
+    /// Only the evaluation of the policy.
     pub evaluation: Vec<(u64, u64)>,
 }
 
 impl Inside {
-    /// Asks this admin interface; `None` where it has no such page.
+    /// Requests it from this admin interface; `None` if the page does not exist.
     #[must_use]
     pub fn ask(admin: SocketAddr) -> Option<Self> {
         let (status, body) = get(admin, "/histograms", &[]).ok()?;
         if status == 200 { Self::read(&body) } else { None }
     }
 
-    /// Reads the page.
+    /// Parses the page.
     #[must_use]
     pub fn read(page: &str) -> Option<Self> {
-        // The body may be chunked: then the JSON stands between the sizes.
+        // The body may be chunked; the JSON is then between the chunk sizes.
         let (from, to) = (page.find('{')?, page.rfind('}')?);
         let all: Value = serde_json::from_str(page.get(from..=to)?).ok()?;
         let series = |name: &str| -> Option<Vec<(u64, u64)>> {
@@ -67,7 +67,7 @@ impl Inside {
         Some(Self { handler: series("handler")?, evaluation: series("evaluation")? })
     }
 
-    /// What came since an earlier reading, added to these two histograms.
+    /// Adds the counts since an earlier reading to these two histograms.
     pub fn add_since(&self, earlier: &Self, handler: &mut Histogram<u64>, evaluation: &mut Histogram<u64>) {
         add(handler, &self.handler, &earlier.handler);
         add(evaluation, &self.evaluation, &earlier.evaluation);

@@ -1,4 +1,4 @@
-//! A report as a list of parts, and those parts as text or as a page.
+//! A report as a list of parts, which can be written as text or as HTML.
 
 use std::fmt::Write as _;
 
@@ -7,25 +7,25 @@ use crate::report::page;
 /// One part of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A heading of a section.
+    /// The heading of a section.
     Heading(String),
-    /// A heading within one.
+    /// The heading of a subsection.
     Subheading(String),
     /// A paragraph.
     Text(String),
-    /// A paragraph that must not be overlooked.
+    /// A conspicuous paragraph.
     Warning(String),
-    /// A table: its heads and its rows; the first column holds names.
+    /// A table: its headings and its rows. The first column contains names.
     Table(Vec<String>, Vec<Vec<String>>),
     /// Names with their values.
     Facts(Vec<(String, String)>),
-    /// Lines as they are.
+    /// Preformatted lines.
     Lines(Vec<String>),
-    /// A picture, in pages only.
+    /// A picture; only in HTML.
     Picture(String),
 }
 
-/// A table with these heads.
+/// A table with these headings.
 #[must_use]
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
     Part::Table(heads.iter().map(|it| (*it).to_owned()).collect(), rows)
@@ -52,7 +52,7 @@ pub fn text(title: &str, parts: &[Part]) -> String {
     all
 }
 
-/// The parts as a page.
+/// The parts as HTML.
 #[must_use]
 pub fn html(title: &str, parts: &[Part]) -> String {
     let mut body = String::new();
@@ -79,7 +79,7 @@ pub fn html(title: &str, parts: &[Part]) -> String {
     page::page(title, &body)
 }
 
-/// Lines of at most 100 characters, if no word is longer, each with this before it.
+/// Wraps lines at 100 characters, unless a word is longer, and puts `before` in front of each.
 fn wrapped(text: &str, before: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -95,7 +95,7 @@ fn wrapped(text: &str, before: &str) -> String {
     lines.iter().map(|line| format!("{before}{line}\n")).collect()
 }
 
-/// Columns as wide as their widest cell, names to the left and figures to the right.
+/// Columns as wide as their widest cell: names left-aligned, numbers right-aligned.
 fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|it| it.get(column)).chain(heads.get(column));

@@ -1,4 +1,4 @@
-//! The report of a comparison for programs. Durations are in nanoseconds.
+//! The report of a comparison as JSON. Durations are in nanoseconds.
 
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use super::record::{Entry, Part, Round};
 use crate::report::{PERCENTILES, percentile};
 
 impl Comparison {
-    /// Everything that was measured, each round by itself.
+    /// All measurements, by round.
     #[must_use]
     pub fn json(&self) -> Value {
         let verdicts: Vec<Value> = self

@@ -1,4 +1,4 @@
-//! What the report of a comparison says, in its order.
+//! The contents of a comparison's report, in order.
 
 use hdrhistogram::Histogram;
 
@@ -101,7 +101,7 @@ impl Comparison {
         ]
     }
 
-    /// As fast as answers come.
+    /// The closed loop: the next request starts when one is answered.
     fn closed_loop(&self) -> Vec<Part> {
         let Some(rate) = self.schedule.rates.iter().position(|it| *it == Rate::Max) else {
             return Vec::new();
@@ -131,7 +131,7 @@ impl Comparison {
         ]
     }
 
-    /// The four curves of OPA-Envoy's page, and beside them what else was asked.
+    /// The four curves of OPA-Envoy's page for each rate, and a chart with all servers.
     fn curves(&self) -> Vec<Part> {
         let mut all = Vec::new();
         for (number, rate) in self.schedule.rates.iter().enumerate().filter(|(_, it)| **it != Rate::Max) {
@@ -149,7 +149,7 @@ impl Comparison {
         Some(self.curve_set(number, |_| true))
     }
 
-    /// The curves beside those of the others, as a picture that stands alone; empty where they were not measured.
+    /// A standalone chart of rolegate and the other servers; empty if these were not measured.
     pub(super) fn picture(&self) -> String {
         self.beside().map(|every| svg::file(BESIDE, &every)).unwrap_or_default()
     }
@@ -182,7 +182,7 @@ impl Comparison {
         all
     }
 
-    /// Medians and spread of rounds, and what each scenario adds to Envoy alone.
+    /// Medians and spread of the rounds, and what each scenario adds to Envoy without ext_authz.
     fn rounds(&self) -> Vec<Part> {
         let mut all = vec![
             Part::Heading("Rounds".to_owned()),
@@ -219,7 +219,7 @@ impl Comparison {
         ]
     }
 
-    /// What rolegate says of itself.
+    /// The durations that rolegate itself reports.
     fn inside(&self) -> Vec<Part> {
         let mut all = Vec::new();
         let (mut handler, mut evaluation) = (Vec::new(), Vec::new());
@@ -272,7 +272,7 @@ impl Comparison {
     }
 
     fn resource_row(&self, number: usize, entry: &Entry) -> Vec<String> {
-        // Application, Envoy, server: as they are measured.
+        // The order in which parts are measured: application, Envoy, server.
         let cores = |at: usize| entry.spread(|it| it.parts.get(at).map_or(0.0, |it| it.cores));
         let memory = |at: usize| {
             entry.spread(|it| it.parts.get(at).map_or(0.0, |it| units::float(it.resident) / 1_048_576.0))

@@ -2,12 +2,12 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores of each part. The same for every scenario, so that ratios are fair.
+/// The cores of each part. They are the same for every scenario, so that ratios are comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Envoy and the server that it asks: the budget of a pod.
+    /// For Envoy and the authorization server: the budget of a pod.
     pub pod: Option<Vec<usize>>,
-    /// The application and the generator.
+    /// For the application and the generator.
     pub outside: Option<Vec<usize>>,
 }
 
@@ -23,13 +23,13 @@ pub enum Pin {
 }
 
 impl Pins {
-    /// For this machine.
+    /// The assignment for this machine.
     #[must_use]
     pub fn new(pin: Pin) -> Self {
         Self::of(pin, &available())
     }
 
-    /// For a machine with these cores.
+    /// The assignment for a machine with these cores.
     #[must_use]
     pub fn of(pin: Pin, cores: &[usize]) -> Self {
         let pod = if cores.len() >= 4 { 2 } else { 1 };
@@ -40,7 +40,7 @@ impl Pins {
         Self { pod: Some(pod.to_vec()), outside: Some(outside.to_vec()) }
     }
 
-    /// In words, for the report.
+    /// A description for the report.
     #[must_use]
     pub fn words(&self) -> String {
         let list = |of: &[usize]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -62,8 +62,8 @@ pub fn available() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|it| set.is_set(*it)).collect()
 }
 
-/// Does something, such as starting a process, while this thread is bound to these cores. What is started then inherits
-/// them from its first instruction on.
+/// Runs `what` while this thread is bound to these cores. A process that it starts inherits them from its first
+/// instruction on.
 pub fn on<T>(cores: Option<&[usize]>, what: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None).ok();
     if let Some(cores) = cores {
@@ -71,7 +71,7 @@ pub fn on<T>(cores: Option<&[usize]>, what: impl FnOnce() -> T) -> T {
     }
     let done = what();
     if let Some(before) = before {
-        // It was allowed before, so it is now.
+        // The previous cores were permitted before, so this does not fail.
         let _ = sched_setaffinity(None, &before);
     }
     done
@@ -82,6 +82,6 @@ fn bind(cores: &[usize]) {
     for core in cores.iter().filter(|it| **it < CpuSet::MAX_CPU) {
         set.set(*core);
     }
-    // Where the system does not allow it, the kernel places the process; ratios stay fair.
+    // If the system does not permit it, the kernel places the process. Ratios stay comparable.
     let _ = sched_setaffinity(None, &set);
 }

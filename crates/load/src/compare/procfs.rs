@@ -1,4 +1,4 @@
-//! What the kernel says of a process and of the machine, from `/proc`.
+//! Data about a process and the machine, from `/proc`.
 
 use std::process::Command;
 
@@ -14,15 +14,15 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of this process; zeros where it is gone.
+    /// The usage of this process; zeros if it has ended.
     #[must_use]
     pub fn of(process: u32) -> Self {
         Self { ran: ran(process), resident: resident(process) }
     }
 }
 
-/// The sum over its threads, to the nanosecond: the clock ticks of `stat` are too coarse for a second at 100 requests.
-/// Servers whose threads end meanwhile lose what those had used.
+/// The sum over its threads, in nanoseconds: the clock ticks of `stat` are too coarse for a second at 100 requests. The
+/// time of threads that end in between is lost.
 #[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 fn ran(process: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
@@ -40,7 +40,7 @@ fn resident(process: u32) -> u64 {
     kibibytes.unwrap_or_default() * 1024
 }
 
-/// The machine and what runs on it, as name and value.
+/// The machine and its software, as names and values.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "what is measured is read from the machine")]
 pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
@@ -58,23 +58,23 @@ pub fn environment(envoy: &std::path::Path) -> Vec<(String, String)> {
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// How the time of all cores was spent since the machine started, in ticks of the kernel.
+/// How the time of all cores was spent since the machine started, in clock ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ticks {
-    /// While this machine was ready to run, and the one that it is a guest of ran something else.
+    /// Time in which this virtual machine was ready to run, but its host ran something else.
     stolen: u64,
     all: u64,
 }
 
 impl Ticks {
-    /// Until now; zeros where the kernel does not say.
+    /// The present values; zeros if the kernel does not provide them.
     #[must_use]
     pub fn now() -> Self {
         Self::read(&read("/proc/stat"))
     }
 
-    /// The first line: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). What guests of this machine
-    /// have used is in the first two again.
+    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). The time of guests
+    /// of this machine is included in the first two.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default().strip_prefix("cpu ").unwrap_or_default();
@@ -82,7 +82,7 @@ impl Ticks {
         Self { stolen: ticks.get(7).copied().unwrap_or_default(), all: ticks.iter().sum() }
     }
 
-    /// Of the time since then, what was stolen, in percent.
+    /// The stolen share of the time since `earlier`, in percent.
     #[must_use]
     pub fn stolen_since(self, earlier: Self) -> f64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
@@ -90,7 +90,7 @@ impl Ticks {
     }
 }
 
-/// Without where it lies on this machine.
+/// The version without local paths.
 fn envoy_version(printed: &str) -> String {
     printed.split_once("version: ").map_or(printed, |(_, it)| it).to_owned()
 }
@@ -109,7 +109,7 @@ fn memory() -> String {
     kibibytes.map_or_else(String::new, |it| units::bytes(it * 1024))
 }
 
-/// Over a minute, five and fifteen: on an idle machine below the number of cores by far.
+/// The load averages over one, five and fifteen minutes. On an idle machine, they are far below the number of cores.
 #[must_use]
 pub fn load() -> String {
     read("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
@@ -130,7 +130,7 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
-/// What a program prints; empty where it cannot be run.
+/// The output of a program; empty if it cannot be run.
 fn printed(program: &std::ffi::OsStr, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())

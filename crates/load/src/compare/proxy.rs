@@ -1,7 +1,8 @@
 //! One Envoy with one worker and a listener for each scenario, so that all of them are measured on the same worker and
-//! nothing is restarted between two measurements.
+//! nothing is restarted between measurements.
 //!
-//! What is set is what `deploy/envoy/envoy.yaml` ships; only health checks are left out, which not every peer answers.
+//! The settings are those of `deploy/envoy/envoy.yaml`, except that health checks are omitted, because not every peer
+//! supports them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::Address;
 /// A running Envoy. Dropping it stops it.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Where each scenario is reached; `None` for those without Envoy.
+    /// The listener of each scenario; `None` for scenarios without Envoy.
     pub doors: Vec<Option<SocketAddr>>,
     /// The process.
     pub process: Process,
@@ -28,14 +29,14 @@ pub struct Proxy {
     pub arguments: Vec<String>,
 }
 
-/// How long it may take to start.
+/// The maximum time to start.
 const START: Duration = Duration::from_secs(30);
 
 impl Proxy {
-    /// Starts it with this configuration, in `folder`.
+    /// Starts it with this configuration in `folder`.
     ///
     /// # Errors
-    /// When it is not here, or does not become ready.
+    /// If Envoy is not installed, or does not become ready.
     pub fn start(folder: &Path, config: &Value, scenarios: usize) -> Result<Self, Failed> {
         let program = testbed::envoy::program()?;
         let (file, admin) = (folder.join("envoy.json"), folder.join("envoy-admin"));
@@ -71,7 +72,7 @@ fn ready(process: &mut Process, admin: &Path, scenarios: usize) -> Result<Vec<Op
     Err(process.failed("it is not ready after 30 s"))
 }
 
-/// What its admin interface says of its listeners, once it takes requests.
+/// The list of listeners from the admin interface, once Envoy accepts requests.
 #[expect(clippy::disallowed_methods, reason = "Envoy says in a file where its admin interface is")]
 fn listeners(admin: &Path) -> Option<String> {
     let at: SocketAddr = std::fs::read_to_string(admin).ok()?.trim().parse().ok()?;
@@ -87,16 +88,16 @@ fn door(listeners: &str, scenario: usize) -> Option<SocketAddr> {
     listeners.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok())
 }
 
-/// Where Envoy finds a server, and how it is told of a request.
+/// An authorization server as Envoy uses it.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Where it listens.
     pub address: Address,
-    /// Whether header lines are sent one by one and byte for byte.
+    /// Whether headers are sent as separate, unmodified lines (`encode_raw_headers`).
     pub raw_headers: bool,
 }
 
-/// The configuration, before the application at `app`. `asked` says whom a scenario asks.
+/// The configuration, in front of the application at `app`. `asked` returns the authorization server of a scenario.
 #[must_use]
 pub fn config(scenarios: &[Scenario], app: SocketAddr, asked: &dyn Fn(Door) -> Option<Asked>) -> Value {
     let mut listeners = Vec::new();
@@ -180,8 +181,9 @@ fn asking(client: Client, cluster: &str, asked: &Asked) -> Value {
     filter("envoy.filters.http.ext_authz", "ext_authz.v3.ExtAuthz", config)
 }
 
-/// On a Unix socket Google's client names the path of the socket, percent-encoded, as the authority. Servers on the crate
-/// h2, ours and tonic's, refuse that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so it is told one.
+/// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority. Servers based on the
+/// crate h2 (ours and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so the
+/// authority is set.
 fn google(cluster: &str, address: &Address) -> Value {
     json!({
         "target_uri": address.to_string(),

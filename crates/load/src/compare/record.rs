@@ -1,4 +1,4 @@
-//! What was measured, by scenario and rate: each round by itself, and the distribution of all of them together.
+//! The measurements by scenario and rate: each round separately, and the distribution of all of them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::procfs::Usage;
 use crate::report::units;
 use crate::{Measured, histogram};
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Default)]
 pub struct Record {
     cells: BTreeMap<(usize, usize), Entry>,
@@ -17,13 +17,13 @@ pub struct Record {
 /// One scenario at one rate.
 #[derive(Debug)]
 pub struct Entry {
-    /// In the order of their rounds.
+    /// Sorted by round.
     pub rounds: Vec<Round>,
-    /// Of all rounds, from the intended start to the end of the answer.
+    /// All rounds: from the intended start to the end of the response.
     pub latency: Histogram<u64>,
-    /// Of all rounds, inside the server, where it tells.
+    /// All rounds: the time inside the server, if it reports it.
     pub handler: Histogram<u64>,
-    /// Of all rounds, the decision alone, where the server tells.
+    /// All rounds: only the evaluation, if the server reports it.
     pub evaluation: Histogram<u64>,
 }
 
@@ -32,50 +32,50 @@ pub struct Entry {
 pub struct Round {
     /// The number of the round.
     pub number: usize,
-    /// Answers a second.
+    /// Responses per second.
     pub achieved: f64,
-    /// Latency in nanoseconds, corrected: mean, median, 90 %, 99 %.
+    /// Latency in nanoseconds, corrected: mean, p50, p90, p99.
     pub latency: Latency,
-    /// What application, Envoy and server used.
+    /// The usage of application, Envoy and server.
     pub parts: [Part; 3],
-    /// Cores of the generator.
+    /// The cores that the generator used.
     pub generator: f64,
-    /// Requests without an answer, and answers that were not 200.
+    /// Requests without a response, and responses other than 200.
     pub wrong: u64,
-    /// Why the harness was the limit, if it was.
+    /// Why the generator was the limit, if it was.
     pub limited: Option<String>,
 }
 
-/// The figures of one round that are compared, in nanoseconds.
+/// The latencies of one round that are compared, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latency {
     /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 90 %.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 %.
+    /// The 99th percentile.
     pub p99: f64,
 }
 
-/// What one process used in one round.
+/// The usage of one process in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
-    /// Cores that it kept busy.
+    /// The number of cores it used.
     pub cores: f64,
-    /// Resident bytes at the end.
+    /// Resident bytes at the end of the round.
     pub resident: u64,
 }
 
-/// A figure over several rounds.
+/// A value over several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The smallest.
+    /// The minimum.
     pub min: f64,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
 }
 
@@ -91,7 +91,7 @@ impl Record {
         self.cells.entry((scenario, rate)).or_default()
     }
 
-    /// Every measurement that was not as it should be: scenario, rate, and the round.
+    /// Every round, with its scenario and its rate.
     pub fn rounds(&self) -> impl Iterator<Item = (usize, usize, &Round)> {
         self.cells.iter().flat_map(|((scenario, rate), it)| it.rounds.iter().map(|it| (*scenario, *rate, it)))
     }
@@ -104,13 +104,13 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// Adds a round. Its histograms have the bounds of ours, so nothing is lost.
+    /// Adds a round. Its histograms have the same bounds, so nothing is lost.
     pub fn add(&mut self, round: Round, measured: &Measured) {
         self.rounds.push(round);
         let _ = self.latency.add(&measured.corrected);
     }
 
-    /// A figure over the rounds; `None` where there are none.
+    /// The spread of a value over the rounds; `None` without rounds.
     #[must_use]
     pub fn spread(&self, of: impl Fn(&Round) -> f64) -> Option<Spread> {
         Spread::of(self.rounds.iter().map(of).collect())
@@ -130,7 +130,7 @@ impl Round {
         self.latency.p99
     }
 
-    /// Of this run, in which the processes went from `before` to `after` within `seconds`.
+    /// The round of this run, in which the processes went from `before` to `after` within `seconds`.
     #[must_use]
     pub fn new(number: usize, of: &Measured, before: [Usage; 3], after: [Usage; 3], seconds: f64) -> Self {
         let at = |percent| units::float(of.corrected.value_at_percentile(percent));
@@ -153,7 +153,8 @@ impl Round {
 }
 
 impl Spread {
-    /// Of these figures; `None` where there are none. Of an even number the median is the middle of the two.
+    /// The spread of these values; `None` if there are none. For an even number, the median is the mean of the middle
+    /// two.
     #[must_use]
     pub fn of(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
@@ -163,22 +164,21 @@ impl Spread {
         Some(Self { median: f64::midpoint(*lower, *upper), min, max })
     }
 
-    /// Each of the three through this.
+    /// Applies a function to all three.
     #[must_use]
     pub fn map(self, with: impl Fn(f64) -> f64) -> Self {
         Self { median: with(self.median), min: with(self.min), max: with(self.max) }
     }
 }
 
-/// Between which two of these figures the median of ever more of them would lie, with a confidence of at least 95 %; of
-/// fewer than six nobody knows. Whatever their distribution is: each lies above or below the median like a coin (the sign
-/// test).
+/// The 95 % confidence interval of the median; `None` for fewer than six values. It holds for any distribution, because
+/// each value is above or below the median with equal probability (the sign test).
 #[must_use]
 pub fn median_within(figures: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let all = units::float(sorted.len() as u64);
-    // The chance that at most so many lie on one side.
+    // The probability that at most this many values are on one side.
     let (mut chance, mut at_most) = (0.5_f64.powf(all), 0.0);
     let mut within = None;
     for (left_out, (low, high)) in sorted.iter().zip(sorted.iter().rev()).enumerate() {

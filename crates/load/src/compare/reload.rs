@@ -1,6 +1,6 @@
-//! Reloads of a large policy under load: whether a request fails, and what the slowest ones cost.
+//! Reloads of a large policy under load: whether requests fail, and how slow the slowest ones are.
 //!
-//! Check calls straight to rolegate, without Envoy, so that what is seen is rolegate's.
+//! Sends Check calls directly to rolegate, without Envoy, so that all effects are rolegate's.
 
 use std::fmt::Write as _;
 use std::io;
@@ -20,53 +20,53 @@ use super::verdict::Verdict;
 use crate::report::units;
 use crate::{Plan, Rate, Request, Workload};
 
-/// How large the policy is, and how often it changes.
+/// The size of the policy, and the number of reloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Roles; each has a hundred rules.
+    /// The number of roles; each has a hundred rules.
     pub roles: u32,
-    /// Users that each role is granted to.
+    /// The number of users with each role.
     pub users: u32,
-    /// Windows with a reload, and as many without.
+    /// The number of windows with a reload, and of windows without.
     pub windows: u32,
-    /// How long each takes.
+    /// The length of a window.
     pub window: Duration,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reload {
-    /// Rules, roles and grants of the policy.
+    /// The numbers of rules, roles and grants of the policy, as text.
     pub size: String,
-    /// Requests asked in all windows.
+    /// The number of requests in all windows.
     pub requests: u64,
-    /// Requests without an answer, and refused ones.
+    /// Requests without a response, and denied ones.
     pub failed: u64,
-    /// Requests that were due and not sent, because all connections were waiting.
+    /// Requests that were due but not sent, because all connections were in use.
     pub unsent: u64,
-    /// The p99.9 of each window without a reload, in nanoseconds, corrected.
+    /// The corrected p99.9 of each window without a reload, in nanoseconds.
     pub quiet: Vec<f64>,
-    /// The p99.9 of each window with one.
+    /// The corrected p99.9 of each window with a reload, in nanoseconds.
     pub reloading: Vec<f64>,
-    /// How long each reload took until it was active, in nanoseconds.
+    /// The time from each change until the new policy was active, in nanoseconds.
     pub took: Vec<f64>,
     /// Resident bytes at the end.
     pub resident: u64,
 }
 
 const RULES: u32 = 100;
-/// Requests a second.
+/// Requests per second.
 const RATE: f64 = 5_000.0;
-/// When within its window a policy is changed.
+/// The time of the change within its window.
 const AFTER: Duration = Duration::from_millis(200);
-/// How long a reload may take.
+/// The maximum duration of a reload.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Reload {
-    /// Tries it.
+    /// Runs the measurement.
     ///
     /// # Errors
-    /// When rolegate does not start or cannot be asked.
+    /// If rolegate does not start or does not answer.
     pub fn measure(places: &Places, pins: &Pins, size: Size) -> Result<Self, Failed> {
         let policy = places.folder.join("large.yaml");
         write(&policy, size, 0)?;
@@ -90,7 +90,7 @@ impl Reload {
         Ok(())
     }
 
-    /// One window with one change. The new file is there beforehand: only its renaming falls into the window.
+    /// A window with one change. The new file is written beforehand, so that the window includes only its renaming.
     fn reloading(
         &mut self,
         plan: &Plan,
@@ -116,7 +116,7 @@ impl Reload {
         Ok(())
     }
 
-    /// The p99.9 of a window.
+    /// The p99.9 of a window, in nanoseconds.
     fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<f64, Failed> {
         let measured = on(pins.outside.as_deref(), || crate::run(plan))
             .map_err(|error| Failed::new("reload", error.to_string()))?;
@@ -126,7 +126,7 @@ impl Reload {
         Ok(units::float(measured.corrected.value_at_percentile(99.9)))
     }
 
-    /// P6, as far as it is seen from outside.
+    /// The verdicts on the part of P6 that can be observed from outside.
     #[must_use]
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut all = vec![Verdict {
@@ -150,7 +150,7 @@ impl Reload {
     }
 }
 
-/// Puts the new policy in place: when, in seconds since the Unix epoch.
+/// Renames the new policy into place. Returns the time, in seconds since the Unix epoch.
 fn change(next: &Path, policy: &Path) -> io::Result<f64> {
     thread::sleep(AFTER);
     #[expect(clippy::disallowed_methods, reason = "a time to compare with one that rolegate gives")]
@@ -159,8 +159,8 @@ fn change(next: &Path, policy: &Path) -> io::Result<f64> {
     Ok(now.as_secs_f64())
 }
 
-/// When the policy after so many reloads became active, in seconds since the Unix epoch. It is asked for after the
-/// window: asking is work for rolegate.
+/// The time at which the reload after `before` reloads became active, in seconds since the Unix epoch. Called after the
+/// window, because each request for the metrics costs rolegate time.
 fn in_force(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
     let start = Instant::now();
     while start.elapsed() < TIMEOUT {
@@ -173,7 +173,7 @@ fn in_force(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
     Err(Failed::new("reload", "the changed policy is not active after 20 s"))
 }
 
-/// What the metrics say.
+/// The relevant metrics.
 struct Counted {
     reloads: u64,
     loaded: f64,
@@ -203,7 +203,7 @@ fn plan(socket: &Path, size: Size) -> Result<Plan, Failed> {
     Ok(plan)
 }
 
-/// Passwords are taken for verified, as behind a gateway, so that a million users need no hashes.
+/// Basic is not verified, as behind a gateway, so that a million users need no password hashes.
 fn write(file: &PathBuf, size: Size, version: u32) -> Result<(), Failed> {
     let mut text = "version: 1\nidentity:\n  basic: { realm: large, verify: false }\nroles:\n".to_owned();
     for role in 0..size.roles {

@@ -1,37 +1,37 @@
-//! What is compared: the application alone, behind Envoy, and behind Envoy that asks one of several servers.
+//! The scenarios: the application alone, behind Envoy, and behind Envoy with ext_authz by one of several servers.
 
 use crate::Address;
 
-/// One way through the whole: what is asked, and what stands before it.
+/// One path of a request: where it is sent, and what is in front of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// Its name in the report.
     pub name: String,
-    /// What is asked.
+    /// Where its requests are sent.
     pub door: Door,
-    /// Whether it belongs to the main comparison, or is one of the variants, which get fewer and shorter rounds.
+    /// Whether it belongs to the main comparison. If not, it is a variant, which gets fewer and shorter rounds.
     pub main: bool,
 }
 
-/// Which address the requests go to.
+/// Where requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
-    /// The application itself.
+    /// To the application itself.
     App,
-    /// Envoy, which asks nobody.
+    /// To Envoy, without ext_authz.
     Envoy,
-    /// Envoy, which asks this server.
+    /// To Envoy, with ext_authz by this server.
     Check {
-        /// Its number in the list of servers.
+        /// Its index in the list of servers.
         server: usize,
-        /// How it is reached.
+        /// The transport between Envoy and the server.
         transport: Transport,
-        /// By which client.
+        /// Envoy's gRPC client.
         client: Client,
     },
 }
 
-/// How Envoy reaches the server.
+/// The transport between Envoy and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A Unix socket.
@@ -40,48 +40,48 @@ pub enum Transport {
     Tcp,
 }
 
-/// Which of Envoy's two clients of gRPC asks.
+/// One of Envoy's two gRPC clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// Its own (`envoy_grpc`).
+    /// Envoy's own (`envoy_grpc`).
     Envoy,
     /// Google's C++ library (`google_grpc`).
     Google,
 }
 
-/// A server that Envoy asks.
+/// An authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its name in the report.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub role: Role,
 }
 
-/// What a server is.
+/// The kind of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// rolegate, with a policy under which anyone may do anything.
+    /// rolegate with a policy that allows everything to everyone.
     Nop,
-    /// rolegate, with the policy of the people and verified passwords.
+    /// rolegate with the people policy and verified passwords.
     Basic,
-    /// rolegate, with the policy of the people and tokens.
+    /// rolegate with the people policy and tokens.
     Jwt,
-    /// The yardstick: a tonic server that allows everything.
+    /// The baseline: a tonic server that allows everything.
     AlwaysAllow,
-    /// A server that somebody else has started.
+    /// A server that was started by the user.
     Peer {
         /// Where it listens.
         address: Address,
-        /// Its process, if it is known: its processor time and memory are then reported.
+        /// Its process id, if known: processor time and memory are then reported.
         process: Option<u32>,
-        /// Whether it is sent headers as a map, as it does not know of raw ones.
+        /// Whether it gets headers as a map, because it does not support raw ones.
         header_map: bool,
     },
 }
 
 impl Server {
-    /// The servers that are always compared, then the peers.
+    /// The servers that are always compared, followed by the peers.
     #[must_use]
     pub fn all(peers: &[Self]) -> Vec<Self> {
         let ours = [
@@ -94,19 +94,19 @@ impl Server {
         ours.chain(peers.iter().cloned()).collect()
     }
 
-    /// Whether it is a rolegate of ours, which tells how long it took.
+    /// Whether it is one of our rolegates, which report durations of their own.
     #[must_use]
     pub fn is_rolegate(&self) -> bool {
         matches!(self.role, Role::Nop | Role::Basic | Role::Jwt)
     }
 
-    /// Whether Envoy sends it header lines one by one and byte for byte.
+    /// Whether Envoy sends it headers as separate, unmodified lines (`encode_raw_headers`).
     #[must_use]
     pub fn takes_raw_headers(&self) -> bool {
         !matches!(self.role, Role::Peer { header_map: true, .. })
     }
 
-    /// How it can be reached: one started elsewhere only where it listens.
+    /// Its transports; a peer has only the one on which it listens.
     fn transports(&self) -> Vec<Transport> {
         match &self.role {
             Role::Peer { address: Address::Tcp(..), .. } => vec![Transport::Tcp],
@@ -119,7 +119,7 @@ impl Server {
 impl std::str::FromStr for Server {
     type Err = String;
 
-    /// A peer: `NAME=ADDR`, then `,pid=NUMBER` and `,headers=map` if they apply.
+    /// Parses a peer: `NAME=ADDR`, then optionally `,pid=NUMBER` and `,headers=map`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a peer: write NAME=ADDR, such as `opa=127.0.0.1:9191`");
         let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
@@ -138,8 +138,8 @@ impl std::str::FromStr for Server {
 }
 
 impl Scenario {
-    /// Every scenario for these servers. The main ones use what ships, a Unix socket and Envoy's own client; a peer is
-    /// reached where it listens.
+    /// Every scenario for these servers. The main ones use the shipped settings, a Unix socket and Envoy's own client;
+    /// a peer is reached where it listens.
     #[must_use]
     pub fn all(servers: &[Server], variants: bool) -> Vec<Self> {
         let mut all = vec![
@@ -160,7 +160,7 @@ impl Scenario {
         all
     }
 
-    /// The number of the server that is asked.
+    /// The index of the authorization server, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<usize> {
         match self.door {

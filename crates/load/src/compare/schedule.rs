@@ -1,4 +1,5 @@
-//! Which scenario is measured at which rate, when and for how long: interleaved rounds that fit into a given time.
+//! The schedule: which scenario is measured when, at which rate and for how long. Interleaved rounds within a time
+//! budget.
 
 use std::time::Duration;
 
@@ -8,55 +9,55 @@ use crate::Rate;
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// The number of the scenario.
+    /// The index of the scenario.
     pub scenario: usize,
-    /// The number of the rate.
+    /// The index of the rate.
     pub rate: usize,
-    /// Which round it belongs to.
+    /// The number of its round.
     pub round: usize,
-    /// How long it is measured, without the warm-up.
+    /// The measured time, without the warm-up.
     pub duration: Duration,
 }
 
-/// All measurements, in their order.
+/// All measurements in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// The rates.
     pub rates: Vec<Rate>,
     /// The measurements.
     pub cells: Vec<Cell>,
-    /// How long each is preceded by the same load, not measured.
+    /// The warm-up before each measurement: the same load, not measured.
     pub warmup: Duration,
 }
 
-/// What the schedule is made from.
+/// The parameters of a schedule.
 #[derive(Clone, Debug)]
 pub struct Depth {
     /// The rates.
     pub rates: Vec<Rate>,
-    /// Rounds of the main scenarios.
+    /// The number of rounds of the main scenarios.
     pub rounds: usize,
-    /// Rounds of the variants; they take part in the first ones.
+    /// The number of rounds of the variants, which take part only in the first ones.
     pub variant_rounds: usize,
-    /// The time that all measurements together may take.
+    /// The maximum time for all measurements together.
     pub budget: Duration,
-    /// The warm-up of each.
+    /// The warm-up of each measurement.
     pub warmup: Duration,
 }
 
-/// What a measurement costs beside its own time: connections, reading counters, waiting for the last answers.
+/// The additional time of a measurement: connecting, reading counters, waiting for the last responses.
 const OVERHEAD: Duration = Duration::from_millis(40);
-/// What is measured for less says nothing.
+/// Shorter measurements are too imprecise.
 const SHORTEST: Duration = Duration::from_millis(200);
-/// What is measured for longer says little more.
+/// Longer measurements add little precision.
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Schedule {
-    /// The longest measurements that fit, all of the same length: many short rounds tell more than few long ones where the
-    /// speed of the machine changes.
+    /// Creates the schedule with the longest measurements that fit, all of the same length. Where the speed of the
+    /// machine varies, many short rounds tell more than few long ones.
     ///
     /// # Errors
-    /// When even the shortest do not fit, with the time that they would take.
+    /// If even the shortest measurements do not fit. The message says how much time they need.
     pub fn new(scenarios: &[Scenario], depth: &Depth) -> Result<Self, String> {
         let order = order(scenarios, depth);
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
@@ -74,15 +75,15 @@ impl Schedule {
         Ok(Self { rates: depth.rates.clone(), cells: cells.collect(), warmup: depth.warmup })
     }
 
-    /// How long it takes.
+    /// The total time.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.cells.iter().map(|it| it.duration + self.warmup + OVERHEAD).sum()
     }
 }
 
-/// In each round every rate, at each rate every scenario. Each round begins with another scenario, so that none always
-/// follows the same one.
+/// Every rate in each round, and every scenario at each rate. Each round begins with another scenario, so that none
+/// always follows the same one.
 fn order(scenarios: &[Scenario], depth: &Depth) -> Vec<Cell> {
     let mut cells = Vec::new();
     for round in 0..depth.rounds {

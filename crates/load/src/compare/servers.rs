@@ -18,7 +18,7 @@ use super::proxy::{self, Asked, Proxy};
 use super::scenario::{Door, Role, Scenario, Server, Transport};
 use crate::{Address, Request};
 
-/// Everything that runs. Dropping it stops all of it, Envoy first.
+/// All running processes. Dropping it stops them, Envoy first.
 #[derive(Debug)]
 pub struct Running {
     proxy: Proxy,
@@ -26,7 +26,7 @@ pub struct Running {
     app: Process,
     app_address: SocketAddr,
     token: String,
-    /// What was started, as a user would write it.
+    /// The commands that were run, as a user would type them.
     pub commands: Vec<String>,
 }
 
@@ -42,39 +42,39 @@ struct Started {
 #[derive(Debug)]
 enum What {
     Rolegate(Box<Rolegate>),
-    /// One process for each transport.
+    /// One process per transport.
     Baseline(Vec<Process>),
     Elsewhere(Option<u32>),
 }
 
-/// Where things are.
+/// Paths of programs and files.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// The program `rolegate`.
     pub rolegate: PathBuf,
     /// The program `rolegate-load`.
     pub load: PathBuf,
-    /// A folder for sockets, logs and policies.
+    /// The folder for sockets, logs and policies.
     pub folder: PathBuf,
 }
 
-/// The password of alice in `policies/people`, a public example.
+/// The credentials of alice in `policies/people`, a public example.
 const ALICE: &str = "alice:wonderland";
-/// Anyone may do anything. Basic is read but not verified, so that the request can be the same as everywhere.
+/// Allows everything to everyone. Basic is read but not verified, so that the requests can be the same for all servers.
 const NOP: &str = "version: 1
 identity:
   basic: { realm: nop, verify: false }
 roles:
   anyone: { allow: [\"* /**\"] }
 ";
-/// How long a small server may take to start.
+/// The maximum time for a small server to start.
 const START: Duration = Duration::from_secs(20);
 
 impl Running {
     /// Starts everything that these scenarios need.
     ///
     /// # Errors
-    /// When a part does not start.
+    /// If a part does not start.
     pub fn start(
         places: &Places,
         servers: &[Server],
@@ -113,14 +113,14 @@ impl Running {
         at.map(|at| format!("http://{at}/people"))
     }
 
-    /// What is asked of a scenario: `GET /people`, with the proof that its server wants.
+    /// The request of a scenario: `GET /people` with the credentials that its server requires.
     #[must_use]
     pub fn request(&self, scenario: &Scenario) -> Request {
         let request = Request { expect: vec![200], ..Request::get("/people") };
         if self.wants_token(scenario) { request.bearer(&self.token) } else { request.basic(ALICE) }
     }
 
-    /// The same as a command to try by hand, without the proof itself.
+    /// The credentials of a scenario as curl options for the report, without the secret itself.
     #[must_use]
     pub fn proof(&self, scenario: &Scenario) -> &'static str {
         if self.wants_token(scenario) { "--bearer …" } else { "--basic …" }
@@ -134,11 +134,11 @@ impl Running {
         Some(&self.servers.get(scenario.server()?)?.server.role)
     }
 
-    /// Sees that a scenario is what it says: the known caller passes, and behind a policy nobody else does. This also
-    /// has the password hashed, which happens once.
+    /// Verifies that a scenario works as described: the known caller is allowed, and behind a policy all others are
+    /// not. This also hashes the password, which happens only once.
     ///
     /// # Errors
-    /// With what came instead.
+    /// If a response is different. The message contains its status.
     pub fn check(&self, number: usize, scenario: &Scenario) -> Result<(), Failed> {
         let failed = |why: String| Failed::new(scenario.name.clone(), why);
         let at = match scenario.door {
@@ -166,7 +166,7 @@ impl Running {
         Ok(())
     }
 
-    /// What the application, Envoy and the server of a scenario have used; zeros for those that take no part.
+    /// The usage of application, Envoy and server; zeros for those that are not part of the scenario.
     #[must_use]
     pub fn usage(&self, scenario: &Scenario) -> [Usage; 3] {
         let envoy = if scenario.door == Door::App { None } else { Some(self.proxy.process.id()) };
@@ -183,7 +183,7 @@ impl Running {
         }
     }
 
-    /// The admin interface of the rolegate of a scenario.
+    /// The admin interface of the scenario's rolegate.
     #[must_use]
     pub fn admin(&self, scenario: &Scenario) -> Option<SocketAddr> {
         match &self.servers.get(scenario.server()?)?.running {
@@ -263,10 +263,10 @@ impl Started {
     }
 }
 
-/// A rolegate that is ready.
+/// Starts a rolegate and waits until it is ready.
 ///
 /// # Errors
-/// When it does not become so.
+/// If it does not become ready.
 pub fn rolegate(places: &Places, policy: &Path, listen: Target, more: &[&str]) -> Result<Rolegate, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -275,10 +275,10 @@ pub fn rolegate(places: &Places, policy: &Path, listen: Target, more: &[&str]) -
     runtime.block_on(Rolegate::start(&places.rolegate, policy, listen, &places.folder, more))
 }
 
-/// How long rolegate takes from its start until this socket takes a connection.
+/// The time from the start of rolegate until this socket accepts a connection.
 ///
 /// # Errors
-/// When it does not listen at all.
+/// If it never listens.
 pub fn until_it_listens(places: &Places, policy: &Path, socket: &Path) -> Result<Duration, Failed> {
     let mut command = Command::new(&places.rolegate);
     command.arg("serve").arg("--policy").arg(policy).args([
@@ -303,10 +303,10 @@ pub fn until_it_listens(places: &Places, policy: &Path, socket: &Path) -> Result
     Err(process.failed("it does not listen after 20 s"))
 }
 
-/// A program of ours that says `listening on ADDR`, and that address.
+/// Starts one of our programs that print `listening on ADDR`, and returns it with that address.
 ///
 /// # Errors
-/// When it ends or says nothing.
+/// If it ends or does not print its address.
 pub fn announced(
     name: &'static str,
     program: &Path,
@@ -349,7 +349,7 @@ fn policy(places: &Places, name: &str, text: &str) -> Result<PathBuf, Failed> {
     Ok(file)
 }
 
-/// A name in the folder that no other has; the log of the same name may not be there either.
+/// An unused name in the folder, for which there is no log either.
 fn unused(folder: &Path, name: &str) -> PathBuf {
     let mut number = 0;
     loop {
@@ -361,13 +361,13 @@ fn unused(folder: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// A command as a user would write it: without the folder of the program.
+/// A command as a user would type it: without the folder of the program.
 fn words(program: &Path, arguments: &[String]) -> String {
     let name = program.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{name} {}", arguments.join(" "))
 }
 
-/// A token of a guest, valid for a day: longer than any comparison.
+/// A token for a guest, valid for a day, which is longer than any comparison.
 #[expect(clippy::disallowed_methods, reason = "a token says when it was made")]
 fn token(signer: &Signer) -> Result<String, Failed> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -378,7 +378,7 @@ fn token(signer: &Signer) -> Result<String, Failed> {
     signer.sign(&json!({"alg": "ES256", "kid": "testbed"}), &claims)
 }
 
-/// The policy of the people, for callers with a token.
+/// The people policy for callers with tokens.
 const JWT: &str = "version: 1
 identity:
   jwt:

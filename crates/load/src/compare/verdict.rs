@@ -1,4 +1,5 @@
-//! The goals that a comparison can judge, each from ratios within one round, so that a slow minute changes neither side.
+//! The goals that a comparison can test. Each is based on ratios within a round, so that a slow minute affects both
+//! sides.
 
 use super::record::{Record, Round, Spread, median_within};
 use super::reload::Reload;
@@ -6,22 +7,22 @@ use super::scenario::{Client, Door, Role, Scenario, Server};
 use crate::Rate;
 use crate::report::units;
 
-/// One goal and what was found.
+/// One goal with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Its short name, as in the table of goals.
+    /// Its id in the table of goals.
     pub goal: &'static str,
-    /// What is compared.
+    /// The compared values.
     pub what: String,
-    /// What was measured, with its spread.
+    /// The measurement with its spread.
     pub measured: String,
-    /// What is asked for.
+    /// The required value.
     pub limit: String,
-    /// Whether the median reaches it.
+    /// Whether the median meets it.
     pub holds: bool,
 }
 
-/// What verdicts are made from.
+/// The input of the verdicts.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     /// The scenarios.
@@ -30,15 +31,15 @@ pub struct Evidence<'a> {
     pub servers: &'a [Server],
     /// The rates.
     pub rates: &'a [Rate],
-    /// What was measured.
+    /// The measurements.
     pub record: &'a Record,
-    /// How long rolegate took until it was ready, in nanoseconds, each time.
+    /// The time from each start of rolegate until it was ready, in nanoseconds.
     pub ready: &'a [f64],
-    /// The reloads under load, if they were tried.
+    /// The reloads under load, if measured.
     pub reload: Option<&'a Reload>,
 }
 
-/// Whether a figure must be at least or at most its limit.
+/// Whether the limit is a minimum or a maximum.
 #[derive(Clone, Copy)]
 enum Must {
     BeAtLeast(f64),
@@ -46,7 +47,7 @@ enum Must {
 }
 
 impl Evidence<'_> {
-    /// Every goal for which something was measured.
+    /// A verdict for each goal that was measured.
     #[must_use]
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
@@ -108,7 +109,7 @@ impl Evidence<'_> {
         };
         let server = |of: &Round| of.parts.last().copied().unwrap_or_default();
         let mut all = Vec::new();
-        // What a server uses at a rate says nothing where the rate was not reached.
+        // The usage at a rate is meaningless if the rate was not reached.
         let reached = |of: &Round| of.achieved >= 0.99 * 5_000.0;
         if let Some(entry) = entry().filter(|it| it.rounds.iter().all(reached)) {
             let memory = entry.spread(|it| units::float(server(it).resident) / 1_048_576.0);
@@ -120,7 +121,7 @@ impl Evidence<'_> {
         all
     }
 
-    /// Whom rolegate is compared with, by the number of the scenario, with the factor asked for.
+    /// The servers that rolegate is compared with: index of the scenario, name, and required factor.
     fn others(&self, tonic: f64, opa: f64) -> Vec<(usize, String, f64)> {
         let mut all = Vec::new();
         for (number, server) in self.servers.iter().enumerate() {
@@ -143,7 +144,7 @@ impl Evidence<'_> {
         self.scenarios.iter().position(|it| it.main && of(it))
     }
 
-    /// A figure of each round in which all of these scenarios were measured at this rate.
+    /// A value for each round in which all of these scenarios were measured at this rate.
     fn pairs(&self, rate: Rate, scenarios: &[usize], of: impl Fn(&[&Round]) -> Option<f64>) -> Vec<f64> {
         let Some(rate) = self.rates.iter().position(|it| *it == rate) else { return Vec::new() };
         let entries: Option<Vec<_>> = scenarios.iter().map(|it| self.record.at(*it, rate)).collect();
@@ -156,8 +157,9 @@ impl Evidence<'_> {
     }
 }
 
-/// What we add to what another adds. A round in which the other adds nothing that can be measured counts too, or the
-/// rounds that are bad for us would be left out: it is endlessly many times as much if we add anything, else as much.
+/// The latency that rolegate adds, relative to what another server adds. A round in which the other adds nothing
+/// measurable counts as infinite if rolegate adds anything, else as 1. Omitting such rounds would omit those that are
+/// bad for rolegate.
 fn to_other(ours: f64, theirs: f64) -> f64 {
     if theirs > 0.0 {
         ours / theirs

@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 use super::{PERCENTILES, percentile};
 use crate::measured::Measured;
 
-/// One row a figure: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
-/// `run`; durations are in nanoseconds. A percentile that too few requests stand for is left out.
+/// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
+/// `run`. Durations are in nanoseconds. Percentiles for which there are too few requests are omitted.
 #[must_use]
 pub fn csv(of: &Measured) -> String {
     let mut text = "series,figure,value\r\n".to_owned();
@@ -65,7 +65,7 @@ fn row(text: &mut String, series: &str, figure: &str, value: &str) {
     let _ = write!(text, "{},{},{}\r\n", field(series), field(figure), field(value));
 }
 
-/// A field in quotes where it must be.
+/// A field, quoted if necessary.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,7 +1,8 @@
-//! The results in the JSON of fortio, so that `fortio report` draws them.
+//! The results as fortio's JSON, which `fortio report` can draw.
 //!
-//! What fortio has no place for stands under `OpenLoop`, which it skips: there the uncorrected figures are, and what the
-//! generator says of itself. Durations are in seconds, but for `ActualDuration`, which is in nanoseconds, as in fortio.
+//! What fortio has no field for is in `OpenLoop`, which it ignores: the uncorrected latencies, and the measurements of
+//! the generator itself. Durations are in seconds, except for `ActualDuration`, which is in nanoseconds, like in
+//! fortio.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -31,7 +32,7 @@ pub fn fortio(of: &Measured, labels: &str) -> Value {
         "RetCodes": codes(of),
         "OpenLoop": open_loop(of),
     });
-    // Where the target stands depends on the type of run.
+    // The field for the target depends on the type of run.
     let target = if of.protocol == Protocol::Check { "Destination" } else { "URL" };
     if let Some(all) = all.as_object_mut() {
         all.insert(target.to_owned(), json!(of.target));
@@ -49,7 +50,7 @@ fn requested(rate: Rate) -> String {
     }
 }
 
-/// Answers by status, and as fortio counts them, −1 for requests without one.
+/// Responses by status; like in fortio, −1 counts requests without a response.
 fn codes(of: &Measured) -> Map<String, Value> {
     let mut codes: Map<String, Value> =
         of.answers.iter().map(|(name, answers)| (name.clone(), json!(answers.count))).collect();
@@ -59,12 +60,12 @@ fn codes(of: &Measured) -> Map<String, Value> {
     codes
 }
 
-/// The answers that fortio would call errors. A denied check is an answer like any other.
+/// The responses that fortio would call errors. A denied check is an ordinary response.
 fn failures(of: &Measured) -> Histogram<u64> {
     let mut all = crate::measured::histogram();
     for (name, answers) in &of.answers {
         if name.parse::<u16>().is_ok_and(|status| status >= 400) {
-            // Both have the same bounds, so none is lost.
+            // Both have the same bounds, so this does not fail.
             let _ = all.add(&answers.corrected);
         }
     }
@@ -89,7 +90,7 @@ fn histogram(of: &Histogram<u64>) -> Value {
     })
 }
 
-/// Buckets of a width of 1/32 of their value: fine enough to draw, and some hundred instead of some thousand.
+/// Buckets with a width of 1/32 of their value: fine enough to draw, and hundreds instead of thousands.
 fn data(of: &Histogram<u64>) -> Vec<Value> {
     let mut buckets: BTreeMap<(u32, u64), (u64, u64, u64)> = BTreeMap::new();
     for step in of.iter_recorded() {
@@ -142,8 +143,8 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// The date of a day since 1 January 1970, in the Gregorian calendar: years are counted from March, so that the day
-/// that comes and goes is the last of a year.
+/// The Gregorian date of a day since 1 January 1970. Years are counted from March, so that a leap day is the last day
+/// of its year.
 fn date(days: u64) -> (u64, u64, u64) {
     // Day 0 is 1 March of the year 0; 400 years have 146,097 days.
     let days = days + 719_468;

@@ -1,4 +1,4 @@
-//! HdrHistogram's text format, as its plotters read it.
+//! HdrHistogram's text format, which its plotting tools read.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 
 use super::units;
 
-/// Steps between one halving of the distance to 100 % and the next, as the format's own tools choose it.
+/// The steps between one halving of the distance to 100 % and the next, like in the format's own tools.
 const STEPS: u32 = 5;
 
-/// The whole distribution, in milliseconds. The last line has no fourth column: it would be infinite.
+/// The whole distribution, in milliseconds. The last line has no fourth column, because it would be infinite.
 #[must_use]
 pub fn hgrm(of: &Histogram<u64>) -> String {
     let mut text =
@@ -37,7 +37,7 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     units::float(nanoseconds) / 1e6
 }
 
-/// How many are counted up to and with this value.
+/// The number of values up to and including this one.
 fn up_to(of: &Histogram<u64>, value: u64) -> u64 {
     of.count_between(0, value)
 }

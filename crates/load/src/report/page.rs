@@ -1,4 +1,4 @@
-//! Pages of HTML that need nothing beside themselves: no script, no font, no link to anywhere.
+//! Self-contained HTML pages: no script, no font, no external link.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::svg::{self, Curve};
 use super::{text, units};
 use crate::measured::{Measured, Rate};
 
-/// The results of a run as one page, with its percentile curves.
+/// The results of a run as a page with percentile curves.
 #[must_use]
 pub fn html(of: &Measured) -> String {
     let mut body = summary(of);
@@ -15,7 +15,7 @@ pub fn html(of: &Measured) -> String {
     }
     let both =
         [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
-    // In a closed loop both are the same.
+    // In a closed loop, both are the same.
     body.push_str(&svg::curves(
         "Latency",
         if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both },
@@ -26,7 +26,7 @@ pub fn html(of: &Measured) -> String {
     page(&format!("Load on {}", of.target), &body)
 }
 
-/// A whole page around this body.
+/// A complete page with this body.
 #[must_use]
 pub(crate) fn page(title: &str, body: &str) -> String {
     let title = escape(title);
@@ -38,7 +38,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A table. Cells are text, not HTML; all but the first of a row are figures.
+/// A table. Cells are text, not HTML; all cells of a row except the first are numbers.
 #[must_use]
 pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = "<div class=\"wide\"><table>\n<thead><tr>".to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text that stands for itself in HTML.
+/// Escapes text for HTML.
 #[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -73,7 +73,7 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// The warning that the harness was the limit.
+/// The warning that the generator was the limit.
 #[must_use]
 pub(crate) fn limited(why: &str) -> String {
     format!(
@@ -131,5 +131,5 @@ fn errors(of: &Measured) -> String {
     table(&["error (in no figure above)", "count"], &rows)
 }
 
-/// Both schemes of colours are chosen so that neighbours differ also without red or green.
+/// In both colour schemes, neighbouring colours differ even without red or green.
 pub(super) const STYLE: &str = include_str!("page.css");

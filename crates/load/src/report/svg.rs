@@ -1,4 +1,4 @@
-//! Percentile curves as an SVG picture: latency over 1/(1−p), both logarithmic, so that the tail is as wide as the rest.
+//! Percentile curves as SVG: latency over 1/(1−p), both logarithmic, so that the tail gets as much space as the rest.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -7,16 +7,16 @@ use hdrhistogram::Histogram;
 
 use super::{page, units};
 
-/// One line of a picture.
+/// One line of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Curve<'a> {
-    /// What it is called in the legend.
+    /// Its name in the legend.
     pub(crate) name: &'a str,
-    /// What it shows.
+    /// Its values.
     pub(crate) of: &'a Histogram<u64>,
 }
 
-/// The size of a picture, and where in it the curves are.
+/// The size of a chart, and the position of the curves in it.
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 76.0;
@@ -24,17 +24,17 @@ const RIGHT: f64 = 884.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 366.0;
 
-/// Points of a curve between 0 % and the last percentile.
+/// The points of a curve between 0 % and the last percentile.
 const POINTS: u32 = 160;
 
-/// The percentiles that are written below, where they are reached.
+/// The percentiles that are labelled, if reached.
 const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
-/// The legend of a picture that stands alone: the height of its rows, and how wide an entry is.
+/// The legend of a standalone chart: the height of its rows and the width of an entry.
 const ROW: f64 = 20.0;
 const ENTRY: f64 = 270.0;
 
-/// The same picture as a file of its own, with its title and its legend in it; nothing without curves.
+/// The same chart as a separate file that includes its title and legend; empty without curves.
 #[must_use]
 pub(crate) fn file(title: &str, curves: &[Curve<'_>]) -> String {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
@@ -58,7 +58,7 @@ pub(crate) fn file(title: &str, curves: &[Curve<'_>]) -> String {
     )
 }
 
-/// Where the entries of a legend stand: in columns.
+/// The positions of legend entries, in columns.
 struct Legend {
     x: f64,
     y: f64,
@@ -83,7 +83,7 @@ impl Legend {
     }
 }
 
-/// A picture with these curves, and below it a legend; empty curves are left out.
+/// A chart with these curves and a legend below it. Empty curves are omitted.
 #[must_use]
 pub(crate) fn curves(title: &str, curves: &[Curve<'_>]) -> String {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
@@ -112,19 +112,19 @@ pub(crate) fn curves(title: &str, curves: &[Curve<'_>]) -> String {
     text
 }
 
-/// How many colours the page has; each line also has its own dashes.
+/// The number of colours on the page. Each line also has its own dashes.
 const COLOURS: usize = 8;
 
-/// From values to places in the picture.
+/// Maps values to positions in the chart.
 struct Scale {
-    /// The largest 1/(1−p) that is drawn.
+    /// The largest 1/(1−p) in the chart.
     last: f64,
     /// The values at the bottom and the top, in nanoseconds.
     values: RangeInclusive<f64>,
 }
 
 impl Scale {
-    /// One that holds all curves; `None` where there are none.
+    /// A scale for all these curves; `None` without curves.
     fn of(curves: &[&Curve<'_>]) -> Option<Self> {
         let most = curves.iter().map(|it| it.of.len()).max()?;
         let low = curves.iter().map(|it| it.of.min().max(1)).min()?;
@@ -142,7 +142,7 @@ impl Scale {
         BOTTOM - (BOTTOM - TOP) * (value.max(1.0).log10() - low) / (high - low)
     }
 
-    /// The curve, up to the percentile for which one request stands.
+    /// The curve, up to the percentile for which there is still one request.
     fn path(&self, of: &Histogram<u64>) -> String {
         let end = units::float(of.len()).max(1.0).log10();
         let mut text = String::new();
@@ -155,7 +155,7 @@ impl Scale {
         text
     }
 
-    /// Lines and their names, for both axes.
+    /// Grid lines and their labels for both axes.
     fn grid(&self) -> String {
         let mut text = String::new();
         for percent in MARKS {
@@ -191,7 +191,7 @@ impl Scale {
         text
     }
 
-    /// 1, 2, 5, 10, … between the ends; fewer where they would stand too close.
+    /// 1, 2, 5, 10, … between the ends; fewer if they would be too close together.
     fn marks(&self) -> Vec<f64> {
         let decades = (self.values.end() / self.values.start()).log10();
         let steps: &[f64] = if decades <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };

@@ -1,4 +1,4 @@
-//! Every format from one run that is known: what is written is read back.
+//! Writes a known run in every format and reads it back.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -41,7 +41,7 @@ fn run() -> Measured {
     }
 }
 
-/// Within what three significant digits lose.
+/// Equal up to the precision of three significant digits.
 fn close(got: f64, wanted: f64) -> bool {
     (got - wanted).abs() <= wanted * 0.001 + 1e-9
 }

@@ -59,7 +59,7 @@ fn totals(of: &Measured) -> String {
     text
 }
 
-/// The corrected figures beside the others; of a closed loop, whose intended starts are the real ones, only one column.
+/// Corrected and uncorrected latencies side by side; one column for a closed loop, in which both are the same.
 fn latency(of: &Measured) -> String {
     let both = of.rate != Rate::Max;
     let names = if both { ["corrected", "uncorrected"] } else { ["latency", ""] };
@@ -78,7 +78,7 @@ fn latency(of: &Measured) -> String {
     text
 }
 
-/// Each line of the table: its name, and its value in both histograms.
+/// The rows of the table: the name, and the value in both histograms.
 pub(super) fn rows(
     corrected: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
@@ -106,7 +106,7 @@ fn float(of: &Histogram<u64>, nanoseconds: f64) -> String {
     if of.is_empty() { "–".to_owned() } else { units::duration(nanoseconds) }
 }
 
-/// Per status or decision: how many, and how long they took.
+/// The number and latency of responses, by status or decision.
 fn by_answer(of: &Measured) -> String {
     if of.answers.is_empty() {
         return String::new();
@@ -149,7 +149,7 @@ fn errors(of: &Measured) -> String {
     text
 }
 
-/// What the generator says of itself; last, so that its warning is what stays in sight.
+/// Measurements of the generator itself. Printed last, so that a warning stays visible.
 fn generator(of: &Measured) -> String {
     let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
     let threads =
@@ -170,7 +170,7 @@ fn generator(of: &Measured) -> String {
     text
 }
 
-/// A warning that is not overlooked.
+/// A conspicuous warning.
 #[must_use]
 pub(crate) fn warning(why: &str) -> String {
     let bar = "!".repeat(78);

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     }
 }
 
-/// A duration in whole nanoseconds, or a dash where there is none.
+/// A duration in whole nanoseconds; a dash if there is none.
 #[must_use]
 pub(crate) fn known(nanoseconds: Option<u64>) -> String {
     nanoseconds.map_or_else(|| "–".to_owned(), |it| duration(float(it)))
 }
 
-/// A number in microseconds, without its unit, for columns that name it; a dash where there is none.
+/// A number of microseconds without a unit, for columns that name it; a dash if there is none.
 #[must_use]
 pub(crate) fn microseconds(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(
@@ -28,13 +28,13 @@ pub(crate) fn microseconds(nanoseconds: Option<f64>) -> String {
     )
 }
 
-/// A span of time: `10.0 s`.
+/// A [`Duration`] with three digits and its unit: `10.0 s`.
 #[must_use]
 pub(crate) fn span(of: Duration) -> String {
     duration(of.as_secs_f64() * 1e9)
 }
 
-/// A whole number with its thousands apart: `12,345`.
+/// A whole number with thousands separators: `12,345`.
 #[must_use]
 pub(crate) fn count(of: u64) -> String {
     let digits = of.to_string();
@@ -48,7 +48,7 @@ pub(crate) fn count(of: u64) -> String {
     text
 }
 
-/// A float rounded to a whole number, with its thousands apart.
+/// A float rounded to a whole number, with thousands separators.
 #[must_use]
 pub(crate) fn grouped(of: f64) -> String {
     let sign = if of <= -0.5 { "-" } else { "" };
@@ -66,14 +66,14 @@ pub(crate) fn bytes(of: u64) -> String {
     }
 }
 
-/// A count as a float. Above 2^53 it loses digits that no report shows.
+/// A count as a float. Above 2^53, digits are lost that no report shows.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53")]
 pub(crate) fn float(of: u64) -> f64 {
     of as f64
 }
 
-/// A float, not negative, as a whole number.
+/// A non-negative float as a whole number.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,
@@ -84,7 +84,7 @@ pub(crate) fn whole(of: f64) -> u64 {
     of.round() as u64
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn digits(of: f64) -> String {
     if of >= 99.95 {
         format!("{of:.0}")

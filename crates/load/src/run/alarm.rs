@@ -1,4 +1,4 @@
-//! Waking at a moment, more exactly than the runtime's timers, which know whole milliseconds only.
+//! Wakes a task at a given time, more precisely than the runtime's timers, which have a resolution of a millisecond.
 
 use std::cell::Cell;
 use std::io;
@@ -11,26 +11,27 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Wakes the one who waits, at a moment, through a timer of the kernel among the sockets of the runtime. As the kernel
-/// wakes late (tens of µs on a machine that sleeps in between), it is set earlier by what was usual so far, and the
-/// rest is spent asking the sockets.
+/// Wakes the waiting task at a given time, with a kernel timer that the runtime polls together with its sockets. The
+/// kernel wakes late (by tens of µs on a machine that sleeps in between), so the timer is set earlier by the usual
+/// delay, and the remaining time is spent polling the sockets.
 #[derive(Debug)]
 pub(super) struct Alarm {
     timer: AsyncFd<OwnedFd>,
-    /// How late the kernel usually wakes us, in nanoseconds.
+    /// The usual delay of a kernel wake-up, in nanoseconds.
     usual: Cell<u64>,
 }
 
-/// The most that is spent awake before a moment. On few cores this is taken from the server. Measured once on two cores
-/// (2026-11-21, generator on one, application on the other): a request goes out 18 µs after its moment at 100/s, 2 µs at
-/// 1,000/s and 1 µs at 5,000/s (differences of the medians), for 0.01, 0.06 and 0.14 of a core, sending included.
+/// The maximum time to stay awake before the moment. With few cores, this time is taken from the server. Measured once
+/// on two cores (2026-11-21, generator on one, application on the other): a request is sent 18 µs after its moment at
+/// 100/s, 2 µs at 1,000/s and 1 µs at 5,000/s (differences of the medians), which costs 0.01, 0.06 and 0.14 of a core,
+/// including sending.
 const AWAKE: u64 = 50_000;
 
-/// Below this the timer is not worth its system calls.
+/// For shorter waits, the timer is not worth its system calls.
 const WORTH: u64 = 5_000;
 
 impl Alarm {
-    /// One that is not set.
+    /// An alarm that is not set.
     #[expect(
         deprecated,
         reason = "what replaces it is unsafe, as a descriptor could be closed under it; this one owns it"
@@ -41,7 +42,7 @@ impl Alarm {
         Ok(Self { timer: AsyncFd::with_interest(timer, Interest::READABLE)?, usual: Cell::new(0) })
     }
 
-    /// Waits until `due`, and says when it really is. It may end early after [`Alarm::ring`].
+    /// Waits until `due`, and returns the actual time. [`Alarm::ring`] ends the wait early.
     pub(super) async fn wait(&self, due: Instant) -> io::Result<Instant> {
         let mut now = Instant::now();
         let left = nanoseconds(due.saturating_duration_since(now));
@@ -62,9 +63,9 @@ impl Alarm {
         Ok(now)
     }
 
-    /// Ends the present wait.
+    /// Ends the current wait.
     pub(super) fn ring(&self) {
-        // It fails for a bad descriptor or time only, and these are neither.
+        // Fails only for an invalid descriptor or time, and these are valid.
         let _ = self.set(Duration::from_nanos(1));
     }
 
@@ -84,14 +85,14 @@ impl Alarm {
         Ok(())
     }
 
-    /// A running mean, in which one bad wake counts little.
+    /// A running mean, in which a single late wake-up has little weight.
     fn learn(&self, late: u64) {
         let late = late.min(AWAKE);
         self.usual.set((self.usual.get() * 7 + late) / 8);
     }
 }
 
-/// A duration in nanoseconds; the longest where it does not fit.
+/// A duration in nanoseconds; the maximum if it does not fit.
 pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,16 +1,16 @@
-//! What may go wrong with a request, in words that reports count by.
+//! The kinds of failed requests, with the names under which reports count them.
 
 use std::io::{self, ErrorKind};
 
 use super::tally::Fault;
 
-/// The server closed the connection before the whole answer was there.
+/// The server closed the connection before the response was complete.
 pub(super) const CLOSED: Fault = Fault::Borrowed("connection closed");
 
-/// No answer within the time.
+/// No complete response within the timeout.
 pub(super) const TIMEOUT: Fault = Fault::Borrowed("timeout");
 
-/// The fault that an error of the system is.
+/// The fault for an error of the system.
 pub(super) fn of_io(error: &io::Error) -> Fault {
     match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused".into(),
@@ -21,7 +21,7 @@ pub(super) fn of_io(error: &io::Error) -> Fault {
     }
 }
 
-/// The fault that an error of HTTP/2 is.
+/// The fault for an HTTP/2 error.
 pub(super) fn of_h2(error: &h2::Error) -> Fault {
     if let Some(error) = error.get_io() {
         return of_io(error);

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a client, as far as a load generator needs it: whole requests go out as they are, of answers the status is
-//! kept and the rest is read and thrown away (RFC 9112).
+//! An HTTP/1.1 client, reduced to the needs of a load generator: requests are sent as prepared bytes; of a response,
+//! the status is kept, and the rest is read and discarded (RFC 9112).
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::socket::{Socket, Traffic};
 use super::tally::Fault;
 use crate::address::Address;
 
-/// A connection, and what was read from it beyond the last answer.
+/// A connection, and what has been read beyond the last response.
 #[derive(Debug)]
 pub(super) struct Http1 {
     socket: Socket,
     buffer: BytesMut,
-    /// Whether the server keeps the connection for more.
+    /// Whether the server keeps the connection open for more requests.
     pub(super) open: bool,
 }
 
-/// Where the body of an answer ends (RFC 9112, 6.3).
+/// Where the body of a response ends (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     None,
@@ -39,7 +39,7 @@ struct Head {
     keep: bool,
 }
 
-/// The longest head of an answer, and the most header lines in it.
+/// The maximum length of a response's head, and the maximum number of its header lines.
 const LONGEST_HEAD: usize = 256 * 1024;
 const MOST_LINES: usize = 256;
 
@@ -50,7 +50,7 @@ impl Http1 {
         Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })
     }
 
-    /// Sends a request and reads the whole answer. `bodiless` says that the answer has no body, as one to HEAD.
+    /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a response to HEAD.
     pub(super) async fn ask(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
         if !self.buffer.is_empty() {
             return Err("an answer that nobody asked for".into());
@@ -72,7 +72,7 @@ impl Http1 {
         Ok(head.status)
     }
 
-    /// The head of the answer; interim answers (RFC 9110, 15.2) are passed over.
+    /// Reads the head of the response. Interim responses (RFC 9110, 15.2) are skipped.
     async fn head(&mut self, bodiless: bool) -> Result<Head, Fault> {
         loop {
             match parse(&self.buffer, bodiless)? {
@@ -100,7 +100,7 @@ impl Http1 {
         }
     }
 
-    /// RFC 9112, 7.1: chunks, then lines up to an empty one.
+    /// Skips chunks, then lines up to an empty one (RFC 9112, 7.1).
     async fn skip_chunks(&mut self) -> Result<(), Fault> {
         loop {
             let line = self.line().await?;
@@ -115,7 +115,7 @@ impl Http1 {
         Ok(())
     }
 
-    /// The next line, without its end.
+    /// The next line, without its line ending.
     async fn line(&mut self) -> Result<BytesMut, Fault> {
         loop {
             if let Some(end) = self.buffer.iter().position(|it| *it == b'\n') {
@@ -130,7 +130,7 @@ impl Http1 {
         }
     }
 
-    /// Reads more; that there is no more is a fault.
+    /// Reads more bytes. The end of the stream is a fault.
     async fn need(&mut self) -> Result<(), Fault> {
         if self.more().await? { Ok(()) } else { Err(fault::CLOSED) }
     }
@@ -142,7 +142,7 @@ impl Http1 {
     }
 }
 
-/// The head at the beginning of these bytes, if it is complete.
+/// The head at the start of these bytes, if it is complete.
 fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
     if bytes.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! HTTP/2 as a client (RFC 9113), known beforehand, and the gRPC of Check calls on top of it.
+//! An HTTP/2 client with prior knowledge (RFC 9113), and the gRPC of Check calls on top of it.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,29 +15,29 @@ use super::tally::{Answer, Fault};
 use crate::address::Address;
 use crate::check_message;
 
-/// A connection that many ask through at once. It is made anew after it has ended.
+/// A connection for concurrent requests. It is reopened when it ends.
 #[derive(Debug)]
 pub(super) struct Http2 {
     address: Address,
     traffic: Arc<Traffic>,
     sender: RefCell<Option<SendRequest<Bytes>>>,
-    /// One at a time makes the connection anew.
+    /// Ensures that only one task reopens the connection.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// What the server may send ahead. Answers are read at once, so the window only saves updates of it.
+/// The flow control window. Responses are read immediately, so a large window only saves WINDOW_UPDATE frames.
 const WINDOW: u32 = 4 << 20;
 
-/// The longest message that an answer to a Check call may hold.
+/// The maximum length of a message in a response to a Check call.
 const LONGEST_MESSAGE: usize = 4 << 20;
 
 impl Http2 {
-    /// One that is not yet connected.
+    /// A connection that is not open yet.
     pub(super) fn new(address: Address, traffic: Arc<Traffic>) -> Self {
         Self { address, traffic, sender: RefCell::new(None), connecting: tokio::sync::Mutex::new(()) }
     }
 
-    /// Connects, unless it is.
+    /// Connects, unless it is connected.
     pub(super) async fn connect(&self) -> io::Result<()> {
         if self.sender.borrow().is_some() {
             return Ok(());
@@ -55,14 +55,14 @@ impl Http2 {
             .await
             .map_err(io::Error::other)?;
         tokio::task::spawn_local(async move {
-            // Whoever asks through it hears of its end.
+            // The requests on the connection report its end.
             let _ = connection.await;
         });
         *self.sender.borrow_mut() = Some(sender);
         Ok(())
     }
 
-    /// Asks for a page.
+    /// Sends an HTTP request.
     pub(super) async fn ask(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (status, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
@@ -122,7 +122,7 @@ async fn exchange(
     Ok(response.await?.into_parts())
 }
 
-/// The status of a call (the gRPC specification, "Responses"): one that is absent is no success.
+/// The status of a call (gRPC specification, "Responses"). A missing status is an error.
 fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
     match trailers.get("grpc-status").map(http::HeaderValue::as_bytes) {
         Some(b"0") => Ok(()),

@@ -1,4 +1,4 @@
-//! Saying to each free place when the next request starts.
+//! Assigns the start of the next request to each free slot.
 
 use std::cell::Cell;
 use std::io;
@@ -14,11 +14,11 @@ use super::schedule::Schedule;
 /// The start of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tick {
-    /// When it was meant to start, in nanoseconds since the start of the run.
+    /// The intended start, in nanoseconds since the start of the run.
     pub(super) intended: u64,
-    /// Whether it counts, or is of the warm-up.
+    /// Whether it counts, or belongs to the warm-up.
     pub(super) counts: bool,
-    /// Whether a place was free before it was due. If not, it could not be in time.
+    /// Whether a slot was free before it was due. If not, it could not be sent in time.
     pub(super) awaited: bool,
 }
 
@@ -27,28 +27,28 @@ pub(super) struct Tick {
 pub(super) struct Course {
     /// The start of the warm-up.
     pub(super) epoch: Instant,
-    /// The end of the warm-up, in nanoseconds since the start.
+    /// The end of the warm-up, in nanoseconds since `epoch`.
     pub(super) warm: u64,
-    /// When no more is sent, in nanoseconds since the start.
+    /// The time after which nothing is sent, in nanoseconds since `epoch`.
     pub(super) end: u64,
-    /// How many count at most.
+    /// The maximum number of counted requests.
     pub(super) requests: u64,
-    /// When each is due; nothing is the closed loop.
+    /// When each request is due; `None` for a closed loop.
     pub(super) schedule: Option<Schedule>,
-    /// How many have been given out that count, in the closed loop.
+    /// The number of counted requests that have been assigned, in a closed loop.
     pub(super) taken: AtomicU64,
 }
 
-/// Gives the free places of one thread their starts, one after the other: each in turn waits for the next one, so that
-/// nothing stands between the alarm and the sending.
+/// Assigns starts to the free slots of one thread, in order. The slot whose turn it is waits for the alarm itself, so
+/// that nothing comes between the alarm and sending.
 #[derive(Debug)]
 pub(super) struct Pacer {
     course: Arc<Course>,
     alarm: Alarm,
     turn: Mutex<()>,
-    /// The number of the next request of this thread.
+    /// The number of this thread's next request.
     next: Cell<u64>,
-    /// Every thread takes each `stride`th.
+    /// Each thread handles every `stride`th request.
     stride: u64,
     closed: Cell<bool>,
 }
@@ -59,14 +59,14 @@ impl Course {
         nanoseconds(self.epoch.elapsed())
     }
 
-    /// A moment as the clock has it.
+    /// Converts nanoseconds since the start to a clock time.
     fn at(&self, moment: u64) -> Instant {
         self.epoch + Duration::from_nanos(moment)
     }
 }
 
 impl Pacer {
-    /// The pacer of thread `number` of `stride`.
+    /// The pacer of thread `number` of `stride` threads.
     pub(super) fn new(course: Arc<Course>, number: u64, stride: u64) -> io::Result<Self> {
         Ok(Self {
             course,
@@ -80,11 +80,11 @@ impl Pacer {
 
     /// Waits for the start of the run.
     pub(super) async fn begin(&self) {
-        // It fails where the descriptor is bad, which then ends the run at its first request.
+        // Fails only if the descriptor is bad; the first request then ends the run.
         let _ = self.alarm.wait(self.course.epoch).await;
     }
 
-    /// Waits for the next start; nothing is the end of the run.
+    /// Waits for the next start; `None` at the end of the run.
     pub(super) async fn next(&self) -> Option<Tick> {
         match self.course.schedule {
             None => self.at_once(),
@@ -92,13 +92,13 @@ impl Pacer {
         }
     }
 
-    /// No more starts from now on.
+    /// Stops assigning starts.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.alarm.ring();
     }
 
-    /// How many were due and never given out: all before `moment`.
+    /// The number of requests that were due before `moment` and never assigned.
     pub(super) fn unsent(&self, moment: u64) -> u64 {
         let Some(schedule) = self.course.schedule else { return 0 };
         let last = schedule.warming().saturating_add(self.course.requests);
@@ -129,11 +129,12 @@ impl Pacer {
             return None;
         }
         if self.course.now() < intended && !self.closed.get() {
-            // It fails where the descriptor is bad, which ends the run with what there is.
+            // Fails only if the descriptor is bad, which ends the run with the results so far.
             self.alarm.wait(self.course.at(intended)).await.ok()?;
         }
         let awaited = free < intended;
-        // What had a free place in time is sent also where we wake after the end: that is none of the server's doing.
+        // A request for which a slot was free in time is sent even if we wake up after the end, because the server did
+        // not cause that.
         if self.closed.get() || (!awaited && self.course.now() >= self.course.end) {
             return None;
         }

@@ -1,10 +1,10 @@
-//! When each request is meant to start: arithmetic, without a clock.
+//! Computes when each request is intended to start, without a clock.
 
 use std::time::Duration;
 
 use crate::measured::Rate;
 
-/// When each request is meant to start, in nanoseconds from the start of the warm-up. The warm-up goes at the first rate.
+/// The intended start of each request, in nanoseconds from the start of the warm-up. The warm-up has the initial rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Schedule {
     from: f64,
@@ -16,7 +16,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Of a rate, or nothing where the next request waits for an answer instead.
+    /// The schedule for a rate; `None` for a closed loop.
     pub(super) fn new(rate: Rate, warmup: Duration, over: Duration) -> Option<Self> {
         let (from, to) = match rate {
             Rate::Constant(rate) => (rate, rate),
@@ -26,7 +26,7 @@ impl Schedule {
         Some(Self { from, to, warmup: warmup.as_secs_f64(), over: over.as_secs_f64() })
     }
 
-    /// How many requests the warm-up has.
+    /// The number of requests in the warm-up.
     pub(super) fn warming(&self) -> u64 {
         whole((self.from * self.warmup).ceil())
     }
@@ -40,7 +40,7 @@ impl Schedule {
         whole((seconds * 1e9).round())
     }
 
-    /// How many are due before a moment.
+    /// The number of requests that are due before `moment`.
     pub(super) fn before(&self, moment: u64) -> u64 {
         let seconds = moment as f64 / 1e9;
         let count = if seconds < self.warmup || self.is_even() {
@@ -49,13 +49,13 @@ impl Schedule {
             let t = seconds - self.warmup;
             self.from * self.warmup + self.from * t + self.slope() * t * t / 2.0
         };
-        // What is due at the very moment is not before it; rounding may be off by a little either way.
+        // A request due exactly at `moment` is not before it. Rounding may be off by a little in either direction.
         let near = whole(count.ceil());
         let low = near.saturating_sub(2);
         (low..near.saturating_add(2)).find(|n| self.due(*n) >= moment).unwrap_or(near)
     }
 
-    /// The moment at which `n` requests of a ramp are due: from·t + slope·t²/2 = n.
+    /// When `n` requests of a ramp are due: the solution of from·t + slope·t²/2 = n.
     fn ramped(&self, n: f64) -> f64 {
         let root = (self.from * self.from + 2.0 * self.slope() * n).max(0.0).sqrt();
         2.0 * n / (self.from + root).max(f64::MIN_POSITIVE)
@@ -71,7 +71,7 @@ impl Schedule {
     }
 }
 
-/// A float as a whole number; what is below zero or no number is zero.
+/// A float as a whole number; 0 if it is negative or not a number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! A connection to the server, with a count of its bytes.
+//! A connection to the server that counts its bytes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::address::Address;
 
-/// Bytes that one thread has moved.
+/// The bytes that one thread has sent and received.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) sent: AtomicU64,
@@ -37,7 +37,7 @@ impl Socket {
         let stream = match address {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                // A request must not wait for the acknowledgement of the one before.
+                // Otherwise a request might wait for the acknowledgement of the previous one (Nagle's algorithm).
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }
@@ -96,7 +96,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Neither kind of stream keeps anything back.
+        // Neither kind of stream buffers anything.
         Poll::Ready(Ok(()))
     }
 

@@ -1,4 +1,4 @@
-//! What the threads have written down, put together.
+//! Combines the results of the threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use super::tally::Tally;
 use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
 use crate::plan::Plan;
 
-/// What a thread has used in the measured part.
+/// The resources that a thread has used in the measured part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) cpu: Duration,
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// Due before the end and not sent.
+    /// Requests that were due before the end and not sent.
     pub(super) unsent: u64,
 }
 
-/// A thread that uses this much of its core is taken to have been the limit of a closed loop.
+/// A generator that is busy for more than this fraction of its threads' time is considered the limit.
 const BUSY: f64 = 0.9;
 
-/// So many late requests, as a part of all, are said aloud.
+/// If more than this fraction of the requests is sent late, the report contains a warning.
 const TOO_LATE: f64 = 0.01;
 
-/// Puts together what the threads have written down.
+/// Combines the results of the threads.
 pub(super) fn measured(
     plan: &Plan,
     course: &Arc<Course>,
@@ -70,7 +70,7 @@ fn empty(plan: &Plan, started: SystemTime) -> Measured {
 
 impl Measured {
     fn add(&mut self, tally: Tally, done: Done) {
-        // All histograms have the same bounds, so adding never fails.
+        // All histograms have the same bounds, so this does not fail.
         let _ = self.corrected.add(&tally.corrected);
         let _ = self.uncorrected.add(&tally.uncorrected);
         for (fault, count) in &tally.errors {
@@ -93,7 +93,7 @@ impl Measured {
     }
 }
 
-/// Whether the generator was the limit, in a sentence.
+/// An explanation, if the generator was the limit.
 fn limited(all: &Measured) -> Option<String> {
     let busy = all.own.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.own.threads.max(1) as f64;
     if busy > BUSY && (all.rate == Rate::Max || all.own.queued + all.own.unsent > 0) {

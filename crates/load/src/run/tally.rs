@@ -1,4 +1,4 @@
-//! What one thread writes down.
+//! The results of one thread.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use super::pacer::Tick;
 use crate::measured::{Answers, histogram};
 
-/// What came back.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// An HTTP response with this status.
@@ -20,32 +20,32 @@ pub(crate) enum Answer {
     Denied(u16),
 }
 
-/// Why nothing came back, in few and constant words: reports count by them.
+/// Why there is no response. Few and constant texts, because reports count by them.
 pub(crate) type Fault = Cow<'static, str>;
 
-/// What one thread has seen of the measured part.
+/// The results of one thread in the measured part.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) corrected: Histogram<u64>,
     pub(super) uncorrected: Histogram<u64>,
-    /// By kind; few, so a list.
+    /// By kind. There are few kinds, so a list is enough.
     answers: Vec<(Answer, Answers)>,
     pub(super) errors: BTreeMap<Fault, u64>,
     pub(super) unexpected: u64,
-    /// Sent late because we woke late, and the worst of it in nanoseconds.
+    /// Requests sent late because the generator woke up late, and the maximum delay in nanoseconds.
     pub(super) late: u64,
     pub(super) worst_late: u64,
-    /// Sent late because nothing was free.
+    /// Requests sent late because no slot was free.
     pub(super) queued: u64,
-    /// When the last answer or error was there.
+    /// The time of the last response or error.
     pub(super) last: u64,
 }
 
-/// What is sent later than this, in nanoseconds, counts as late.
+/// A request counts as late if it is sent more than this after it was due, in nanoseconds.
 const LATE: u64 = 1_000_000;
 
 impl Tally {
-    /// An empty one.
+    /// An empty tally.
     pub(super) fn new() -> Self {
         Self {
             corrected: histogram(),
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    /// Writes down when a request was sent.
+    /// Records when a request was sent.
     pub(super) fn sent(&mut self, tick: Tick, sent: u64) {
         let late = sent.saturating_sub(tick.intended);
         if tick.awaited {
@@ -71,7 +71,7 @@ impl Tally {
         }
     }
 
-    /// Writes down an answer that was complete at `done`.
+    /// Records a response that was complete at `done`.
     pub(super) fn answered(&mut self, tick: Tick, sent: u64, done: u64, answer: Answer, expected: bool) {
         let corrected = done.saturating_sub(tick.intended);
         self.corrected.saturating_record(corrected);
@@ -83,13 +83,13 @@ impl Tally {
         of_kind.corrected.saturating_record(corrected);
     }
 
-    /// Writes down that there was no answer.
+    /// Records a request without a response.
     pub(super) fn failed(&mut self, done: u64, fault: Fault) {
         self.last = self.last.max(done);
         *self.errors.entry(fault).or_default() += 1;
     }
 
-    /// The answers by the names that reports have for them.
+    /// The responses by their names in reports.
     pub(super) fn into_answers(self) -> impl Iterator<Item = (String, Answers)> {
         self.answers.into_iter().map(|(answer, answers)| (answer.to_string(), answers))
     }
@@ -105,7 +105,7 @@ impl Tally {
 }
 
 impl Answer {
-    /// The status that the client has or would get.
+    /// The status that the client gets, or would get.
     pub(crate) const fn status(self) -> u16 {
         match self {
             Self::Status(status) | Self::Denied(status) => status,

@@ -1,4 +1,4 @@
-//! Waiting for the threads, and saying how far they are.
+//! Waits for the threads and reports their progress.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -11,10 +11,10 @@ use super::{Thread, own};
 use crate::measured::histogram;
 use crate::plan::{Failed, Plan, Progress, Watch};
 
-/// How often somebody who watches hears something.
+/// The interval of progress reports.
 const REPORT: Duration = Duration::from_millis(200);
 
-/// How often it is looked whether the threads have ended.
+/// The interval for checking whether the threads have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Waits for the threads.
@@ -38,7 +38,7 @@ pub(super) fn until_done(
     Ok(done)
 }
 
-/// Takes what a thread has written down.
+/// Copies the results of a thread.
 fn taken(tally: &Mutex<Tally>) -> Tally {
     std::mem::replace(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), Tally::new())
 }

@@ -1,4 +1,4 @@
-//! One thread of the generator: it connects, waits for the signal, and fills its places with requests until the end.
+//! A thread of the generator: it connects, waits for the start, and keeps its slots filled with requests until the end.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,7 +24,7 @@ use crate::measured::Protocol;
 use crate::plan::{Failed, Plan};
 use crate::render::{Ask, Recipes, Rendered, Source};
 
-/// What a thread is given.
+/// The arguments of a thread.
 pub(super) struct Post {
     pub(super) plan: Plan,
     pub(super) number: usize,
@@ -36,13 +36,13 @@ pub(super) struct Post {
 
 /// One connection.
 enum Line {
-    /// It has one place.
+    /// HTTP/1.1: one slot.
     Http1(Http1),
-    /// It has as many places as streams.
+    /// HTTP/2: as many slots as streams.
     Http2(Rc<Http2>),
 }
 
-/// What the places of a thread share.
+/// What the slots of a thread share.
 struct Worker {
     plan: Plan,
     course: Arc<Course>,
@@ -52,16 +52,16 @@ struct Worker {
     traffic: Arc<Traffic>,
 }
 
-/// How often a thread looks whether it is to stop.
+/// The interval at which a thread checks whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a thread that is to stop waits for what is under way.
+/// How long a stopping thread waits for requests in progress.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long to wait after a failed connect, so that a closed loop does not do nothing else.
+/// The delay after a failed connect, so that a closed loop does not spend all its time on connecting.
 const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
 
-/// Does the work of a thread, from its start to its end.
+/// Runs a thread from start to end.
 pub(super) fn work(post: Post) -> io::Result<Done> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
@@ -71,7 +71,7 @@ pub(super) fn work(post: Post) -> io::Result<Done> {
             Ok(lines) => (lines, Ok(())),
             Err(failed) => (Vec::new(), Err(failed)),
         };
-        // Whoever no longer listens has ended the run already.
+        // If the receiver is gone, the run has already ended.
         let _ = post.ready.send(ready);
         let Ok(course) = post.course.await else { return Ok(Done::default()) };
         let pacer = Pacer::new(Arc::clone(&course), post.number as u64, post.plan.threads as u64)?;
@@ -81,7 +81,7 @@ pub(super) fn work(post: Post) -> io::Result<Done> {
     })
 }
 
-/// This thread's connections; those of a server that is not there yet are tried for as long as the plan says.
+/// Opens this thread's connections. Retries for as long as the plan says if the server is not up yet.
 async fn connect(post: &Post, traffic: &Arc<Traffic>) -> Result<Vec<Line>, Failed> {
     let until = Instant::now() + post.plan.wait;
     let mut lines = Vec::new();
@@ -142,7 +142,7 @@ impl Worker {
         let ended = self.course.now();
         if stopped {
             self.pacer.close();
-            // What has no answer by then is left without one.
+            // Requests without a response by then count as unanswered.
             let _ = timeout(GRACE, all(&mut places)).await;
         }
         let now = Done::now(&self.traffic);
@@ -150,7 +150,7 @@ impl Worker {
         now.since(before, self.pacer.unsent(ended))
     }
 
-    /// Ends when the run is to stop.
+    /// Completes when the run is to stop.
     async fn stop(&self) {
         while !self.plan.stop.is_asked() {
             sleep(POLL_INTERVAL).await;
@@ -201,7 +201,7 @@ impl Worker {
         self.source.borrow_mut().next()
     }
 
-    /// The moment of sending.
+    /// The time of sending.
     fn sending(&self, tick: Tick) -> u64 {
         let sent = self.course.now();
         if tick.counts {

@@ -1,4 +1,4 @@
-//! Thresholds on what a run found out.
+//! Thresholds on the results of a run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::Threshold;
 use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
 
-/// 99 answers after 1 ms, one after 10 ms, and four errors; ten of the answers were 403.
+/// 99 responses after 1 ms, one after 10 ms, and four errors; ten of the responses have status 403.
 fn measured() -> Measured {
     let mut corrected = histogram();
     corrected.record_n(1_000_000, 99).unwrap();

@@ -1,16 +1,16 @@
-//! Chance that can be repeated: SplitMix64 (Steele, Lea, Flood 2014), which is enough to mix requests.
+//! Reproducible randomness: SplitMix64 (Steele, Lea, Flood 2014), which is good enough to mix requests.
 
-/// A generator of numbers that look random.
+/// A random number generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// The same seed gives the same numbers.
+    /// Equal seeds give equal numbers.
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// A random number.
     pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -19,7 +19,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`; 0 where that is 0. The remainder favours none that matters at 64 bits.
+    /// A number below `limit`; 0 if `limit` is 0. The bias of the remainder is negligible for 64 bits.
     pub(crate) const fn below(&mut self, limit: u64) -> u64 {
         match self.next().checked_rem(limit) {
             Some(number) => number,

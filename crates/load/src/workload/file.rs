@@ -1,4 +1,4 @@
-//! Workload files (TOML). What is wrong is said with its place, and without repeating what may be a secret.
+//! Workload files (TOML). Errors state their place and do not repeat what may be a secret.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl Workload {
     /// Reads a workload file.
     ///
     /// # Errors
-    /// When it cannot be read or is not one; the text names the place.
+    /// If it cannot be read or is invalid. The message states the place.
     pub fn read(path: &Path) -> Result<Self, String> {
         let folder = path.parent().unwrap_or(Path::new(""));
         parse(&read(path)?, folder).map_err(|error| format!("{}{error}", path.display()))
@@ -92,7 +92,7 @@ fn read(path: &Path) -> Result<String, String> {
 fn parse(text: &str, folder: &Path) -> Result<Workload, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |it| it.start);
-        // Not all of its text: that quotes the line.
+        // Not the whole error text, which quotes the line.
         format!(":{}: {}", place(text, at), error.message().trim_end())
     })?;
     let variables: Result<Vec<_>, _> = file.variables.into_iter().map(|it| variable(it, folder)).collect();

@@ -1,4 +1,4 @@
-//! Texts with variables in them: `/people/${id}`.
+//! Texts with variables: `/people/${id}`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -6,36 +6,36 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use super::dice::Dice;
 use super::variable::{Values, Variable};
 
-/// A text with variables in it.
+/// A text with variables.
 #[derive(Clone)]
 pub(crate) struct Template(Vec<Part>);
 
 #[derive(Clone)]
 enum Part {
     Text(String),
-    /// The variable of this number.
+    /// The variable with this index.
     Variable(usize),
 }
 
-/// The variables of a workload, shared by the threads: a sequence gives each number once.
+/// The variables of a workload, shared by the threads: each number of a sequence is used only once.
 #[derive(Debug)]
 pub(crate) struct Variables {
     all: Vec<Variable>,
-    /// How far each sequence is; unused for the others.
+    /// The position of each sequence; unused for other variables.
     counts: Vec<AtomicI64>,
 }
 
-/// The variables of one request: each has one value in it.
+/// The variables of one request. A variable has the same value throughout a request.
 pub(crate) struct Scope<'a> {
     variables: &'a Variables,
     dice: &'a mut Dice,
     values: Vec<Option<String>>,
-    /// Whether sequences stay where they are.
+    /// Whether sequences keep their position.
     looking: bool,
 }
 
 impl Variables {
-    /// These.
+    /// From a list of variables.
     pub(crate) fn new(variables: &[Variable]) -> Self {
         Self { all: variables.to_vec(), counts: variables.iter().map(|_| AtomicI64::new(0)).collect() }
     }
@@ -45,7 +45,7 @@ impl Variables {
         Scope { variables: self, dice, values: vec![None; self.all.len()], looking: false }
     }
 
-    /// The variables of a request that is not sent, and must use nothing up.
+    /// The variables of a request that is not sent: sequences keep their position.
     pub(crate) fn first_look<'a>(&'a self, dice: &'a mut Dice) -> Scope<'a> {
         Scope { looking: true, ..self.scope(dice) }
     }
@@ -56,7 +56,7 @@ impl Variables {
 }
 
 impl Scope<'_> {
-    /// Gives each variable a new value from here on.
+    /// Makes each variable take a new value at its next use.
     pub(crate) fn forget(&mut self) {
         self.values.fill(None);
     }
@@ -85,10 +85,10 @@ impl Scope<'_> {
 }
 
 impl Template {
-    /// Reads a text. `${name}` is a variable; a `$` before anything else is itself.
+    /// Parses a text. `${name}` is a variable; any other `$` is literal.
     ///
     /// # Errors
-    /// When a variable is not known or its name does not end.
+    /// If a variable is unknown or its name does not end.
     pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -103,19 +103,19 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// Whether it is always the same.
+    /// Whether it has no variables.
     pub(crate) fn is_constant(&self) -> bool {
         self.0.iter().all(|it| matches!(it, Part::Text(_)))
     }
 
-    /// The text.
+    /// The text with the values of its variables.
     pub(crate) fn text(&self, scope: &mut Scope<'_>) -> String {
         let mut text = String::new();
         self.write(scope, &mut text);
         text
     }
 
-    /// Writes the text.
+    /// Appends the text with the values of its variables.
     pub(crate) fn write(&self, scope: &mut Scope<'_>, to: &mut String) {
         for part in &self.0 {
             match part {
@@ -125,7 +125,7 @@ impl Template {
         }
     }
 
-    /// The text, with the values of variables percent-encoded where a path cannot hold them (RFC 3986, 2.1).
+    /// The text, with variable values percent-encoded where a path requires it (RFC 3986, 2.1).
     pub(crate) fn in_path(&self, scope: &mut Scope<'_>) -> String {
         let mut path = String::new();
         for part in &self.0 {
@@ -154,7 +154,7 @@ fn encode(value: &str, path: &mut String) {
             | b',' => {
                 path.push(char::from(byte));
             }
-            // Writing to a string never fails.
+            // Writing to a string does not fail.
             _ => drop(write!(path, "%{byte:02X}")),
         }
     }

@@ -1,4 +1,4 @@
-//! Where the values of variables come from.
+//! The sources of the values of variables.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,36 +10,36 @@ use super::dice::Dice;
 pub struct Variable {
     /// Its name, as in `${name}`.
     pub name: String,
-    /// Where its values come from.
+    /// The source of its values.
     pub values: Values,
 }
 
-/// Where values come from.
+/// A source of values.
 #[derive(Clone, Debug)]
 pub enum Values {
-    /// Numbers one after the other.
+    /// Consecutive numbers.
     Sequence {
-        /// The first.
+        /// The first number.
         from: i64,
-        /// From one to the next.
+        /// The difference between two numbers.
         step: i64,
     },
-    /// Any number of a range.
+    /// A random number of a range.
     Range {
-        /// The least.
+        /// The minimum.
         min: i64,
-        /// The greatest.
+        /// The maximum.
         max: i64,
     },
     /// A random UUID (RFC 9562, version 4).
     Uuid,
-    /// The time.
+    /// The current time.
     Now(Format),
-    /// One of these texts, by chance.
+    /// A random one of these texts.
     Lines(Arc<[String]>),
 }
 
-/// How the time is written.
+/// The format of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `2026-01-31T12:00:00Z` (RFC 3339).
@@ -51,7 +51,8 @@ pub enum Format {
 }
 
 impl Values {
-    /// The next value. A sequence is counted elsewhere, as its threads share it; here it is at its beginning.
+    /// The next value. For a sequence, this is its first number: its position is kept elsewhere, because the threads
+    /// share it.
     pub(super) fn value(&self, dice: &mut Dice) -> String {
         match self {
             Self::Sequence { from, .. } => from.to_string(),
@@ -103,7 +104,7 @@ impl Format {
     }
 }
 
-/// The date that many days after 1970-01-01, counted in years that begin in March, so that a leap day comes last.
+/// The date this many days after 1970-01-01. Years are counted from March, so that a leap day comes last.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

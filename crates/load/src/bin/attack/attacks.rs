@@ -12,34 +12,34 @@ mod hashing;
 mod requests;
 mod streams;
 
-/// Frames as an attacker writes them. The tests of the wire have them; this is the same file.
+/// Writes raw frames, including invalid ones. Shared with the tests of the wire.
 #[path = "../../../../sidecar/tests/wire/frames.rs"]
 mod frames;
 
 /// One attack.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
-    /// The policy, made of that of the people.
+    /// Makes the policy from that of the people example.
     pub(crate) policy: fn(&str) -> String,
     /// Further arguments of the server.
     pub(crate) arguments: &'static [&'static str],
     pub(crate) stdout: Stdout,
-    /// How many times as long as others it takes.
+    /// Its duration, as a multiple of the usual one.
     pub(crate) times: u32,
-    /// Whether how many passwords the server can hash is measured before.
+    /// Whether the server's password hashing rate is measured before.
     pub(crate) hashes: bool,
-    /// Attacks until the time is over, and says how far it came.
+    /// Attacks until the time is over. Returns a note on how far it came.
     pub(crate) run: fn(&Scene) -> String,
 }
 
-/// Where an attack takes place.
+/// The context of an attack.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) until: Instant,
     pub(crate) round: u32,
-    /// Passwords that the server can hash per second, where that is measured.
+    /// The passwords per second that the server can hash, if measured.
     pub(crate) capacity: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Scene {
     }
 }
 
-/// Most attacks.
+/// The defaults for most attacks.
 const USUAL: Attack = Attack {
     name: "",
     policy: str::to_owned,
@@ -64,7 +64,7 @@ const USUAL: Attack = Attack {
     run: |_| String::new(),
 };
 
-/// All of them.
+/// All attacks.
 pub(crate) const ALL: &[Attack] = &[
     Attack { name: "rapid reset", run: streams::rapid_reset, ..USUAL },
     Attack { name: "CONTINUATION flood", run: streams::continuation_flood, ..USUAL },
@@ -111,7 +111,7 @@ pub(crate) const ALL: &[Attack] = &[
     },
 ];
 
-/// Whoever names himself is believed: the names are kept, and there is no password to hash.
+/// Accepts Basic user names without verification: names are cached, and there are no passwords to hash.
 fn unverified(_: &str) -> String {
     "version: 1\n\
      identity: { basic: { verify: false } }\n\
@@ -129,7 +129,7 @@ fn globs(people: &str) -> String {
     )
 }
 
-/// Rules at which every interpretation of a path has to be looked up (`authorizer/examples/hostile_paths.rs`).
+/// Rules for which every interpretation of a path has to be looked up (`authorizer/examples/hostile_paths.rs`).
 fn readings(people: &str) -> String {
     people.replace(
         "  guest:\n    allow: [",

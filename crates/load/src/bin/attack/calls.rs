@@ -1,4 +1,4 @@
-//! Check calls, as Envoy makes them: with the address of the client, and with a reset of the stream after the timeout.
+//! Check calls like those of Envoy: with the client's address, and with a stream reset after the timeout.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use prost::Message as _;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Allowed,
     Denied(i32),
-    /// No decision: a gRPC error, a connection that has ended.
+    /// No decision: a gRPC error, or the connection has ended.
     Failed,
     TimedOut,
 }
 
-/// A connection that many calls share. It is opened again after it has ended.
+/// A connection that many calls share. It is reopened when it ends.
 pub(crate) struct Client {
     address: SocketAddr,
     sender: Mutex<Option<SendRequest<Bytes>>>,
@@ -41,7 +41,7 @@ impl Client {
         Self { address, sender: Mutex::new(None) }
     }
 
-    /// One call from beginning to end. Its stream is reset where the answer is not there in time.
+    /// Makes one call. Resets its stream if there is no response within the timeout.
     pub(crate) async fn check(&self, message: &Bytes, timeout: Duration) -> Outcome {
         match tokio::time::timeout(timeout, self.call(message)).await {
             Ok(Some(response)) => outcome(response),
@@ -61,7 +61,7 @@ impl Client {
             body.flow_control().release_capacity(data.len()).ok()?;
             answer.extend_from_slice(&data);
         }
-        // An answer of trailers alone is a gRPC error.
+        // A response that has only trailers is a gRPC error.
         auth::CheckResponse::decode(answer.get(5..)?).ok()
     }
 
@@ -94,27 +94,27 @@ fn outcome(response: auth::CheckResponse) -> Outcome {
     }
     match response.http_response {
         Some(HttpResponse::DeniedResponse(denied)) => {
-            // Envoy answers 403 where no status is said.
+            // Envoy answers 403 if there is no status.
             Outcome::Denied(denied.status.map_or(403, |status| status.code))
         }
         _ => Outcome::Failed,
     }
 }
 
-/// The head of a call.
+/// The headers of a call.
 pub(crate) fn head(path: &str) -> Request<()> {
     let head = Request::post(format!("http://rolegate{path}"));
     head.header("content-type", "application/grpc").header("te", "trailers").body(()).unwrap()
 }
 
-/// The credentials `user:password`.
+/// A `Basic` header value for `user:password`.
 pub(crate) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// What a call is about.
+/// The request that a call is about.
 pub(crate) struct About<'a> {
-    /// The address of the client.
+    /// The client's address.
     pub(crate) source: &'a str,
     pub(crate) method: &'a str,
     pub(crate) host: &'a str,
@@ -123,14 +123,14 @@ pub(crate) struct About<'a> {
     pub(crate) authorization: Option<&'a str>,
 }
 
-/// The message about `GET path` by the client at `source`, framed.
+/// The framed message for `GET path` from the client at `source`.
 pub(crate) fn message(source: &str, path: &str, authorization: Option<&str>) -> Bytes {
     let (host, id) = ("people.example.com", "17098443014186932019");
     About { source, method: "GET", host, path, id, authorization }.framed()
 }
 
 impl About<'_> {
-    /// The message, framed.
+    /// The framed message.
     pub(crate) fn framed(&self) -> Bytes {
         let pseudo =
             [(":authority", self.host), (":method", self.method), (":path", self.path), (":scheme", "http")];
@@ -165,7 +165,7 @@ impl About<'_> {
     }
 }
 
-/// A message with the five bytes before it.
+/// A message with its gRPC frame prefix of five bytes.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(0);

@@ -1,33 +1,34 @@
-//! The honest client: bob asks 1,000 times per second, and each call is counted from the moment it was due.
+//! The honest client: bob sends 1,000 requests per second. Latency is measured from the time at which each call was
+//! due.
 //!
-//! His hash is one of bcrypt. The 19 MiB that argon2id takes for alice's go back to the system when they like, and would hide
-//! as much growth.
+//! His password hash is bcrypt. The hash of alice is argon2id, which takes 19 MiB; these return to the system at
+//! arbitrary times and would hide memory growth of the same size.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use load::{Rate, Request, Workload, histogram};
 
-/// What the client saw in one window.
+/// The measurements of one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// Microseconds.
+    /// In microseconds.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     /// Calls without a decision.
     pub(crate) errors: u64,
-    /// Decisions other than to allow.
+    /// Decisions other than allowed.
     pub(crate) wrong: u64,
 }
 
 const RATE: f64 = 1000.0;
-/// How long a call may take.
+/// The timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// What counts as recovered: a window of this length, with a p99 of at most this many times the usual one.
+/// The server has recovered when the p99 of a window of this length is at most this multiple of the usual one.
 const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
 const RECOVERED: f64 = 1.5;
 
-/// Asks for so long.
+/// Sends requests for this long.
 pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
     let mut request = Request::get("/people").basic("bob:builder");
     request.expect = vec![200];
@@ -39,7 +40,8 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
     plan.timeout = TIMEOUT;
     match load::run(&plan) {
         Ok(measured) => {
-            // What has no answer took at least the timeout. Else a server that answers few calls, fast, would look fast.
+            // A call without an answer counts with the timeout. Otherwise a server that answers few calls quickly would
+            // look fast.
             let mut latencies = histogram();
             let _ = latencies.add(&measured.corrected);
             latencies.saturating_record_n(nanoseconds(TIMEOUT), measured.errors() + measured.own.unsent);
@@ -47,7 +49,7 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
             let (errors, wrong) = (measured.errors() + measured.own.unsent, measured.unexpected);
             Window { p50: micros(0.5), p99: micros(0.99), errors, wrong }
         }
-        // It cannot even connect.
+        // The client cannot even connect.
         Err(_) => {
             let all = microseconds(nanoseconds(TIMEOUT));
             Window { p50: all, p99: all, errors: 1, wrong: 0 }
@@ -55,7 +57,7 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
     }
 }
 
-/// How long it takes from now until all is well: the start of the first window that is as good as a usual one.
+/// The time from now until the server has recovered: the start of the first window that is as good as usual.
 pub(crate) fn recovery(address: SocketAddr, usual: &Window, limit: Duration) -> Option<Duration> {
     let start = Instant::now();
     while start.elapsed() < limit {

@@ -1,4 +1,4 @@
-//! The flood of passwords alone, for as long as is asked: a line per minute, and a summary.
+//! Only the password flood, for a given time, with a line per minute and a summary.
 
 use std::fmt::Write as _;
 use std::io::Result;
@@ -10,11 +10,11 @@ use crate::passwords::{self, Counts, Plan, Tally};
 use crate::report::mib;
 use crate::server::Server;
 
-/// How often a new user signs in.
+/// The interval between sign-ins of new users.
 const SIGN_IN_EVERY: Duration = Duration::from_secs(10);
 const CAPACITY_TIME: Duration = Duration::from_secs(5);
 
-/// Floods the server, prints each line when it is there, and gives the whole text.
+/// Floods the server, prints each line at once, and returns the whole text.
 pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&str)) -> Result<()> {
     assert!(passwords::verify(server.address), "alice cannot sign in");
     let capacity = passwords::capacity(server, CAPACITY_TIME)?;
@@ -47,7 +47,7 @@ pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&
             std::thread::sleep(Duration::from_millis(100).min(length));
             most = most.max(server.resident());
         }
-        // A page that does not come is no reason to stop, and the next line counts its hashes.
+        // A failed request for the metrics does not end the run: the next line includes these hashes.
         if let Ok(now) = server.metric("rolegate_hashes_total") {
             rate = (now - last) / read.elapsed().as_secs_f64();
             (last, read) = (now, Instant::now());
@@ -72,7 +72,7 @@ pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&
     print(&format!("first sign-ins within 2 s: {allowed} of {asked}"));
     let answered = tally.flood.hashed() + tally.sign_ins.hashed();
     print(&format!("hashes: {:.0}, of them answered in time: {answered}", last - hashes));
-    // The machine may be faster or slower than at the start.
+    // Measures again, because the speed of the machine may have changed since the start.
     if let Ok(at_the_end) = passwords::capacity(server, CAPACITY_TIME) {
         print(&format!("capacity: {capacity:.1} hashes/s before, {at_the_end:.1} after"));
     }
@@ -84,7 +84,7 @@ pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&
 
 const HEAD: &str = "asked/allowed/401/denied/failed/timed out, slowest ms";
 
-/// All counts are since the start.
+/// Formats a line. All counts are since the start.
 fn row(at: Duration, tally: &Tally, rate: f64, capacity: f64, resident: u64) -> String {
     let mut row = format!("{:>6}", at.as_secs());
     for counts in [&tally.verified, &tally.sign_ins, &tally.flood] {

@@ -1,12 +1,12 @@
-//! `make attack`: what an attacker does to rolegate's memory and to an honest client beside it.
+//! `make attack`: the effect of attacks on rolegate's memory and on an honest client.
 //!
-//! Each attack is put on a fresh process `rolegate`, over the wire. In each round the honest client asks in a usual window,
-//! then in one beside the attack, then until all is well again: the machine changes its speed, so only windows of one round
-//! are compared.
+//! Each attack runs against a fresh `rolegate` process, over the network. In each round, the honest client runs for a
+//! usual window, then for one during the attack, then until the server has recovered. The speed of the machine varies,
+//! so only windows of the same round are compared.
 //!
-//! The server has the first core for itself, with one request thread. The honest client and the attacker share the others,
-//! and the attacker stands aside (`SCHED_IDLE`): where they share cores, the client waits for a core that the attacker has,
-//! which says nothing of the server.
+//! The server has the first core to itself, with one request thread. The honest client and the attacker share the
+//! others. The attacker runs at idle priority (`SCHED_IDLE`): otherwise the client would wait for cores that the
+//! attacker occupies, which tells nothing about the server.
 #![expect(
     clippy::disallowed_methods,
     clippy::indexing_slicing,
@@ -65,13 +65,13 @@ struct Arguments {
     recovery: f64,
 }
 
-/// How long what takes.
+/// Durations of the parts of a run.
 #[derive(Clone, Copy)]
 struct Times {
     rounds: u32,
-    /// A usual window, and most of those beside an attack.
+    /// The length of a usual window, and of most of those during an attack.
     window: Duration,
-    /// At most, until all is well.
+    /// The maximum time to wait for recovery.
     recovery: Duration,
 }
 
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     on(pins.outside.as_deref(), || run(arguments, pins.pod.as_deref()))
 }
 
-/// Measures what is asked for, the server on these cores.
+/// Runs what the arguments select, with the server on these cores.
 fn run(arguments: Arguments, cores: Option<&[usize]>) -> Result<(), Box<dyn Error>> {
     let beside = std::env::current_exe()?.with_file_name("rolegate");
     let program = Program { file: arguments.program.unwrap_or(beside), cores };
@@ -101,7 +101,7 @@ fn run(arguments: Arguments, cores: Option<&[usize]>) -> Result<(), Box<dyn Erro
     for attack in attacks::ALL.iter().filter(wanted) {
         println!("{} …", attack.name);
         rows.push(measure(&program, attack, times)?);
-        // After each attack, so that a run that is ended early leaves what it has measured.
+        // Written after each attack, so that an interrupted run leaves its results.
         let about = about(times, cores);
         std::fs::write(arguments.out.join("report.txt"), format!("{about}\n{}", report::text(&rows)))?;
         std::fs::write(arguments.out.join("attack.md"), format!("{about}\n{}", report::markdown(&rows)))?;
@@ -115,7 +115,7 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
     let folder = tempfile::tempdir()?;
     let policy = (attack.policy)(&people()?);
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
-    // It hashes the password of the honest client once, and warms up.
+    // The server hashes the honest client's password once, and warms up.
     honest::window(server.address, WARM_UP);
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let rounds = std::thread::scope(|scope| {
@@ -130,14 +130,14 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
         is_over.store(true, Relaxed);
         rounds
     });
-    // The column "after" is what is left when the server has had a second to give memory back.
+    // The column "after" is the memory in use one second later, when the server could return memory to the system.
     std::thread::sleep(Duration::from_secs(1));
     let before = rounds.first().map_or(0, |round| round.before);
     let memory = [before, most.load(Relaxed), server.resident()];
     Ok(Row { name: attack.name, memory, rounds, ended: !server.is_running() })
 }
 
-/// A usual window, one beside the attack, and the time until all is well.
+/// A usual window, one during the attack, and the time until recovery.
 fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Round {
     let capacity = if attack.hashes { passwords::capacity(server, CAPACITY_TIME).ok() } else { None };
     let usual = honest::window(server.address, times.window);
@@ -156,13 +156,13 @@ fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Roun
     Round { usual, before, beside, recovery, note }
 }
 
-/// Lets this thread, and those that it starts, have a core only when no other wants it (sched(7)).
+/// Gives this thread, and those that it starts, idle priority (sched(7)).
 fn stand_aside() {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
 }
 
-/// What the table was measured with.
+/// The conditions of the measurement, for the report.
 fn about(times: Times, cores: Option<&[usize]>) -> String {
     let environment = environment(Path::new(""));
     let shown = environment.iter().filter(|(name, value)| !value.is_empty() && name != "rolegate-load");
@@ -183,13 +183,13 @@ fn about(times: Times, cores: Option<&[usize]>) -> String {
     )
 }
 
-/// How long an attack goes on before and after the window beside it.
+/// How long an attack runs before and after its window.
 const LEAD: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(1);
 const CAPACITY_TIME: Duration = Duration::from_secs(2);
 const MEMORY_EVERY: Duration = Duration::from_millis(20);
 
-/// Prints each line at once, and keeps all in a file.
+/// Prints each line at once, and writes all of them to a file.
 fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let policy = passwords::policy(&people()?);
@@ -205,7 +205,7 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
     Ok(())
 }
 
-/// The policy of the people, whose bob is the honest client.
+/// The policy of the people example; bob is the honest client.
 fn people() -> std::io::Result<String> {
     std::fs::read_to_string(testbed::repository().join("policies/people/policy.yaml"))
 }

@@ -1,6 +1,6 @@
-//! A flood of wrong passwords, and beside it a caller whose password is verified and users who sign in for the first time.
+//! A flood of wrong passwords, beside a caller whose password is verified and users who sign in for the first time.
 //!
-//! Every call has a timeout of 2 s and resets its stream then, as Envoy's does.
+//! Every call has a timeout of 2 s, after which it resets its stream, like Envoy.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::calls::{Client, Outcome, basic, message};
 use crate::server::Server;
 
-/// How long a call may take.
+/// The timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Wrong passwords come 300 times per second.
+/// The flood sends 300 wrong passwords per second.
 const FLOOD_EVERY: Duration = Duration::from_nanos(3_333_333);
-/// The verified caller asks five times per second.
+/// The verified caller sends five requests per second.
 const VERIFIED_EVERY: Duration = Duration::from_millis(200);
-/// Users who can sign in for the first time, in the policy of [`policy`].
+/// The number of users in the policy of [`policy`] who can sign in for the first time.
 pub(crate) const USERS: u64 = 2000;
-/// Addresses of the flood, where the honest callers come from others. The more there are, the longer it takes until each of
-/// them is known for a wrong password.
+/// The number of addresses of the flood; the honest callers have other addresses. The more there are, the longer it
+/// takes until each of them is known for a wrong password.
 const FLOOD_ADDRESSES: u64 = 250;
-/// Where all come from, if they come from one address.
+/// The common address, if all calls have the same one.
 const ONE_ADDRESS: &str = "198.51.100.1";
 
-/// What is to happen.
+/// The parameters of a flood.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
     pub(crate) until: Instant,
-    /// Whether the honest callers come from the address of the flood.
+    /// Whether the honest callers have the same address as the flood.
     pub(crate) one_address: bool,
-    /// How often a new user signs in.
+    /// The interval between sign-ins of new users.
     pub(crate) sign_in_every: Duration,
 }
 
-/// What became of the calls so far.
+/// The outcomes of the calls so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) flood: Counts,
@@ -53,16 +53,16 @@ pub(crate) struct Counts {
     pub(crate) allowed: AtomicU64,
     /// 401: the password was hashed and is wrong.
     pub(crate) unauthenticated: AtomicU64,
-    /// Any other denial, as of overload.
+    /// Any other denial, such as for overload.
     pub(crate) denied: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) timed_out: AtomicU64,
-    /// Microseconds that the slowest answer took.
+    /// The time of the slowest response, in microseconds.
     pub(crate) slowest: AtomicU64,
 }
 
 impl Counts {
-    /// Those whose password was hashed before they left.
+    /// The calls whose password was hashed before they ended.
     pub(crate) fn hashed(&self) -> u64 {
         self.allowed.load(Relaxed) + self.unauthenticated.load(Relaxed)
     }
@@ -82,8 +82,8 @@ impl Counts {
     }
 }
 
-/// The people, and [`USERS`] more with the password of alice, `wonderland`. The cost of argon2id is that of hers, some 70
-/// hashes per second on a core: one stored hash for all saves making 2,000.
+/// The people policy with [`USERS`] more users, whose password is that of alice, `wonderland`. They share her argon2id
+/// hash, which costs about 14 ms (70 hashes per second and core): that saves computing 2,000 hashes.
 pub(crate) fn policy(people: &str) -> String {
     let line = |name: &str| people.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
     let (alice, bob) = (line("alice:"), line("bob:"));
@@ -95,7 +95,7 @@ pub(crate) fn policy(people: &str) -> String {
     )
 }
 
-/// Signs alice in, so that her password is verified before a flood.
+/// Sends a request of alice, so that her password is verified before a flood.
 pub(crate) fn verify(address: SocketAddr) -> bool {
     runtime().block_on(async {
         let message = message("203.0.113.1", "/people", Some(&basic("alice", "wonderland")));
@@ -103,7 +103,7 @@ pub(crate) fn verify(address: SocketAddr) -> bool {
     })
 }
 
-/// How many hashes per second the server can do: eight clients ask with wrong passwords and wait for each answer.
+/// The hashes per second that the server can do: eight clients send wrong passwords in a closed loop.
 pub(crate) fn capacity(server: &Server, time: Duration) -> std::io::Result<f64> {
     let (before, start) = (server.metric("rolegate_hashes_total")?, Instant::now());
     runtime().block_on(async {
@@ -128,7 +128,7 @@ pub(crate) fn capacity(server: &Server, time: Duration) -> std::io::Result<f64> 
     Ok((server.metric("rolegate_hashes_total")? - before) / start.elapsed().as_secs_f64())
 }
 
-/// Starts the flood and the honest callers, each on a thread of its own. `first` is the number of the first new user.
+/// Starts the flood and the honest callers, each on its own thread. `first` is the number of the first new user.
 pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<()>; 3] {
     let source = move |own: String| if plan.one_address { ONE_ADDRESS.to_owned() } else { own };
     let flood = every(
@@ -163,7 +163,7 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
     [flood, verified, sign_ins]
 }
 
-/// Makes a call again and again, whether or not those before it are answered.
+/// Makes a call at each interval, whether or not the previous ones have been answered.
 fn every(
     plan: Plan,
     period: Duration,

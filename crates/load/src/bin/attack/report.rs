@@ -6,23 +6,23 @@ use crate::honest::Window;
 
 pub(crate) const MIB: f64 = 1024.0 * 1024.0;
 
-/// What one attack did.
+/// The results of one attack.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Resident memory in bytes, before, at most and after.
+    /// Resident memory in bytes: before, maximum, and after.
     pub(crate) memory: [u64; 3],
     pub(crate) rounds: Vec<Round>,
-    /// Whether the server ended by itself.
+    /// Whether the server process ended by itself.
     pub(crate) ended: bool,
 }
 
-/// One round of it.
+/// The results of one round.
 pub(crate) struct Round {
     pub(crate) usual: Window,
     /// Resident memory in bytes before the attack.
     pub(crate) before: u64,
     pub(crate) beside: Window,
-    /// From the end of the attack; none is longer than was waited.
+    /// The time from the end of the attack; `None` if the server did not recover in time.
     pub(crate) recovery: Option<Duration>,
     /// How far the attacker came.
     pub(crate) note: String,
@@ -78,7 +78,7 @@ impl Row {
     }
 }
 
-/// The table as it is printed, with columns that are even.
+/// The table as text with aligned columns.
 pub(crate) fn text(rows: &[Row]) -> String {
     let lines: Vec<[String; 9]> =
         std::iter::once(COLUMNS.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
@@ -91,14 +91,14 @@ pub(crate) fn text(rows: &[Row]) -> String {
     lines.iter().map(padded).collect()
 }
 
-/// The table in Markdown.
+/// The table as Markdown.
 pub(crate) fn markdown(rows: &[Row]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let head = line(&COLUMNS.map(str::to_owned)) + &format!("{}|\n", "|---".repeat(COLUMNS.len()));
     head + &rows.iter().map(|row| line(&row.cells())).collect::<String>()
 }
 
-/// Of what is sorted and not empty.
+/// The median of sorted values, of which there is at least one.
 fn median(sorted: &[f64]) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }

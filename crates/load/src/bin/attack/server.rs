@@ -1,4 +1,4 @@
-//! The server under attack: a process of its own for each attack, on free ports of the loopback interface.
+//! The server under attack: a process for each attack, on free loopback ports.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use load::compare::pin;
 use load::compare::procfs::Usage;
 
-/// What is attacked.
+/// The program under attack.
 pub(crate) struct Program<'a> {
     pub(crate) file: PathBuf,
-    /// The cores that it has for itself, if there are enough.
+    /// The cores reserved for it, if there are enough.
     pub(crate) cores: Option<&'a [usize]>,
 }
 
@@ -24,21 +24,21 @@ pub(crate) struct Server {
     child: Child,
 }
 
-/// What becomes of the decision log on standard output.
+/// Where the decision log on standard output goes.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Stdout {
     Discarded,
-    /// A pipe that nobody reads.
+    /// A pipe that is never read.
     Unread,
 }
 
-/// How long the server may take until it is ready.
+/// The maximum time until the server is ready.
 const START: Duration = Duration::from_secs(20);
-/// How long the admin interface may take to answer.
+/// The timeout of requests to the admin interface.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Starts it with this policy, its files in `folder`.
+    /// Starts it with this policy; its files go to `folder`.
     pub(crate) fn start(
         program: &Program<'_>,
         policy: &str,
@@ -104,13 +104,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `GET` on a connection of its own, as a probe asks: the page, if the status is 200.
+/// `GET` on a new connection, like a probe. Returns the body if the status is 200.
 pub(crate) fn ask(admin: SocketAddr, path: &str, timeout: Duration) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&admin, timeout)?;
     stream.set_read_timeout(Some(timeout))?;

@@ -1,4 +1,4 @@
-//! Connections to the admin listener that are kept, and probes beside them.
+//! Connections to the admin listener that are kept open, with probes beside them.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::Scene;
 use crate::server::ask;
 
-/// More than the 64 that the admin listener had room for.
+/// More than the former limit of the admin listener, which was 64 connections.
 const KEPT: usize = 72;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const PROBE_EVERY: Duration = Duration::from_millis(100);
 
-/// Keeps connections after one answered request each, opens those again that are closed, and probes as a kubelet does.
+/// Keeps connections open after one response each, reopens those that the server closes, and probes like a kubelet.
 pub(crate) fn kept_connections(scene: &Scene) -> String {
     let (mut kept, mut probes, mut answered) = (Vec::new(), 0, 0);
     while !scene.is_over() {
@@ -35,7 +35,7 @@ fn keep(scene: &Scene) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Whether the server has not closed it; what it answered is thrown away.
+/// Whether the server has not closed the connection. Discards what it has sent.
 fn is_open(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; 4096];
     loop {

@@ -1,4 +1,4 @@
-//! Connections that are held: without a window, idle, or with a byte per second.
+//! Connections that are held: with a zero window, idle, or sending a byte per second.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::Scene;
 use super::frames::*;
 use crate::calls;
 
-/// CVE-2019-9511, CVE-2019-9517: everything is asked, and no window is opened for the answers.
+/// CVE-2019-9511, CVE-2019-9517: sends many requests but opens no window for the responses.
 pub(crate) fn zero_windows(scene: &Scene) -> String {
     let message = calls::message("198.51.100.1", "/people", None);
     let ask = |stream| {
@@ -16,7 +16,7 @@ pub(crate) fn zero_windows(scene: &Scene) -> String {
     let asked: Vec<u8> = (0..1000).flat_map(|number| ask(2 * number + 1)).collect();
     let (mut held, mut asking) = (Vec::new(), 0);
     while !scene.is_over() {
-        // Connections that the server closes are replaced, so that 60 ask all the time.
+        // Replaces connections that the server closes, so that 60 are always active.
         if held.len() < 60 {
             // SETTINGS_INITIAL_WINDOW_SIZE is 0.
             if let Ok(mut raw) = Raw::open(scene.address, &[(4, 0)]) {
@@ -32,7 +32,7 @@ pub(crate) fn zero_windows(scene: &Scene) -> String {
     format!("{asking} connections with 1,000 calls each, {} still held at the end", held.len())
 }
 
-/// Connections that say hello and nothing more.
+/// Connections that complete the handshake and then stay idle.
 pub(crate) fn idle(scene: &Scene) -> String {
     let limit = descriptors();
     let mut held = Vec::new();
@@ -45,17 +45,17 @@ pub(crate) fn idle(scene: &Scene) -> String {
     format!("{opened} opened, {} still held at the end", held.len())
 }
 
-/// 10,000, or as many as the limit of this process leaves room for, which is raised as far as it may be.
+/// 10,000 connections, or as many as the file descriptor limit of this process permits after raising it.
 fn descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, it stays as it is.
+    // If it cannot be raised, the present limit applies.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(current.saturating_sub(500)).unwrap_or(usize::MAX).min(10_000)
 }
 
-/// Slowloris: calls whose messages come byte by byte, one per second, 100 on each of four connections.
+/// Slowloris: calls whose messages arrive at one byte per second; 100 on each of four connections.
 pub(crate) fn slow_bytes(scene: &Scene) -> String {
     let start = [0, 0, 0, 1, 0];
     let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! Wrong passwords, 300 per second, beside a verified caller and users who sign in for the first time.
+//! 300 wrong passwords per second, beside a verified caller and users who sign in for the first time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +9,7 @@ use crate::hour::shown;
 use crate::passwords::{self, Plan, Tally};
 use crate::server::ask;
 
-/// How often a new user signs in.
+/// The interval between sign-ins of new users.
 const SIGN_IN_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn from_other_addresses(scene: &Scene) -> String {
@@ -27,11 +27,11 @@ fn flood(scene: &Scene, one_address: bool) -> String {
         return "alice cannot sign in".to_owned();
     }
     let (start, before) = (Instant::now(), hashes(scene));
-    // Each round has users of its own: one who has signed in is verified from then on.
+    // Each round has its own users, because a user who has signed in stays verified.
     let threads = passwords::start(plan, &tally, u64::from(scene.round) * 200);
     std::thread::sleep(scene.left());
     let (done, took) = (hashes(scene) - before, start.elapsed().as_secs_f64());
-    // By then: what is answered later is not among those done.
+    // Counted now, because later answers do not belong to this round.
     let answered = tally.flood.hashed() + tally.sign_ins.hashed();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let (asked, allowed) = (tally.sign_ins.asked.load(Relaxed), tally.sign_ins.allowed.load(Relaxed));

@@ -1,4 +1,4 @@
-//! Calls that a client library makes: large, unfinished, many, or with much to decide.
+//! Calls that an ordinary client library can make: large, unfinished, many, or expensive to decide.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::passwords::runtime;
 const SOURCE: &str = "198.51.100.1";
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Four clients send messages of 10 MiB again and again.
+/// Four clients repeatedly send messages of 10 MiB.
 pub(crate) fn large_messages(scene: &Scene) -> String {
     let message = calls::framed(&vec![b'x'; 10 << 20]);
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
-/// Health and reflection calls that send almost 4 MiB and then nothing: 16 on each of 10 connections.
+/// Health and reflection calls that send almost 4 MiB and then stall: 16 on each of 10 connections.
 pub(crate) fn unfinished_calls(scene: &Scene) -> String {
     const PATHS: &[&str] =
         &["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
@@ -36,7 +36,7 @@ pub(crate) fn watches(scene: &Scene) -> String {
     hold(scene, 8, 511, &["/grpc.health.v1.Health/Watch"], &calls::framed(&[]), true)
 }
 
-/// Requests whose lines in the decision log are as long as can be: a control character takes six bytes there.
+/// Requests with the longest possible lines in the decision log: a control character takes six bytes there.
 pub(crate) fn long_decisions(scene: &Scene) -> String {
     let long = "\u{1}".repeat(1500);
     let about =
@@ -45,7 +45,7 @@ pub(crate) fn long_decisions(scene: &Scene) -> String {
     again_and_again(scene, 4, 32, move |_| message.clone())
 }
 
-/// Names of 1.5 KiB, a new one in each request.
+/// User names of 1.5 KiB, a new one in each request.
 pub(crate) fn names(scene: &Scene) -> String {
     let (filler, round) = ("n".repeat(1500), scene.round);
     again_and_again(scene, 4, 16, move |number| {
@@ -54,14 +54,14 @@ pub(crate) fn names(scene: &Scene) -> String {
     })
 }
 
-/// 60 KB of `z` with an `a` where the globs begin to match.
+/// 60 KB of `z`, with an `a` where the globs start to match.
 pub(crate) fn path_against_globs(scene: &Scene) -> String {
     let path = format!("/logs/{}a", "z".repeat(60_000));
     let message = calls::message(SOURCE, &path, None);
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
-/// The worst of `authorizer/examples/hostile_paths.rs`.
+/// The most expensive path of `authorizer/examples/hostile_paths.rs`.
 pub(crate) fn path_of_many_readings(scene: &Scene) -> String {
     let piece = "/%2540;a%3Bb%40/./c//d";
     let path = piece.repeat(60_000 / piece.len());
@@ -69,7 +69,7 @@ pub(crate) fn path_of_many_readings(scene: &Scene) -> String {
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
-/// So many clients with so many calls under way each, the next as soon as one has ended, until the time is over.
+/// Runs this many clients, each with this many concurrent calls, in a closed loop until the time is over.
 fn again_and_again(
     scene: &Scene,
     clients: usize,
@@ -106,7 +106,7 @@ fn again_and_again(
     format!("{} allowed, {} denied, {} failed, {} timed out", sum(0), sum(1), sum(2), sum(3))
 }
 
-/// Opens calls, sends each the same and holds them until the time is over, whatever comes back.
+/// Opens calls, sends the same message on each, and keeps them open until the time is over, ignoring responses.
 fn hold(
     scene: &Scene,
     connections: usize,
@@ -143,7 +143,7 @@ fn hold(
     format!("{} calls opened, {} answered", opened.load(Relaxed), answered.load(Relaxed))
 }
 
-/// Whatever the call does, it is not waited for any longer.
+/// Stops waiting for the call at `until`, whatever it does.
 async fn held_until(until: Instant, call: impl Future<Output = Option<()>>) {
     let _ = timeout(until.saturating_duration_since(Instant::now()), call).await;
 }

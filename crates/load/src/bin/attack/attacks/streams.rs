@@ -1,11 +1,11 @@
-//! Frames without end: streams that are reset at once, header blocks, SETTINGS, PING.
+//! Endless frames: streams that are reset at once, header blocks, SETTINGS, PING.
 
 use std::io::{Error, ErrorKind, Result};
 
 use super::Scene;
 use super::frames::*;
 
-/// CVE-2023-44487: 100,000 streams and more, each opened and reset.
+/// CVE-2023-44487: 100,000 or more streams, each reset right after it is opened.
 pub(crate) fn rapid_reset(scene: &Scene) -> String {
     let (first, short) = check_head_and_short_one();
     let pair = |stream, head: &[u8]| {
@@ -32,7 +32,7 @@ pub(crate) fn continuation_flood(scene: &Scene) -> String {
     })
 }
 
-/// One line into the table, then thousands of references to it (CVE-2016-6581).
+/// One entry in the HPACK table, then thousands of references to it (CVE-2016-6581).
 pub(crate) fn hpack_bomb(scene: &Scene) -> String {
     let bomb = [check_head(), indexed("x", &"a".repeat(4000)), vec![0xBE; 12_000]].concat();
     hammer(scene, |raw| {
@@ -55,7 +55,8 @@ pub(crate) fn ping_flood(scene: &Scene) -> String {
     hammer(scene, |raw| raw.write(&pings))
 }
 
-/// Writes the same again and again, on new connections when one is closed, until the time is over: how the server took it.
+/// Repeats a write until the time is over, on a new connection whenever the server closes one. Returns how the server
+/// reacted.
 fn hammer(scene: &Scene, mut write: impl FnMut(&mut Raw) -> Result<()>) -> String {
     let (mut opened, mut seen) = (0, Reaction::default());
     while !scene.is_over() {
