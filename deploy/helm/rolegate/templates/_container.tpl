@@ -8,16 +8,16 @@ name: rolegate
 image: {{ include "rolegate.image" $root | quote }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 {{- if .native }}
-# A native sidecar: up before Envoy and the application, and stopped after them.
+# A native sidecar: it starts before Envoy and the application, and stops after them.
 restartPolicy: Always
 {{- end }}
 args:
   - serve
   - --policy=/etc/rolegate/policy
   - --listen={{ .listen }}
-  # On loopback: no other pod can delay the liveness probe.
+  # Only on loopback, so that no other pod can delay the liveness probe.
   - --admin=127.0.0.1:9192
-  # Prometheus comes from outside the pod. There is /metrics and nothing else.
+  # Prometheus connects from outside the pod. This listener serves only /metrics.
   - --metrics=0.0.0.0:9193
   {{- $defaults := dict "drain-delay" .drainDelay "drain-timeout" .drainTimeout }}
   {{- range $name, $value := merge (dict) $root.Values.settings $defaults }}
@@ -28,10 +28,10 @@ ports:
   - { name: grpc, containerPort: 9191 }
   {{- end }}
   - { name: authz-metrics, containerPort: 9193 }
-# Until there is a policy, nothing else is asked, and a sidecar lets nothing start after it.
+# Until there is a policy, the other probes do not run, and containers after a sidecar do not start.
 startupProbe:
   {{- if .native }}
-  # The kubelet can ask neither a Unix socket nor loopback: so a command.
+  # A command, because the kubelet can probe neither a Unix socket nor loopback.
   exec: { command: [/rolegate, health] }
   {{- else }}
   grpc: { port: 9191 }
@@ -45,14 +45,14 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 2
   {{- else }}
-  # What Envoy asks for, as Envoy asks it: no policy, or the end has begun, and no new Envoy comes.
+  # The same health check as Envoy's. It fails without a policy and during shutdown, so that no new Envoy connects.
   grpc: { port: 9191 }
   periodSeconds: 2
   timeoutSeconds: 2
   {{- end }}
   failureThreshold: 2
-# Only a process that answers nothing at all is started again; a bad policy is no reason, and neither is a flood on the
-# port that Envoys use: so a command inside the pod.
+# Restarts only a process that does not answer at all, not one with a bad policy or with a flooded Envoy port. That is
+# why it is a command inside the pod.
 livenessProbe:
   exec: { command: [/rolegate, health, --live] }
   periodSeconds: 10
@@ -62,7 +62,7 @@ resources:
   {{- $root.Values.resources | default .resources | toYaml | nindent 2 }}
 securityContext:
   {{- if .native }}
-  # Another user than the application's: it cannot read rolegate's memory.
+  # A different user from the application's, so that the application cannot read rolegate's memory.
   runAsNonRoot: true
   runAsUser: 65532
   runAsGroup: 65532
@@ -72,7 +72,7 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: { drop: [ALL] }
 volumeMounts:
-  # Folders and not single files (`subPath`): only those follow a change.
+  # Whole folders, because single files (`subPath`) are not updated after a change.
   - { name: {{ .prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
   {{- if include "rolegate.usersName" $root }}
   - { name: {{ .prefix }}users, mountPath: /etc/rolegate/users, readOnly: true }

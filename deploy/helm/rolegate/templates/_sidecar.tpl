@@ -19,7 +19,7 @@ The pod's `securityContext` needs `fsGroup: 65532`: this group may open the sock
 
 {{- define "rolegate.sidecar.volumes" -}}
 {{ include "rolegate.volumes" (dict "root" . "prefix" "rolegate-") }}
-# Never mounted into the application: it could answer Envoy itself, or try passwords without passing Envoy.
+# Never mount this into the application: it could answer Envoy itself, or try passwords without going through Envoy.
 - name: rolegate-socket
   emptyDir: { medium: Memory, sizeLimit: 1Mi }
 {{- end -}}
