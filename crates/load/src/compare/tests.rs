@@ -1,4 +1,4 @@
-//! What is measured when, and what is made of it, from figures that are known.
+//! Tests the schedule, and the evaluation of known measurements.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -176,7 +176,8 @@ fn a_spread_is_the_middle_and_both_ends() {
 #[test]
 fn a_median_is_as_sure_as_its_rounds_make_it() {
     let figures = |many: u32| (1..=many).map(f64::from).collect::<Vec<_>>();
-    // Of tables of the binomial distribution: the chance that at most so many of n coins are heads is at most 2.5 %.
+    // From tables of the binomial distribution: the probability of at most this many heads among n coins is at most 2.5
+    // %.
     for (many, within) in
         [(0, None), (5, None), (6, Some((1.0, 6.0))), (9, Some((2.0, 8.0))), (10, Some((2.0, 9.0)))]
     {

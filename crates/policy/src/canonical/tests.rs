@@ -1,14 +1,14 @@
-//! Paths and hosts, sentence by sentence of what must hold, each with its source.
+//! Paths and hosts: one test for each requirement, with its source.
 
 use super::*;
 use crate::pattern::{Glob, Segment};
 
-/// As a thread does that reads one path after another, but for the lifetime.
+/// Like `canonical::path`, but leaks its buffers so that the result has no lifetime of its own.
 fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<Readings<'a>, PathError> {
     super::path(method, raw, Box::leak(Box::default()))
 }
 
-/// What is expected of a path: all its readings, or the error.
+/// The expected result for a path: all its interpretations, or the error.
 type Expected<'a> = Result<&'a [&'a str], PathError>;
 
 #[track_caller]
@@ -50,11 +50,11 @@ fn an_encoded_query_is_judged_with_and_without() {
         ("/a/%3Fx", Ok(&["/a/%3Fx", "/a/?x", "/a/"])),
         ("/%3F", Ok(&["/%3F", "/?", "/"])),
         ("/a%3Fb/c", Ok(&["/a%3Fb/c", "/a?b/c", "/a"])),
-        // At a `?` alone, or at a `#` alone.
+        // Cut only at the `?`, or only at the `#`.
         ("/a%23b/c%3Fd", Ok(&["/a%23b/c%3Fd", "/a#b/c?d", "/a#b/c", "/a%23b/c", "/a"])),
-        // Cut first, or resolved first.
+        // Cut first, or dot segments resolved first.
         ("/a/b%3Fx/../c%3Fy", Ok(&["/a/c%3Fy", "/a/b", "/a/c?y", "/a/c"])),
-        // Cut first, or without parameters first.
+        // Cut first, or parameters removed first.
         ("/a;x%3Fy/b", Ok(&["/a;x%3Fy/b", "/a;x?y/b", "/a/b", "/a;x", "/a"])),
         // Decoded twice.
         ("/a%253Fx", Ok(&["/a%253Fx", "/a?x", "/a%3Fx", "/a"])),
@@ -84,7 +84,7 @@ fn a_path_with_an_authority_is_refused() {
         ("///a", refused),
         ("//a/../b", refused),
         ("//user@host:80/a", refused),
-        // What removes dot segments or parameters stands before what parses the URL.
+        // A step that removes dot segments or parameters runs before the URL is parsed.
         ("/.//public/admin", refused),
         ("/%2e//public/admin", refused),
         ("/a/..//public/admin", refused),
@@ -104,7 +104,7 @@ fn a_path_with_an_authority_is_refused() {
 
 #[test]
 fn dot_segments_are_also_resolved_before_anything_is_decoded() {
-    // RFC 3986, 6.2.2.2 says that `%2e` is `.`; what takes it for a name removes it by the next `..`.
+    // RFC 3986, 6.2.2.2 says that `%2e` is `.`; a server that takes it for a name removes it at the next `..`.
     holds(&[
         ("/a/b/%2e%2e/../c", Ok(&["/c", "/a/b/c"])),
         ("/a/b/%2e/../c", Ok(&["/a/c", "/a/b/c"])),
@@ -118,7 +118,7 @@ fn dot_segments_are_also_resolved_before_anything_is_decoded() {
 
 #[test]
 fn a_segment_has_a_length() {
-    // CWE-1333: what a rule costs grows with the segment that it is matched with.
+    // CWE-1333: the cost of a rule grows with the segment that it is matched with.
     let segment = "a".repeat(4096);
     for fits in [
         format!("/{segment}"),
@@ -273,7 +273,7 @@ fn adjacent_slashes_are_merged_unless_that_changes_what_dots_remove() {
 
 #[test]
 fn parameters_are_judged_with_and_without_and_never_beside_dots() {
-    // RFC 3986, 3.3; Tomcat and Jetty drop them before they resolve dots (CWE-436).
+    // RFC 3986, 3.3; Tomcat and Jetty drop them before they resolve dot segments (CWE-436).
     let refused = Err(PathError::AmbiguousParameter);
     holds(&[
         ("/a;x=1/b", Ok(&["/a;x=1/b", "/a/b"])),
@@ -310,7 +310,7 @@ fn parameters_are_judged_with_and_without_and_never_beside_dots() {
 
 #[test]
 fn what_is_encoded_twice_is_judged_in_both_ways() {
-    // CWE-174; the canonical path itself is decoded once.
+    // CWE-174; the canonical path itself is decoded only once.
     let nested = Err(PathError::NestedEncoding);
     holds(&[
         ("/100%25", Ok(&["/100%25"])),
@@ -386,7 +386,7 @@ fn denials_also_hold_on_readings_that_are_not_resolved() {
     assert_eq!(deny_only("/x;y/a/../b"), ["/x;y/a/../b", "/x/a/../b"]);
 }
 
-/// What allows the readings to have their adjacent slashes merged.
+/// The property that permits merging the adjacent slashes of `deny_only`.
 #[test]
 fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
     for rule in ["/{id}/**", "/*/**", "/a/{user}/**", "/**"] {
@@ -597,7 +597,8 @@ fn long_paths_are_not_read_in_several_ways() {
     }
 }
 
-/// The more ways there are, the shorter the path must be: together they are bounded, and so is what they cost.
+/// The more interpretations there are, the shorter the path must be: their total length is limited, and so is their
+/// cost.
 #[test]
 fn all_readings_of_a_path_together_are_bounded() {
     let all_at_once = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n";
