@@ -6,21 +6,21 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use policy::canonical::{Buffers, path};
 
-/// What it is called, the path, its canonical form (`None` where it is refused), and how many readings must all be
+/// What it is called, the path, its canonical form (`None` where it is refused), and how many interpretations must all be
 /// allowed.
 struct Case {
     name: &'static str,
     raw: String,
     canonical: Option<String>,
-    readings: usize,
+    interpretations: usize,
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, raw: &str, canonical: Option<&str>, readings| Case {
+    let case = |name, raw: &str, canonical: Option<&str>, interpretations| Case {
         name,
         raw: raw.to_owned(),
         canonical: canonical.map(str::to_owned),
-        readings,
+        interpretations,
     };
     let long = "/segment-of-a-path".repeat(60);
     vec![
@@ -44,8 +44,15 @@ fn paths(criterion: &mut Criterion) {
         let mut buffers = Buffers::default();
         let read = path(b"GET", raw, &mut buffers).ok();
         assert_eq!(read.as_ref().map(|it| String::from_utf8_lossy(it.first()).into_owned()), case.canonical);
-        let readings = read.map_or(0, |it| it.all().count());
-        assert!(if case.readings == 0 { readings != 1 } else { readings == case.readings }, "{readings}");
+        let interpretations = read.map_or(0, |it| it.all().count());
+        assert!(
+            if case.interpretations == 0 {
+                interpretations != 1
+            } else {
+                interpretations == case.interpretations
+            },
+            "{interpretations}"
+        );
         let canonical = case.canonical.as_deref().map(str::as_bytes);
         group.bench_function(BenchmarkId::from_parameter(case.name), |bencher| {
             bencher.iter(|| {

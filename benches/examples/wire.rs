@@ -1,9 +1,9 @@
-//! Checks a second of the server alone: rolegate with Basic (verified password, cached) and with a token (cached), beside
+//! Checks per second of the server alone: rolegate with Basic (verified password, cached) and with a token (cached), beside
 //! an always-allow server on tonic (`rolegate-load baseline`) and beside the lane that lost, on hyper.
 //!
 //! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
 //! each stream. Rounds are interleaved, so that a slow minute of the machine hits all. Prints a line a run, and notes it:
-//! checks a second, and the processor time of a check, which neither other load nor a slow client sways much.
+//! checks per second, and the processor time of a check, which neither other load nor a slow client sways much.
 //!
 //! `wire [ROUNDS [SECONDS]]`, with `rolegate`, `rolegate-load` and the other examples of this package built beside it.
 //! The client is h2load of nghttp2 where it is installed; else `rolegate-load`.

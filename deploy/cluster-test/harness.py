@@ -13,7 +13,7 @@ RUNS = ("app", "app-envoy", "app-envoy-authz")
 
 
 def checks(report, namespace):
-    report.check("rolegate at rest and at 1,000 requests a second", at_load, namespace)
+    report.check("rolegate at rest and at 1,000 requests per second", at_load, namespace)
     report.check("load.yaml is applied as it ships, and its Job ends well", job, namespace)
     for run in RUNS:
         report.check(f"the percentiles of {run} are in its log", percentiles, namespace, run)

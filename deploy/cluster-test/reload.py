@@ -22,7 +22,7 @@ def checks(report, namespace):
         load.append(Load(namespace, address_of(namespace), "--basic", "bob:builder", rate=200, seconds=SECONDS))
         load.append(time.monotonic() + SECONDS)
 
-    report.check("a load of 200 requests a second begins", begin)
+    report.check("a load of 200 requests per second begins", begin)
     with namespace.forwarded("service/people", 8080) as people, namespace.forwarded("deployment/people", 9192) as admin:
         report.check("a changed policy takes effect within 15 s", policy, namespace, people, admin)
         report.check("a broken policy is refused, and the last good one stays", broken, namespace, people, admin)

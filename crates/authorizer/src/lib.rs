@@ -27,7 +27,7 @@ use identity::{
     Authenticator, CredentialsError, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Subject, Time,
 };
 use policy::KeyUrl;
-use policy::canonical::Readings;
+use policy::canonical::PathInterpretations;
 use policy::model::RuleId;
 use policy::problem::Problem;
 
@@ -333,7 +333,7 @@ impl Authorizer {
     fn allow<'a>(
         &'a self,
         request: &Request<'a>,
-        paths: Readings<'a>,
+        paths: PathInterpretations<'a>,
         caller: Caller<'a>,
         rule: RuleId,
         by_rule: &'a mut Vec<String>,

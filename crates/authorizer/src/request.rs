@@ -1,6 +1,6 @@
 //! Reading a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
 
-use policy::canonical::{self, Buffers, Readings};
+use policy::canonical::{self, Buffers, PathInterpretations};
 
 use crate::verdict::Reason;
 
@@ -35,7 +35,7 @@ pub struct Header<'a> {
 pub(crate) struct Read<'a> {
     pub(crate) method: &'a [u8],
     pub(crate) host: &'a [u8],
-    pub(crate) paths: Readings<'a>,
+    pub(crate) paths: PathInterpretations<'a>,
     pub(crate) authorization: Option<&'a [u8]>,
 }
 

@@ -26,5 +26,5 @@ fn add(context: &mut Context, bytes: &[u8]) {
 }
 
 fn add_count(context: &mut Context, count: usize) {
-    context.update(&count.to_le_bytes());
+    context.update(&u64::try_from(count).unwrap_or(u64::MAX).to_le_bytes());
 }

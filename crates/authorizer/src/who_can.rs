@@ -178,7 +178,7 @@ impl fmt::Display for Permission {
         if let Some(owner) = &self.owner {
             write!(f, "\n    only:   the user `{owner}`")?;
         }
-        let everyone = [(self.anyone, "anyone"), (self.authenticated, "anyone with a proof")];
+        let everyone = [(self.anyone, "anyone"), (self.authenticated, "any authenticated caller")];
         for (_, who) in everyone.iter().filter(|(holds, _)| *holds) {
             write!(f, "\n    who:    {who}")?;
         }

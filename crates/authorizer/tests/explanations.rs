@@ -137,7 +137,7 @@ fn an_explanation_agrees_with_the_verdict() {
 fn an_explanation_can_be_read() {
     let text = explain("GET", "/log;v=1", taken("alice", &["hr", "x"], &[])).to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "403 refused: nothing allows it (not_allowed)");
+    assert_eq!(lines[0], "403 denied: nothing allows it (not_allowed)");
     assert_eq!(lines[1], "request: GET localhost/log;v=1");
     assert_eq!(lines[2], "         may also be read as /log");
     assert_eq!(lines[3], "caller:  alice, in hr, x");

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use engine::{Decision, Engine, Question};
 use identity::{Authenticator, Identified, Subject};
 use policy::Policy;
-use policy::canonical::{self, Buffers, Readings};
+use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::cases::{Case, Proof};
 use policy::reference::{self, Answer, Caller};
 
@@ -96,7 +96,7 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
 fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subject>) -> Option<(bool, bool)> {
     let action = case.request.method.as_bytes();
     let mut buffers = Buffers::default();
-    let readings = canonical::path(action, case.request.path.as_bytes(), &mut buffers).ok()?;
+    let interpretations = canonical::path(action, case.request.path.as_bytes(), &mut buffers).ok()?;
     let mut lowered = Vec::new();
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);
@@ -114,12 +114,12 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
         }
     };
     let by_engine = |resource: &[u8]| engine.decide(&roles, owner, Question { action, scope, resource });
-    Some((all_allow(&readings, by_reference), all_allow(&readings, by_engine)))
+    Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }
 
-fn all_allow(readings: &Readings<'_>, decide: impl Fn(&[u8]) -> Decision) -> bool {
-    readings.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
-        && !readings.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
+fn all_allow(interpretations: &PathInterpretations<'_>, decide: impl Fn(&[u8]) -> Decision) -> bool {
+    interpretations.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
+        && !interpretations.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
 }
 
 fn caller(subject: &Subject) -> Caller<'_> {

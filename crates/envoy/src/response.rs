@@ -13,7 +13,7 @@ pub enum EncodeError {
     #[error("a header value has a control character in it")]
     HeaderValue,
     /// The status of a denial is not from 400 to 599.
-    #[error("a refusal with a status that does not refuse")]
+    #[error("a denial with a status that is not from 400 to 599")]
     Status,
     /// The answer does not fit a gRPC message.
     #[error("the answer is too large")]

@@ -110,7 +110,7 @@ fn check(plan: &Plan) -> Result<(), Failed> {
         Rate::Max => true,
     };
     if !bounds {
-        return wrong("a rate is a positive number of requests a second");
+        return wrong("a rate is a positive number of requests per second");
     }
     if plan.duration.is_none() && plan.requests.is_none() {
         return wrong("a run needs a duration or a number of requests");

@@ -172,7 +172,7 @@ impl Scale {
     }
 }
 
-const TITLE: &str = "Checks a second by cores";
+const TITLE: &str = "Checks per second by cores";
 
 impl Step {
     fn spread(&self, of: impl Fn(&Round) -> f64) -> Option<Spread> {

@@ -44,7 +44,7 @@ fn number(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number
         .filter(|it| it.is_finite() && *it > 0.0 && *it <= 1e7)
-        .ok_or_else(|| "not a rate: write requests a second, such as `1000`, or `max`".to_owned())
+        .ok_or_else(|| "not a rate: write requests per second, such as `1000`, or `max`".to_owned())
 }
 
 /// A header. Errors do not repeat it, because it may be a secret.

@@ -1,7 +1,7 @@
 //! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
 //! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
-//! every other plausible interpretation ([`Readings`]), and a path whose interpretations differ too much is an error.
+//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is an error.
 //! The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot segments,
 //! merge slashes. The module `ways` lists the interpretations.
 
@@ -80,14 +80,14 @@ pub enum PathError {
 ///
 /// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
-pub struct Readings<'a> {
+pub struct PathInterpretations<'a> {
     first: &'a [u8],
     /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
     deny_only: &'a Texts,
 }
 
-impl<'a> Readings<'a> {
+impl<'a> PathInterpretations<'a> {
     /// The canonical path: the interpretation that is logged.
     #[must_use]
     pub fn first(&self) -> &'a [u8] {
@@ -119,9 +119,17 @@ impl<'a> Readings<'a> {
 ///
 /// # Errors
 /// If it is ambiguous or not a path.
-pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
+pub fn path<'a>(
+    method: &[u8],
+    raw: &'a [u8],
+    buffers: &'a mut Buffers,
+) -> Result<PathInterpretations<'a>, PathError> {
     if raw == b"*" {
-        return if method == b"OPTIONS" { Ok(Readings::one(raw)) } else { Err(PathError::NotAbsolute) };
+        return if method == b"OPTIONS" {
+            Ok(PathInterpretations::one(raw))
+        } else {
+            Err(PathError::NotAbsolute)
+        };
     }
     let (text, seen) = scan(raw);
     // `scan` does not measure segments, because most paths are shorter than the longest allowed segment.
@@ -129,7 +137,7 @@ pub fn path<'a>(method: &[u8], raw: &'a [u8], buffers: &'a mut Buffers) -> Resul
         return Err(PathError::SegmentTooLong);
     }
     match text.first() {
-        Some(b'/') if seen == 0 => Ok(Readings::one(text)),
+        Some(b'/') if seen == 0 => Ok(PathInterpretations::one(text)),
         Some(b'/') => unusual(text, seen, buffers),
         Some(_) => Err(PathError::NotAbsolute),
         None => Err(PathError::Empty),
@@ -207,13 +215,17 @@ fn has_long_segment(mut text: &[u8]) -> bool {
 }
 
 /// Interprets a path that contains something unusual.
-fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Readings<'a>, PathError> {
+fn unusual<'a>(
+    text: &'a [u8],
+    seen: u8,
+    buffers: &'a mut Buffers,
+) -> Result<PathInterpretations<'a>, PathError> {
     if seen & BAD != 0 {
         return Err(forbidden(text));
     }
     let as_written = encoding::is_normal(text)?;
     if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text) {
-        return Ok(Readings::one(text));
+        return Ok(PathInterpretations::one(text));
     }
     if text.len() > LONGEST_UNUSUAL {
         return Err(PathError::TooLong);
@@ -241,7 +253,7 @@ fn unusual<'a>(text: &'a [u8], seen: u8, buffers: &'a mut Buffers) -> Result<Rea
         deny_only.add(way);
     }
     let first = all.iter().next().ok_or(PathError::Empty)?;
-    Ok(Readings { first, all, deny_only })
+    Ok(PathInterpretations { first, all, deny_only })
 }
 
 /// The error for a path that contains a byte of class [`BAD`].

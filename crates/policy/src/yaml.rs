@@ -199,7 +199,7 @@ impl Tree<'_> {
     fn document(&mut self, at: Mark) -> Option<()> {
         self.documents += 1;
         if self.documents > 1 {
-            self.report.error_help(at, "a second document starts here", "keep one document a file");
+            self.report.error_help(at, "a second document starts here", "keep one document per file");
             return None;
         }
         Some(())

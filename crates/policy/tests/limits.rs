@@ -50,7 +50,7 @@ fn a_rule_has_a_length_and_a_number_of_methods() {
 /// A request with a longer segment is refused, so that such a rule would look like protection and be none.
 #[test]
 fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
-    let never = "a segment of over 4096 bytes never matches: such a request is refused";
+    let never = "a segment of over 4096 bytes never matches: such a request is denied";
     let half = "a".repeat(2048);
     for segment in [format!("{half}{half}"), format!("{half}*{half}"), "%40".repeat(2_700)] {
         assert!(loaded(with_rules(&format!("GET /x/{segment}/y"))).is_ok(), "{}", segment.len());

@@ -257,7 +257,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
     while !status.facts().all_keys_loaded() {
         if Instant::now() >= end {
-            tracing::warn!("keys are late: tokens that need them are refused until they come");
+            tracing::warn!("keys have not arrived: tokens that need them get 401 until they do");
             return;
         }
         sleep(Duration::from_millis(5)).await;

@@ -6,7 +6,7 @@ use super::{ExplainedRole, ExplainedRule, Explanation, RoleSource};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} {}", self.status, if self.status == 200 { "allowed" } else { "refused" })?;
+        write!(f, "{} {}", self.status, if self.status == 200 { "allowed" } else { "denied" })?;
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, ": {because} ({name})")?;
         }
@@ -16,7 +16,7 @@ impl Display for Explanation {
             write!(f, "\nrule:    {rule}")?;
         }
         if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path)) {
-            write!(f, "\n         on the reading {path}")?;
+            write!(f, "\n         with the path read as {path}")?;
         }
         for rule in &self.missing {
             write!(f, "\nmissing: the role `{}`, by {rule}", rule.role)?;
@@ -73,7 +73,7 @@ impl Display for RoleSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Everyone => f.write_str("every caller has it"),
-            Self::EveryoneAuthenticated => f.write_str("every caller with a proof has it"),
+            Self::EveryoneAuthenticated => f.write_str("every authenticated caller has it"),
             Self::GrantedToUser(user) => write!(f, "granted to the user `{user}`"),
             Self::GrantedToGroup(group) => write!(f, "granted to the group `{group}`"),
             Self::CarriedByToken => f.write_str("carried by the token"),

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use super::Comparison;
 use super::document::{Part, table};
 use super::record::{Entry, Round, Spread};
-use super::scenario::{Door, Role};
+use super::scenario::{Endpoint, Role};
 use crate::Rate;
 use crate::report::svg::{self, Curve};
 use crate::report::{percentile, units};
@@ -202,7 +202,7 @@ impl Comparison {
     }
 
     fn round_row(&self, rate: usize, number: usize, entry: &Entry) -> Vec<String> {
-        let envoy = self.scenarios.iter().position(|it| it.door == Door::Envoy);
+        let envoy = self.scenarios.iter().position(|it| it.endpoint == Endpoint::Envoy);
         let envoy = envoy.filter(|it| *it < number).and_then(|it| self.record.at(it, rate));
         let added = |of: fn(&Round) -> f64| {
             let before = |number: usize| Some(of(envoy?.rounds.iter().find(|it| it.number == number)?));

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use testbed::{Failed, Process};
 
 use super::ask;
-use super::scenario::{Client, Door, Scenario};
+use super::scenario::{Client, Endpoint, Scenario};
 use crate::Address;
 
 /// A running Envoy. Dropping it stops it.
 #[derive(Debug)]
 pub struct Proxy {
     /// The listener of each scenario; `None` for scenarios without Envoy.
-    pub doors: Vec<Option<SocketAddr>>,
+    pub endpoints: Vec<Option<SocketAddr>>,
     /// The process.
     pub process: Process,
     /// The program.
@@ -45,8 +45,8 @@ impl Proxy {
         let mut command = Command::new(&program);
         command.args(&arguments);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
-        let doors = ready(&mut process, &admin, scenarios)?;
-        Ok(Self { doors, process, program, arguments })
+        let endpoints = ready(&mut process, &admin, scenarios)?;
+        Ok(Self { endpoints, process, program, arguments })
     }
 }
 
@@ -65,7 +65,7 @@ fn ready(process: &mut Process, admin: &Path, scenarios: usize) -> Result<Vec<Op
             return Err(process.failed(&format!("it ended at once ({status})")));
         }
         if let Some(listeners) = listeners(admin) {
-            return Ok((0..scenarios).map(|number| door(&listeners, number)).collect());
+            return Ok((0..scenarios).map(|number| endpoint(&listeners, number)).collect());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -83,7 +83,7 @@ fn listeners(admin: &Path) -> Option<String> {
     Some(ask::get(at, "/listeners", &[]).ok()?.1)
 }
 
-fn door(listeners: &str, scenario: usize) -> Option<SocketAddr> {
+fn endpoint(listeners: &str, scenario: usize) -> Option<SocketAddr> {
     let name = format!("scenario-{scenario}::");
     listeners.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok())
 }
@@ -99,15 +99,15 @@ pub struct Asked {
 
 /// The configuration, in front of the application at `app`. `asked` returns the authorization server of a scenario.
 #[must_use]
-pub fn config(scenarios: &[Scenario], app: SocketAddr, asked: &dyn Fn(Door) -> Option<Asked>) -> Value {
+pub fn config(scenarios: &[Scenario], app: SocketAddr, asked: &dyn Fn(Endpoint) -> Option<Asked>) -> Value {
     let mut listeners = Vec::new();
     let mut clusters = vec![cluster("application", &Address::Tcp(app.ip().to_string(), app.port()), false)];
     for (number, scenario) in scenarios.iter().enumerate() {
-        match scenario.door {
-            Door::App => {}
-            Door::Envoy => listeners.push(listener(number, None)),
-            Door::Check { client, .. } => {
-                let Some(asked) = asked(scenario.door) else { continue };
+        match scenario.endpoint {
+            Endpoint::App => {}
+            Endpoint::Envoy => listeners.push(listener(number, None)),
+            Endpoint::Check { client, .. } => {
+                let Some(asked) = asked(scenario.endpoint) else { continue };
                 let cluster_name = format!("check-{number}");
                 listeners.push(listener(number, Some(&asking(client, &cluster_name, &asked))));
                 if client == Client::Envoy {

@@ -8,14 +8,14 @@ pub struct Scenario {
     /// Its name in the report.
     pub name: String,
     /// Where its requests are sent.
-    pub door: Door,
+    pub endpoint: Endpoint,
     /// Whether it belongs to the main comparison. If not, it is a variant, which gets fewer and shorter rounds.
     pub main: bool,
 }
 
 /// Where requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Endpoint {
     /// To the application itself.
     App,
     /// To Envoy, without ext_authz.
@@ -143,16 +143,16 @@ impl Scenario {
     #[must_use]
     pub fn all(servers: &[Server], variants: bool) -> Vec<Self> {
         let mut all = vec![
-            Self { name: "app".to_owned(), door: Door::App, main: true },
-            Self { name: "app + Envoy".to_owned(), door: Door::Envoy, main: true },
+            Self { name: "app".to_owned(), endpoint: Endpoint::App, main: true },
+            Self { name: "app + Envoy".to_owned(), endpoint: Endpoint::Envoy, main: true },
         ];
         for (number, server) in servers.iter().enumerate() {
             for (at, transport) in server.transports().into_iter().enumerate() {
                 for client in [Client::Envoy, Client::Google] {
                     let main = at == 0 && client == Client::Envoy;
                     if main || variants {
-                        let door = Door::Check { server: number, transport, client };
-                        all.push(Self { name: name(server, transport, client, main), door, main });
+                        let endpoint = Endpoint::Check { server: number, transport, client };
+                        all.push(Self { name: name(server, transport, client, main), endpoint, main });
                     }
                 }
             }
@@ -163,9 +163,9 @@ impl Scenario {
     /// The index of the authorization server, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<usize> {
-        match self.door {
-            Door::Check { server, .. } => Some(server),
-            Door::App | Door::Envoy => None,
+        match self.endpoint {
+            Endpoint::Check { server, .. } => Some(server),
+            Endpoint::App | Endpoint::Envoy => None,
         }
     }
 }

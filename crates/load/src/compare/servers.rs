@@ -15,7 +15,7 @@ use super::ask;
 use super::pin::{Pins, on};
 use super::procfs::Usage;
 use super::proxy::{self, Asked, Proxy};
-use super::scenario::{Door, Role, Scenario, Server, Transport};
+use super::scenario::{Endpoint, Role, Scenario, Server, Transport};
 use crate::{Address, Request};
 
 /// All running processes. Dropping it stops them, Envoy first.
@@ -95,7 +95,7 @@ impl Running {
                 .map(|it| Started::new(it, places, &signer, &mut commands))
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        let config = proxy::config(scenarios, app_address, &|door| asked(&servers, door));
+        let config = proxy::config(scenarios, app_address, &|endpoint| asked(&servers, endpoint));
         let proxy = on(pins.pod.as_deref(), || Proxy::start(&places.folder, &config, scenarios.len()))?;
         commands.push(words(&proxy.program, &proxy.arguments));
         let commands =
@@ -106,9 +106,9 @@ impl Running {
     /// The URL of a scenario.
     #[must_use]
     pub fn url(&self, number: usize, scenario: &Scenario) -> Option<String> {
-        let at = match scenario.door {
-            Door::App => Some(self.app_address),
-            _ => self.proxy.doors.get(number).copied().flatten(),
+        let at = match scenario.endpoint {
+            Endpoint::App => Some(self.app_address),
+            _ => self.proxy.endpoints.get(number).copied().flatten(),
         };
         at.map(|at| format!("http://{at}/people"))
     }
@@ -141,11 +141,11 @@ impl Running {
     /// If a response is different. The message contains its status.
     pub fn check(&self, number: usize, scenario: &Scenario) -> Result<(), Failed> {
         let failed = |why: String| Failed::new(scenario.name.clone(), why);
-        let at = match scenario.door {
-            Door::App => self.app_address,
+        let at = match scenario.endpoint {
+            Endpoint::App => self.app_address,
             _ => self
                 .proxy
-                .doors
+                .endpoints
                 .get(number)
                 .copied()
                 .flatten()
@@ -160,7 +160,7 @@ impl Running {
         if matches!(self.role(scenario), Some(Role::Basic | Role::Jwt)) {
             let unknown = status(&[])?;
             if unknown != 401 {
-                return Err(failed(format!("a caller without a proof got {unknown} instead of 401")));
+                return Err(failed(format!("a caller without credentials got {unknown} instead of 401")));
             }
         }
         Ok(())
@@ -169,13 +169,13 @@ impl Running {
     /// The usage of application, Envoy and server; zeros for those that are not part of the scenario.
     #[must_use]
     pub fn usage(&self, scenario: &Scenario) -> [Usage; 3] {
-        let envoy = if scenario.door == Door::App { None } else { Some(self.proxy.process.id()) };
+        let envoy = if scenario.endpoint == Endpoint::App { None } else { Some(self.proxy.process.id()) };
         let server = self.process(scenario);
         [Some(self.app.id()), envoy, server].map(|it| it.map(Usage::of).unwrap_or_default())
     }
 
     fn process(&self, scenario: &Scenario) -> Option<u32> {
-        let Door::Check { server, transport, .. } = scenario.door else { return None };
+        let Endpoint::Check { server, transport, .. } = scenario.endpoint else { return None };
         match &self.servers.get(server)?.running {
             What::Rolegate(it) => Some(it.id()),
             What::Baseline(both) => both.get(usize::from(transport == Transport::Tcp)).map(Process::id),
@@ -333,8 +333,8 @@ pub fn announced(
     Err(process.failed("it does not listen after 20 s"))
 }
 
-fn asked(servers: &[Started], door: Door) -> Option<Asked> {
-    let Door::Check { server, transport, .. } = door else { return None };
+fn asked(servers: &[Started], endpoint: Endpoint) -> Option<Asked> {
+    let Endpoint::Check { server, transport, .. } = endpoint else { return None };
     let server = servers.get(server)?;
     let address = match transport {
         Transport::Unix => server.unix.clone(),

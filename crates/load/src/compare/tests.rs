@@ -11,7 +11,7 @@ use super::pin::{Pin, Pins};
 use super::proxy::{self, Asked};
 use super::record::{Latency, Record, Round, Spread, median_within};
 use super::reload::Reload;
-use super::scenario::{Client, Door, Role, Scenario, Server, Transport};
+use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
 use super::schedule::{Depth, Schedule};
 use super::verdict::{Evidence, Verdict};
 use crate::{Address, Rate, histogram};
@@ -145,11 +145,13 @@ fn envoy_is_told_what_ships() {
     let servers = Server::all(&[]);
     let scenarios = Scenario::all(&servers, true);
     let app: SocketAddr = "127.0.0.1:8080".parse().unwrap();
-    let config = proxy::config(&scenarios, app, &|door| match door {
-        Door::Check { transport: Transport::Tcp, .. } => {
+    let config = proxy::config(&scenarios, app, &|endpoint| match endpoint {
+        Endpoint::Check { transport: Transport::Tcp, .. } => {
             Some(Asked { address: Address::Tcp("127.0.0.1".into(), 9191), raw_headers: true })
         }
-        Door::Check { .. } => Some(Asked { address: Address::Unix("/run/r.sock".into()), raw_headers: true }),
+        Endpoint::Check { .. } => {
+            Some(Asked { address: Address::Unix("/run/r.sock".into()), raw_headers: true })
+        }
         _ => None,
     });
     let text = config.to_string();
@@ -157,7 +159,7 @@ fn envoy_is_told_what_ships() {
     assert_eq!(text.matches("\"failure_mode_allow\":false").count(), asking);
     assert_eq!(text.matches("\"encode_raw_headers\":true").count(), asking);
     let by = |client| {
-        let of = |it: &&Scenario| matches!(it.door, Door::Check { client: its, .. } if its == client);
+        let of = |it: &&Scenario| matches!(it.endpoint, Endpoint::Check { client: its, .. } if its == client);
         scenarios.iter().filter(of).count()
     };
     assert_eq!(text.matches("\"envoy_grpc\"").count(), by(Client::Envoy));
@@ -214,7 +216,7 @@ fn record(scenarios: &[Scenario], rates: &[Rate]) -> Record {
             for number in 0..3 {
                 let slow = f64::from(1 << number);
                 let time = 100_000.0 * slow * if it.name.contains("tonic") { 3.0 } else { 2.0 };
-                let time = if it.door == Door::Envoy { 100_000.0 * slow } else { time };
+                let time = if it.endpoint == Endpoint::Envoy { 100_000.0 * slow } else { time };
                 let latency = Latency { mean: time, p50: time, p90: time, p99: 2.0 * time };
                 let achieved = if let Rate::Constant(it) = asked { *it } else { 1e9 / time };
                 let mut round = Round { number, achieved, latency, ..Round::default() };
@@ -267,7 +269,7 @@ fn a_round_in_which_the_other_adds_nothing_counts_against_us() {
         for round in record.entry(number, 0).rounds.iter_mut().take(2) {
             round.latency = Latency { mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0 };
         }
-        assert!(scenario.door != Door::Envoy);
+        assert!(scenario.endpoint != Endpoint::Envoy);
     }
     let evidence = Evidence {
         scenarios: &scenarios,

@@ -3,7 +3,7 @@
 
 use super::record::{Record, Round, Spread, median_within};
 use super::reload::Reload;
-use super::scenario::{Client, Door, Role, Scenario, Server};
+use super::scenario::{Client, Endpoint, Role, Scenario, Server};
 use crate::Rate;
 use crate::report::units;
 
@@ -92,7 +92,7 @@ impl Evidence<'_> {
         name: &str,
         of: fn(&Round) -> f64,
     ) -> Option<Verdict> {
-        let envoy = self.scenarios.iter().position(|it| it.door == Door::Envoy)?;
+        let envoy = self.scenarios.iter().position(|it| it.endpoint == Endpoint::Envoy)?;
         let ratios = self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |it| {
             let envoy = of(it.first()?);
             Some(to_other(of(it.get(1)?) - envoy, of(it.get(2)?) - envoy))
@@ -140,7 +140,7 @@ impl Evidence<'_> {
     }
 
     fn main_of(&self, server: usize) -> Option<usize> {
-        let of = |it: &Scenario| matches!(it.door, Door::Check { server: at, client: Client::Envoy, .. } if at == server);
+        let of = |it: &Scenario| matches!(it.endpoint, Endpoint::Check { server: at, client: Client::Envoy, .. } if at == server);
         self.scenarios.iter().position(|it| it.main && of(it))
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::pattern::{Glob, Segment};
 
 /// Like `canonical::path`, but leaks its buffers so that the result has no lifetime of its own.
-fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<Readings<'a>, PathError> {
+fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<PathInterpretations<'a>, PathError> {
     super::path(method, raw, Box::leak(Box::default()))
 }
 
@@ -419,7 +419,7 @@ fn a_path_that_is_canonical_is_borrowed() {
 
 #[test]
 fn a_path_is_read_alike_whatever_was_read_before() {
-    let texts = |readings: Readings<'_>| (texts(readings.all()), texts(readings.deny_only()));
+    let texts = |readings: PathInterpretations<'_>| (texts(readings.all()), texts(readings.deny_only()));
     let raw =
         ["/a;b/%40", "/a/../b", "/%70", "/x;y/../z", "/%2541;c", "/a//b", "/a%2Fb", "/p", "/..", "/;x%3By"];
     let mut buffers = Buffers::default();

@@ -123,7 +123,7 @@ pub(crate) fn grants(report: &mut Report, node: &Node, draft: &mut Draft) {
 fn grant(report: &mut Report, key: &Key, node: &Node) -> Option<GrantDraft> {
     let reserved = match &*key.text {
         ANYONE => Some("every caller has it"),
-        AUTHENTICATED => Some("every caller with a verified proof has it"),
+        AUTHENTICATED => Some("every authenticated caller has it"),
         _ => None,
     };
     if let Some(who) = reserved {

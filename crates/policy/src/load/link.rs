@@ -126,7 +126,7 @@ fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Pro
             Problem::warning(at.clone(), "every caller has the role `anyone` already").help("leave it out")
         }
         (_, AUTHENTICATED) => {
-            let message = "every caller with a verified proof has the role `authenticated` already";
+            let message = "every authenticated caller has the role `authenticated` already";
             Problem::warning(at.clone(), message).help("leave it out")
         }
         _ => return,

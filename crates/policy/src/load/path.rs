@@ -71,7 +71,7 @@ impl Reading<'_, '_> {
                     self.error(part, "a query or fragment never takes part in matching", help);
                     return;
                 }
-                '\\' => self.error(part, "`\\` never matches: such a request is refused", "write `/`"),
+                '\\' => self.error(part, "`\\` never matches: such a request is denied", "write `/`"),
                 ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
                 _ if character.is_ascii_control() => {
                     self.error(part, "a control character never matches", "leave it out");
@@ -126,7 +126,7 @@ impl Reading<'_, '_> {
         if read.shortest() > LONGEST_SEGMENT {
             let help = "match a long segment by `{id}` or by a shorter glob";
             let message =
-                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is refused");
+                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied");
             self.error(part, message, help);
             return None;
         }

@@ -130,8 +130,8 @@ impl Never {
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Triplet => "is not a percent-encoded byte",
-            Self::Control => "never matches: a request with an encoded control character is refused",
-            Self::Separator => "never matches: a request with an encoded separator is refused",
+            Self::Control => "never matches: a request with an encoded control character is denied",
+            Self::Separator => "never matches: a request with an encoded separator is denied",
         }
     }
 

@@ -19,7 +19,7 @@ const MAX_ANSWER: usize = 16 << 10;
 /// Prints the answer of the server. The exit code says whether it is ready, or alive.
 pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     let AdminAddress::On(address) = &args.admin else {
-        output.error("without an admin address there is nobody to ask");
+        output.error("`--admin` is `off`: there is no address to ask");
         return Exit::Arguments;
     };
     let path = if args.live { "/healthz" } else { "/readyz" };

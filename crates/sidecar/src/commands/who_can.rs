@@ -21,7 +21,7 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
             Exit::Fine
         }
         Err(reason) => {
-            output.error(&format!("nobody can: such a request is refused, whoever asks: {reason}"));
+            output.error(&format!("nobody can: such a request is always denied: {reason}"));
             Exit::Arguments
         }
     }

@@ -195,7 +195,7 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(server.page("/readyz").0, 200);
-    server.wait_for_log("keys are late");
+    server.wait_for_log("keys have not arrived");
     assert_eq!(server.metric(&issuer.loaded()), Some(0.0));
     assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
     assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));

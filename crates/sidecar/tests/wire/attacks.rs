@@ -19,11 +19,9 @@ use crate::support::*;
 const GROWTH_KIB: u64 = 64 << 10;
 /// No attack lasts longer.
 const LIMIT: Duration = Duration::from_millis(1500);
-/// By how much the 99th percentile of a client beside an attack may be longer than its usual one. The attacker, the
-/// client and other tests share the cores with the server here, so this is far from what the server alone would show.
-const SLOWER: u32 = 20;
-/// What is fast enough, whatever is usual.
-const FAST: Duration = Duration::from_millis(250);
+/// How long a check of the well-behaved client may take, beside the attack and a second after it. Other tests share the
+/// processors, so this finds a client that starves; how much slower it gets is measured by `make attack`.
+const STARVED: Duration = Duration::from_secs(5);
 
 /// Runs the attack on a fresh process, with a well-behaved client beside it. `reached` says whether the reaction is one
 /// of a server that was really attacked.
@@ -40,54 +38,50 @@ async fn survive(
     let address = server.listen.tcp().unwrap();
     let client = handshake(TcpStream::connect(address).await.unwrap()).await;
     // The first check hashes the password; those after it find it verified.
-    p99(&client, || true).await;
-    let usual = {
-        let start = Instant::now();
-        p99(&client, || start.elapsed() >= LIMIT / 5).await
-    };
+    slowest(&client, || true).await;
 
     let before = resident_kib(server.id());
     let peak = AtomicU64::new(before);
     let attacker = std::thread::spawn(move || attack(address));
-    let beside = p99(&client, || {
+    let beside = slowest(&client, || {
         peak.fetch_max(resident_kib(server.id()), Relaxed);
         attacker.is_finished()
     })
     .await;
     let reaction = attacker.join().unwrap();
     let grown = peak.load(Relaxed).saturating_sub(before);
-    println!("grown by {grown} KiB, p99 usually {usual:?}, under attack {beside:?}, {reaction:?}");
+    println!("grown by {grown} KiB, slowest check {beside:?}, {reaction:?}");
     assert!(reached(&reaction), "{reaction:?}");
     assert!(grown <= GROWTH_KIB, "grown by {grown} KiB");
-    assert!(beside <= FAST.max(usual * SLOWER), "usually {usual:?}, under attack {beside:?}");
+    assert!(beside <= STARVED, "a check beside the attack took {beside:?}");
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await;
     for client in [&client, &newcomer] {
         let mut left = 50;
-        let after = p99(client, || {
+        let after = slowest(client, || {
             left -= 1;
             left == 0
         })
         .await;
-        assert!(after <= FAST.max(usual * SLOWER), "usually {usual:?}, a second after {after:?}");
+        assert!(after <= STARVED, "a check after the attack took {after:?}");
     }
     // It would wait for connections whose tasks do not run any more.
     server.kill();
 }
 
-/// Asks about 500 times a second, at least 20 times and until it is over, and is always allowed: the 99th percentile of
-/// how long that takes.
-async fn p99(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
-    let mut took = Vec::new();
-    while !is_over() || took.len() < 20 {
+/// Sends about 500 checks per second, at least 20 and until it is over, each of which must be allowed: how long the slowest
+/// took.
+async fn slowest(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
+    let (mut number, mut slowest) = (0, Duration::ZERO);
+    while !is_over() || number < 20 {
         let start = Instant::now();
         assert!(check(client, &by_alice()).await.is_ok());
-        took.push(start.elapsed());
+        slowest = slowest.max(start.elapsed());
+        number += 1;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    took.sort();
-    took[took.len() * 99 / 100]
+    slowest
 }
 
 #[expect(clippy::disallowed_methods, reason = "the memory of a process is a file")]

@@ -159,7 +159,7 @@ fn verifies(example: &Example, request: &Request) -> bool {
 fn name(example: &Example, request: &Request) -> String {
     match &request.proof {
         Proof::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
-            "(odd proof)".to_owned()
+            "(malformed credentials)".to_owned()
         }
         Proof::None => "nobody".to_owned(),
         Proof::Basic(both) => {
@@ -177,7 +177,7 @@ fn why(case: &Case, ran: &Ran) -> String {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),
         (Some(reason), None) => reason.to_owned(),
         (None, Some(rule)) => rule.to_owned(),
-        (None, None) => "refused by Envoy itself".to_owned(),
+        (None, None) => "denied by Envoy itself".to_owned(),
     }];
     if ran.expected != case.expect.status {
         all.push(format!("Envoy has made {} of it", text("path").unwrap_or_default()));

@@ -182,7 +182,7 @@ fn only_envoy_and_rolegate_have_the_socket() {
     }
 }
 
-/// Two doors to the same thing: the overlay and the chart run rolegate in the same way.
+/// Two deployment options for the same: the overlay and the chart run rolegate in the same way.
 #[test]
 fn the_chart_and_the_overlays_run_rolegate_alike() {
     let of = |variant: &str| {

@@ -6,7 +6,7 @@ use testbed::manifests::deploy;
 use crate::pods::containers;
 use crate::variants::{Variant, all, of_kind, one};
 
-/// The shared service, as it ships, from both doors.
+/// The shared service, as it ships, from kustomize and from Helm.
 const SHARED: &[&str] = &["overlays/shared", "overlays/shared-monitored", "helm default", "helm everything"];
 
 /// Whether `labels` have all of `selector`.

@@ -34,7 +34,7 @@ pub(crate) fn identities(draft: &Draft, problems: &mut Vec<Problem>) {
 
 fn no_identity(draft: &Draft, problems: &mut Vec<Problem>) {
     if let Some(grant) = draft.grants.first() {
-        let message = "nobody can prove who they are, so nobody has a granted role";
+        let message = "no way to authenticate is configured, so nobody has a granted role";
         problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
     }
 }

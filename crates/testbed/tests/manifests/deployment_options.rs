@@ -1,4 +1,4 @@
-//! The doors that people already have: each fails closed, in its own words.
+//! Deployment options for Envoys that people already have (Istio, Envoy Gateway): each fails closed.
 
 use serde_json::Value;
 use testbed::manifests::deploy;
@@ -22,7 +22,7 @@ fn istio_names_the_provider_with_a_timeout() {
     assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is asked about");
 }
 
-/// Both doors lead to the Service that the overlay makes.
+/// Both use the Service that the overlay makes.
 #[test]
 fn the_doors_lead_to_the_shared_service() {
     let services = of_kind(&one("overlays/shared").manifests, "Service");
