@@ -1,4 +1,4 @@
-//! A whole `Check` without a socket: decode, judge, encode, as the server does for each message.
+//! A whole `Check` without a socket: decode, authorize, encode, as the server does for each message.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
 use benches::message::{self, ALICE, Shape};
 use benches::people;
 use benches::signer::Signer;
@@ -48,11 +48,11 @@ fn check(criterion: &mut Criterion) {
         for (shape, shape_name) in [(Shape::Map, "map"), (Shape::Raw, "raw")] {
             let message = asking(&lines, shape, path);
             // The first time costs a hash or a signature.
-            judge(authorizer, &message, &mut Thread::default());
+            check_message(authorizer, &message, &mut Thread::default());
             group.bench_function(BenchmarkId::new(name, shape_name), |bencher| {
                 let mut thread = Thread::default();
                 bencher.iter(|| {
-                    let (got, answer) = judge(authorizer, black_box(&message), &mut thread);
+                    let (got, answer) = check_message(authorizer, black_box(&message), &mut thread);
                     assert_eq!(got, status);
                     answer
                 });
@@ -80,8 +80,9 @@ fn asking(lines: &message::Lines<'_>, shape: Shape, path: &str) -> Vec<u8> {
     prost::Message::encode_to_vec(&request)
 }
 
-/// The status of the verdict, and the body of the gRPC answer.
-fn judge<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>) -> (u16, Vec<u8>) {
+/// The status of the verdict, and the body of the gRPC answer; 0 if the credentials had to be verified, which are then
+/// known.
+fn check_message<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>) -> (u16, Vec<u8>) {
     let Thread { scratch, lines } = thread;
     lines.clear();
     let read = CheckRequest::decode(message, |line| {
@@ -90,15 +91,21 @@ fn judge<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>
     let read = read.unwrap();
     let request =
         Request { method: read.method, host: read.host, path: read.path, headers: lines, id: read.id };
-    answer(&authorizer.check_inline(&request, scratch, NOW))
+    match authorizer.check(&request, None, scratch, NOW) {
+        Outcome::Decided(verdict) => answer(&verdict),
+        Outcome::Pending(verification) => {
+            assert!(authorizer.remember(&verification.run(), NOW));
+            (0, Vec::new())
+        }
+    }
 }
 
 fn answer(verdict: &Verdict<'_>) -> (u16, Vec<u8>) {
     let body = match verdict {
-        Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()),
+        Verdict::Allowed(allowed) => envoy::Encoder::default().allowed(allowed.set(), allowed.remove()),
         Verdict::Denied(denied) => {
             let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(denied.reason.status(), headers, denied.body)
+            envoy::Encoder::default().denied(denied.reason.status(), headers, denied.body)
         }
     };
     (verdict.status(), body.unwrap_or_else(|error| panic!("{error}")))

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails ends")]
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use benches::message::{self, ALICE, Shape};
 use benches::proto;
 use benches::signer::Signer;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use envoy::Encoder;
 use envoy_types::pb::envoy::config::core::v3 as config;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::google;
@@ -107,11 +109,14 @@ fn without_prefix(body: Vec<u8>) -> Vec<u8> {
 }
 
 fn ours_answer(allowed: bool) -> Vec<u8> {
-    let answer = if allowed {
-        envoy::response::allowed(black_box(SET).into_iter(), black_box([REMOVE]).into_iter())
-    } else {
-        envoy::response::denied(403, black_box(ANSWERED).into_iter(), black_box(BODY))
-    };
+    thread_local!(static ENCODER: RefCell<Encoder> = RefCell::default());
+    let answer = ENCODER.with_borrow_mut(|encoder| {
+        if allowed {
+            encoder.allowed(black_box(SET).into_iter(), black_box([REMOVE]).into_iter())
+        } else {
+            encoder.denied(403, black_box(ANSWERED).into_iter(), black_box(BODY))
+        }
+    });
     answer.unwrap()
 }
 

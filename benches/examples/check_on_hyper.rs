@@ -68,10 +68,10 @@ fn now() -> std::time::Duration {
 
 fn encode(verdict: &Verdict<'_>) -> Option<Vec<u8>> {
     match verdict {
-        Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()).ok(),
+        Verdict::Allowed(allowed) => envoy::Encoder::default().allowed(allowed.set(), allowed.remove()).ok(),
         Verdict::Denied(denied) => {
             let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(denied.reason.status(), headers, denied.body).ok()
+            envoy::Encoder::default().denied(denied.reason.status(), headers, denied.body).ok()
         }
     }
 }

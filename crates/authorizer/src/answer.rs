@@ -6,7 +6,16 @@ use identity::Subject;
 use policy::model::{ClaimPath, ContentType, DenyResponse, Identity, Piece, SetHeader};
 use serde_json::Value;
 
-use crate::verdict::{AnswerHeader, Reason};
+use crate::reason::Reason;
+
+/// A header of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerHeader {
+    /// The name, in lower case.
+    pub name: &'static str,
+    /// The value, without control characters.
+    pub value: Box<str>,
+}
 
 /// The value of a header for one caller, as far as it is known before there is a request.
 #[derive(Debug)]
@@ -127,14 +136,14 @@ const LONGEST_ID: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
 #[derive(Debug)]
-pub(crate) struct Refusals {
+pub(crate) struct Denials {
     settings: DenyResponse,
     plain: Box<[AnswerHeader]>,
     challenges: Box<[AnswerHeader]>,
     invalid_token: Box<[AnswerHeader]>,
 }
 
-impl Refusals {
+impl Denials {
     pub(crate) fn new(settings: &DenyResponse, identity: &Identity) -> Self {
         let with = |more: Vec<AnswerHeader>| {
             std::iter::once(AnswerHeader { name: "content-type", value: content_type(settings).into() })

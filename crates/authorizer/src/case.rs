@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::{CredentialsError, Identified, Subject, Time};
+use identity::{CredentialsError, Subject, Time};
 use policy::cases::{Case, Expect, Proof};
 
 use crate::verdict::{Allowed, Denied, Verdict};
-use crate::{Authorizer, Header, Request, Scratch, request};
+use crate::{Authorizer, Header, Request, Scratch};
 
 /// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -58,15 +58,9 @@ impl Authorizer {
         claims: &str,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        let who = match self.subject_of_text(claims) {
-            Ok(subject) => self.taken(Some(subject)),
-            Err(refusal) => Identified::Invalid(refusal),
-        };
-        let Scratch { read, answer, known } = scratch;
-        match request::read(request, read) {
-            Ok(read) => self.conclude(request, read, who, known, answer),
-            Err(reason) => self.refuse_unread(request, reason, answer),
-        }
+        self.check_for(request, scratch, |_, callers| {
+            Ok(Some(callers.hold(self.unverified(self.subject_of_text(claims)?))))
+        })
     }
 
     fn subject_of_text(&self, claims: &str) -> Result<Subject, CredentialsError> {

@@ -5,22 +5,24 @@ mod text;
 use std::collections::BTreeMap;
 
 use engine::Decision;
-use identity::{Identified, Subject, Time};
+use identity::{CredentialsError, LocalCache, Subject, Time};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Role, RoleId, Rule};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, RoleId};
 use serde::Serialize;
 
+use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::reason::Reason;
 use crate::request::{self, Read, ReadScratch, Request};
-use crate::verdict::{Reason, Verdict};
-use crate::{Attached, Authorizer, Scratch, who_can};
+use crate::verdict::Verdict;
+use crate::{AnswerScratch, Authorizer, Caller};
 
 /// The caller in an explanation.
 #[derive(Clone, Debug)]
-pub enum Asker {
-    /// The caller that the request's `Authorization` authenticates; anonymous without one.
-    Proven,
+pub enum ExplainedSubject {
+    /// The subject of the request's credentials; anonymous without any.
+    OfCredentials,
     /// This subject, without any verification.
-    Taken(Subject),
+    Given(Subject),
 }
 
 /// Why a request is answered as it is.
@@ -87,56 +89,37 @@ pub enum RoleSource {
     ExtendedBy(String),
 }
 
-/// A rule of a role.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ExplainedRule {
-    /// The name of its role.
-    pub role: String,
-    /// Its name.
-    pub rule: String,
-    /// Whether it is a `deny` rule.
-    pub denies: bool,
-    /// Its place in the policy, as `file:line:column`.
-    pub at: String,
-}
-
 impl Authorizer {
     /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is for people, not for
     /// serving.
     #[must_use]
-    pub fn explain(&self, request: &Request<'_>, asker: Asker, now: Time) -> Explanation {
+    pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: Time) -> Explanation {
         let mut scratch = ReadScratch::default();
         let read = match request::read(request, &mut scratch) {
             Ok(read) => read,
             Err(reason) => return self.unreadable(request, reason),
         };
-        let who = match &asker {
-            Asker::Proven => self.identify_inline(read.authorization, now),
-            Asker::Taken(subject) => self.taken(Some(subject.clone())),
-        };
-        let (known, refusal) = match who {
-            Identified::Known(known) => (Some(known), None),
-            Identified::Invalid(refusal) => (None, Some(refusal)),
-            Identified::Anonymous | Identified::Pending(_) => (None, None),
-        };
-        let subject = known.as_deref().map(|known| &known.subject);
-        let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
-        explanation.tell_readings(&read);
-        match refusal {
-            Some(refusal) => explanation.tell_reason(Reason::InvalidCredentials(refusal)),
-            None => {
-                explanation.tell_subject(&self.loaded.policy, subject);
-                self.tell_decision(&read, known.as_deref(), &mut explanation);
-                let who = known.clone().map_or(Identified::Anonymous, Identified::Known);
-                self.tell_answer(request, read, who, &mut explanation);
+        let callers = &mut LocalCache::default();
+        let attach = |subject: &Subject| self.attach(subject);
+        let caller = match subject {
+            ExplainedSubject::OfCredentials => {
+                self.authenticator.identify_inline(read.authorization, now, callers, attach)
             }
+            ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
+        };
+        let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
+        explanation.add_paths(&read);
+        if let Ok(caller) = caller {
+            explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
+            self.add_decision(&read, caller, &mut explanation);
         }
+        self.add_answer(request, read, caller, &mut explanation);
         explanation
     }
 
     fn unreadable(&self, request: &Request<'_>, reason: Reason) -> Explanation {
         let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
-        explanation.tell_reason(reason);
+        explanation.add_reason(reason);
         explanation
     }
 
@@ -161,7 +144,7 @@ impl Authorizer {
         }
     }
 
-    fn tell_decision(&self, read: &Read<'_>, caller: crate::Caller<'_>, explanation: &mut Explanation) {
+    fn add_decision(&self, read: &Read<'_>, caller: Caller<'_>, explanation: &mut Explanation) {
         let policy = &self.loaded.policy;
         let (path, decision) = self.decide(read, caller);
         explanation.decided_on = Some(lossy(path));
@@ -172,7 +155,7 @@ impl Authorizer {
             }
             Decision::NotAllowed => {
                 let owner = caller.map(|known| known.subject.user.as_bytes());
-                let matching = who_can::matching(policy, read.method, read.host, path, owner);
+                let matching = matching(policy, read.method, read.host, path, owner);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
@@ -180,16 +163,15 @@ impl Authorizer {
         }
     }
 
-    fn tell_answer(
+    fn add_answer(
         &self,
         request: &Request<'_>,
         read: Read<'_>,
-        who: Identified<Attached>,
+        caller: Result<Caller<'_>, CredentialsError>,
         explanation: &mut Explanation,
     ) {
-        let Scratch { answer, known, .. } = &mut Scratch::default();
-        match self.conclude(request, read, who, known, answer) {
-            Verdict::Denied(denied) => explanation.tell_reason(denied.reason),
+        match self.conclude(request, read, caller, &mut AnswerScratch::default()) {
+            Verdict::Denied(denied) => explanation.add_reason(denied.reason),
             Verdict::Allowed(allowed) => {
                 explanation.status = 200;
                 explanation.set_headers =
@@ -201,31 +183,22 @@ impl Authorizer {
 }
 
 impl Explanation {
-    fn tell_reason(&mut self, reason: Reason) {
+    fn add_reason(&mut self, reason: Reason) {
         self.status = reason.status();
         self.reason = Some(reason.name());
         self.because = Some(reason.to_string());
     }
 
-    fn tell_readings(&mut self, read: &Read<'_>) {
+    fn add_paths(&mut self, read: &Read<'_>) {
         self.host = Some(lossy(read.host));
         self.paths = read.paths.all().map(lossy).collect();
         self.deny_only_paths = read.paths.deny_only().map(lossy).collect();
     }
 
-    fn tell_subject(&mut self, policy: &Policy, subject: Option<&Subject>) {
+    fn add_subject(&mut self, policy: &Policy, subject: Option<&Subject>) {
         self.user = subject.map(|subject| subject.user.to_string());
         self.groups = subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
         self.roles = roles(policy, subject);
-    }
-}
-
-pub(crate) fn explained_rule(role: &Role, rule: &Rule, effect: Effect) -> ExplainedRule {
-    ExplainedRule {
-        role: role.name.to_string(),
-        rule: rule.name.to_string(),
-        denies: effect == Effect::Deny,
-        at: rule.at.to_string(),
     }
 }
 

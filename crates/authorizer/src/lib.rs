@@ -4,16 +4,20 @@
 //! steps. The other modules:
 //!
 //! * `request`: what a request is, and how it is read and validated;
-//! * `verdict`: the outcome, and the reason of a denial;
+//! * `reason`: why a request is denied;
+//! * `verdict`: the outcome;
 //! * `answer`: header values, challenges and bodies;
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
 //! * `revision`: the id of a policy and its keys;
-//! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people;
+//! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people. Both use
+//!   `matched`: the rules that match a request;
 //! * `case`: the golden cases of a policy.
 
 mod answer;
 mod case;
 mod explain;
+mod matched;
+mod reason;
 mod request;
 mod revision;
 mod sanitizer;
@@ -24,21 +28,25 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
 use identity::{
-    Authenticator, CredentialsError, FetchedKeys, HeapSize, Identified, Known, PasswordChecked, Subject, Time,
+    Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time, Unidentified,
+    Verified,
 };
 use policy::KeyUrl;
 use policy::canonical::PathInterpretations;
 use policy::model::RuleId;
 use policy::problem::Problem;
 
-use crate::answer::{Facts, Filled, Refusals};
+use crate::answer::{Denials, Facts, Filled};
 use crate::request::{Read, ReadScratch};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 
+pub use crate::answer::AnswerHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::explain::{Asker, ExplainedRole, ExplainedRule, Explanation, RoleSource};
+pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, RoleSource};
+pub use crate::matched::ExplainedRule;
+pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
-pub use crate::verdict::{Allowed, AnswerHeader, Denied, Limit, Outcome, Reason, Verdict};
+pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 pub use crate::who_can::{Permission, WhoCan};
 
 /// A compiled policy with its keys and caches. Only the caches change; all threads share it, and a reload replaces it.
@@ -48,7 +56,7 @@ pub struct Authorizer {
     engine: Arc<Engine>,
     authenticator: Authenticator<Attached>,
     sanitizer: HeaderSanitizer,
-    refusals: Refusals,
+    denials: Denials,
     /// The values of `set_headers` for an anonymous caller.
     anonymous: Box<[Filled]>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
@@ -56,12 +64,13 @@ pub struct Authorizer {
     revision: Box<str>,
 }
 
-/// Buffers that one thread reuses for each request, so that a request of a cached subject allocates nothing.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a known
+/// caller allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     read: ReadScratch,
     answer: AnswerScratch,
-    known: Option<Arc<Known<Attached>>>,
+    callers: LocalCache<Attached>,
 }
 
 #[derive(Debug, Default)]
@@ -112,7 +121,7 @@ impl Authorizer {
         let authorizer = Self {
             anonymous: answer::fill_in(&policy.allow_response.set_headers, facts),
             sanitizer: HeaderSanitizer::new(&policy.allow_response),
-            refusals: Refusals::new(&policy.deny_response, &policy.identity),
+            denials: Denials::new(&policy.deny_response, &policy.identity),
             authenticator,
             engine,
             rules,
@@ -127,66 +136,50 @@ impl Authorizer {
         self.authenticator.carry_over(&previous.authenticator);
     }
 
-    /// Authorizes a request. If a password must be hashed first, the outcome is [`Outcome::Pending`].
-    pub fn check<'a>(&'a self, request: &Request<'a>, scratch: &'a mut Scratch, now: Time) -> Outcome<'a> {
-        let Scratch { read, answer, known } = scratch;
-        let read = match request::read(request, read) {
-            Ok(read) => read,
-            Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
-        };
-        match self.authenticator.identify(read.authorization, now, |subject| self.attach(subject)) {
-            Identified::Pending(check) => Outcome::Pending(check),
-            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
-        }
-    }
-
-    /// Authorizes a request whose password has been hashed. It must be the request of the [`Authorizer::check`] that
-    /// returned the password check. That may have been the `check` of an earlier policy, which this one has replaced.
+    /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
+    /// this again with the result as `verified`.
     ///
-    /// This policy decides: if it has another hash for that user, or no such user, the request is authenticated again
-    /// from the start, and may need another hash.
-    pub fn resume<'a>(
+    /// The policy of the last call decides, which may be another one: if it has another hash for the user or other keys,
+    /// the result says nothing, and another verification may be needed.
+    pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
-        checked: PasswordChecked,
+        verified: Option<&Verified>,
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Outcome<'a> {
-        let Scratch { read, answer, known } = scratch;
+        let Scratch { read, answer, callers } = scratch;
         let read = match request::read(request, read) {
             Ok(read) => read,
-            Err(reason) => return Outcome::Decided(self.refuse_unread(request, reason, answer)),
+            Err(reason) => return Outcome::Decided(self.deny_unread(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.attach(subject);
-        let who = self.authenticator.finish(&checked, now, attach);
-        match who.unwrap_or_else(|| self.authenticator.identify(read.authorization, now, attach)) {
-            Identified::Pending(check) => Outcome::Pending(check),
-            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
-        }
+        let caller = match self.authenticator.identify(read.authorization, verified, now, callers, attach) {
+            Ok(caller) => Ok(caller),
+            Err(Unidentified::Invalid(error)) => Err(error),
+            Err(Unidentified::Pending(verification)) => return Outcome::Pending(verification),
+        };
+        Outcome::Decided(self.conclude(request, read, caller, answer))
     }
 
-    /// Caches the credentials of a check whose caller has disconnected, for the next request with them, if the password
-    /// is right. A wrong password is never cached. Returns whether the password is right under this policy.
-    pub fn remember(&self, checked: &PasswordChecked, now: Time) -> bool {
-        let identified = self.authenticator.finish(checked, now, |subject| self.attach(subject));
-        matches!(identified, Some(Identified::Known(_)))
+    /// Caches the credentials of a verification for the next request with them, if they are valid under this policy.
+    /// Returns whether they are.
+    pub fn remember(&self, verified: &Verified, now: Time) -> bool {
+        self.authenticator.remember(verified, now, |subject| self.attach(subject))
     }
 
-    /// Authorizes a request, and hashes its password on the calling thread if needed: milliseconds, so for tools and
-    /// tests.
+    /// Authorizes a request, and verifies its credentials on the calling thread if needed: milliseconds, so for tools
+    /// and tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Verdict<'a> {
-        let Scratch { read, answer, known } = scratch;
-        let read = match request::read(request, read) {
-            Ok(read) => read,
-            Err(reason) => return self.refuse_unread(request, reason, answer),
-        };
-        let who = self.identify_inline(read.authorization, now);
-        self.conclude(request, read, who, known, answer)
+        let attach = |subject: &Subject| self.attach(subject);
+        self.check_for(request, scratch, |authorization, callers| {
+            self.authenticator.identify_inline(authorization, now, callers, attach)
+        })
     }
 
     /// Authorizes a request as if `subject` were its verified caller; `None` is an anonymous one. The credentials in
@@ -197,11 +190,9 @@ impl Authorizer {
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        let Scratch { read, answer, known } = scratch;
-        match request::read(request, read) {
-            Ok(read) => self.conclude(request, read, self.taken(subject), known, answer),
-            Err(reason) => self.refuse_unread(request, reason, answer),
-        }
+        self.check_for(request, scratch, |_, callers| {
+            Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
+        })
     }
 
     /// Denies a request that exceeds a limit of the server, without evaluating it. Fields not yet known may be empty.
@@ -211,7 +202,7 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.refuse_unread(request, Reason::Limit(limit), &mut scratch.answer)
+        self.deny_unread(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
     /// The id of this policy and its keys: 12 hexadecimal digits, the same for the same files and keys on every
@@ -241,23 +232,26 @@ impl Authorizer {
         Attached { roles, values }
     }
 
-    /// Authenticates a caller, and hashes the password on the calling thread if needed.
-    fn identify_inline(&self, authorization: Option<&[u8]>, now: Time) -> Identified<Attached> {
-        match self.authenticator.identify(authorization, now, |subject| self.attach(subject)) {
-            // This same policy created the check, so the account has not changed and `finish` returns `Some`.
-            Identified::Pending(check) => self
-                .authenticator
-                .finish(&check.run(), now, |subject| self.attach(subject))
-                .unwrap_or(Identified::Invalid(CredentialsError::BadPassword)),
-            who => who,
-        }
+    /// This subject as a caller, without any verification.
+    fn unverified(&self, subject: Subject) -> Arc<Known<Attached>> {
+        Arc::new(Known { attached: self.attach(&subject), subject })
     }
 
-    /// This subject as an authenticated caller, without any verification.
-    fn taken(&self, subject: Option<Subject>) -> Identified<Attached> {
-        subject.map_or(Identified::Anonymous, |subject| {
-            Identified::Known(Arc::new(Known { attached: self.attach(&subject), subject }))
-        })
+    /// Authorizes a request for the caller that `caller` returns, by the value of its `Authorization` header.
+    fn check_for<'a>(
+        &'a self,
+        request: &Request<'a>,
+        scratch: &'a mut Scratch,
+        caller: impl FnOnce(Option<&[u8]>, &'a mut LocalCache<Attached>) -> Result<Caller<'a>, CredentialsError>,
+    ) -> Verdict<'a> {
+        let Scratch { read, answer, callers } = scratch;
+        match request::read(request, read) {
+            Ok(read) => {
+                let caller = caller(read.authorization, callers);
+                self.conclude(request, read, caller, answer)
+            }
+            Err(reason) => self.deny_unread(request, reason, answer),
+        }
     }
 
     /// Authorizes a request that has been read, for a caller that has been authenticated.
@@ -265,23 +259,20 @@ impl Authorizer {
         &'a self,
         request: &Request<'a>,
         read: Read<'a>,
-        who: Identified<Attached>,
-        known: &'a mut Option<Arc<Known<Attached>>>,
+        caller: Result<Caller<'a>, CredentialsError>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        match who {
-            Identified::Anonymous => self.judge(request, read, None, scratch),
-            Identified::Known(caller) => self.judge(request, read, Some(&**known.insert(caller)), scratch),
-            Identified::Invalid(refusal) => {
-                self.refuse(request, read, Reason::InvalidCredentials(refusal), scratch)
+        match caller {
+            Ok(caller) => self.evaluate(request, read, caller, scratch),
+            Err(error) => {
+                let reason = Reason::InvalidCredentials(error);
+                self.deny(request, read, reason, None, None, &mut scratch.body)
             }
-            // The password has not been hashed, so it counts as no credentials.
-            Identified::Pending(_) => self.refuse(request, read, Reason::MissingCredentials, scratch),
         }
     }
 
     /// Evaluates the rules and builds the verdict. No other function allows a request.
-    fn judge<'a>(
+    fn evaluate<'a>(
         &'a self,
         request: &Request<'a>,
         read: Read<'a>,
@@ -298,7 +289,7 @@ impl Authorizer {
         // An anonymous caller is asked for credentials (401), also where a `deny` rule matches.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let user = caller.map(|known| &*known.subject.user);
-        self.refuse_by(request, read, reason, rule, user, &mut scratch.body)
+        self.deny(request, read, reason, rule, user, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
@@ -346,17 +337,7 @@ impl Authorizer {
         Verdict::Allowed(Allowed { rule, user, path: paths.first(), changes })
     }
 
-    fn refuse<'a>(
-        &'a self,
-        request: &Request<'a>,
-        read: Read<'a>,
-        reason: Reason,
-        scratch: &'a mut AnswerScratch,
-    ) -> Verdict<'a> {
-        self.refuse_by(request, read, reason, None, None, &mut scratch.body)
-    }
-
-    fn refuse_by<'a>(
+    fn deny<'a>(
         &'a self,
         request: &Request<'a>,
         read: Read<'a>,
@@ -366,21 +347,21 @@ impl Authorizer {
         body: &'a mut String,
     ) -> Verdict<'a> {
         let rule = rule.map(|rule| self.rule_label(rule));
-        self.refusals.write_body(reason, rule, request.id, body);
-        let headers = self.refusals.headers(reason, is_bearer(read.authorization));
+        self.denials.write_body(reason, rule, request.id, body);
+        let headers = self.denials.headers(reason, is_bearer(read.authorization));
         Verdict::Denied(Denied { reason, headers, body, rule, user, path: read.paths.first() })
     }
 
     /// Denies a request that could not be read, or that exceeds a limit.
-    fn refuse_unread<'a>(
+    fn deny_unread<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         let body = &mut scratch.body;
-        self.refusals.write_body(reason, None, request.id, body);
-        let headers = self.refusals.headers(reason, false);
+        self.denials.write_body(reason, None, request.id, body);
+        let headers = self.denials.headers(reason, false);
         Verdict::Denied(Denied { reason, headers, body, rule: None, user: None, path: b"" })
     }
 

@@ -2,7 +2,7 @@
 
 use policy::canonical::{self, Buffers, PathInterpretations};
 
-use crate::verdict::Reason;
+use crate::reason::Reason;
 
 /// A request as the proxy received it.
 #[derive(Clone, Copy, Debug)]

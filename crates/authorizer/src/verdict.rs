@@ -1,10 +1,9 @@
-//! The outcome of a request, and the reason of a denial.
+//! The outcome of a request.
 
-use std::fmt;
+use identity::Verification;
 
-use identity::{CredentialsError, PasswordCheck};
-use policy::canonical::{HostError, PathError};
-
+use crate::answer::AnswerHeader;
+use crate::reason::Reason;
 use crate::sanitizer::Changes;
 
 /// The outcome of [`Authorizer::check`](crate::Authorizer::check).
@@ -12,9 +11,9 @@ use crate::sanitizer::Changes;
 pub enum Outcome<'a> {
     /// The request is allowed or denied.
     Decided(Verdict<'a>),
-    /// A password must be hashed first: run the check off the request threads, then call
-    /// [`Authorizer::resume`](crate::Authorizer::resume).
-    Pending(PasswordCheck),
+    /// The credentials must be verified first: run this off the request threads, then call
+    /// [`Authorizer::check`](crate::Authorizer::check) again with its result.
+    Pending(Verification),
 }
 
 /// The decision about a request: how it changes if allowed, or how it is answered if denied.
@@ -55,58 +54,6 @@ pub struct Denied<'a> {
     pub path: &'a [u8],
 }
 
-/// A header of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerHeader {
-    /// The name, in lower case.
-    pub name: &'static str,
-    /// The value, without control characters.
-    pub value: Box<str>,
-}
-
-/// Why a request is denied. The list is closed: each reason has a name and a status, for logs, metrics and answers.
-///
-/// A failure of the program is not a reason: that is no verdict, but an error of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// The method is not a token (RFC 9110, 9.1): 400.
-    InvalidMethod,
-    /// The path is ambiguous or malformed: 400.
-    InvalidPath(PathError),
-    /// The host is ambiguous or malformed: 400.
-    InvalidHost(HostError),
-    /// A control byte in the `Authorization` header: 400.
-    ControlBytes,
-    /// More than one `Authorization` header: 400.
-    DuplicateAuthorization,
-    /// The request exceeds a limit and is not evaluated: 400, 413 or 503.
-    Limit(Limit),
-    /// The caller is anonymous, and the policy does not allow the request without credentials: 401.
-    MissingCredentials,
-    /// The credentials are invalid: 401.
-    InvalidCredentials(CredentialsError),
-    /// No rule allows it: 403.
-    NotAllowed,
-    /// A `deny` rule matches: 403.
-    Denied,
-}
-
-/// A limit that a request can exceed before it is evaluated.
-///
-/// A client can cause each of these. So the answer is a denial and not an error of the server: on an error, an Envoy
-/// with `failure_mode_allow: true` lets the request through, so a client could get past the policy by causing one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Limit {
-    /// The request has more header lines than are read: 400.
-    HeaderLines,
-    /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
-    MessageSize,
-    /// No capacity is left to receive the message or to hash its password: 503 (RFC 9110, 15.6.4).
-    Capacity,
-    /// The message, or the hash of its password, was not complete in time: 503.
-    Deadline,
-}
-
 impl<'a> Allowed<'a> {
     /// Request headers to set, replacing any of that name. Names are in lower case; values are not empty and have no
     /// control characters.
@@ -128,90 +75,6 @@ impl Verdict<'_> {
         match self {
             Self::Allowed(_) => 200,
             Self::Denied(denied) => denied.reason.status(),
-        }
-    }
-}
-
-impl Reason {
-    /// The HTTP status of the answer.
-    #[must_use]
-    pub fn status(self) -> u16 {
-        match self {
-            Self::InvalidMethod
-            | Self::InvalidPath(_)
-            | Self::InvalidHost(_)
-            | Self::ControlBytes
-            | Self::DuplicateAuthorization => 400,
-            Self::Limit(limit) => limit.status(),
-            Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
-            Self::NotAllowed | Self::Denied => 403,
-        }
-    }
-
-    /// The name in logs, metrics and answers, such as `invalid_path`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidMethod => "invalid_method",
-            Self::InvalidPath(_) => "invalid_path",
-            Self::InvalidHost(_) => "invalid_host",
-            Self::ControlBytes => "control_bytes",
-            Self::DuplicateAuthorization => "duplicate_authorization",
-            Self::Limit(limit) => limit.name(),
-            Self::MissingCredentials => "missing_credentials",
-            Self::InvalidCredentials(refusal) => refusal.name(),
-            Self::NotAllowed => "not_allowed",
-            Self::Denied => "denied",
-        }
-    }
-}
-
-impl Limit {
-    /// All limits.
-    pub const ALL: [Self; 4] = [Self::HeaderLines, Self::MessageSize, Self::Capacity, Self::Deadline];
-
-    fn status(self) -> u16 {
-        match self {
-            Self::HeaderLines => 400,
-            Self::MessageSize => 413,
-            Self::Capacity | Self::Deadline => 503,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::HeaderLines => "too_many_headers",
-            Self::MessageSize => "message_too_large",
-            Self::Capacity => "overloaded",
-            Self::Deadline => "deadline_exceeded",
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::HeaderLines => "too many header lines",
-            Self::MessageSize => "the message is larger than `max-message-size`",
-            Self::Capacity => "the server is overloaded",
-            Self::Deadline => "the deadline has passed",
-        })
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidMethod => f.write_str("the method is not a token"),
-            Self::InvalidPath(why) => why.fmt(f),
-            Self::InvalidHost(why) => why.fmt(f),
-            Self::ControlBytes => f.write_str("a control byte in the authorization"),
-            Self::DuplicateAuthorization => f.write_str("more than one authorization"),
-            Self::Limit(limit) => limit.fmt(f),
-            Self::MissingCredentials => f.write_str("no credentials"),
-            Self::InvalidCredentials(why) => why.fmt(f),
-            Self::NotAllowed => f.write_str("nothing allows it"),
-            Self::Denied => f.write_str("a rule denies it"),
         }
     }
 }

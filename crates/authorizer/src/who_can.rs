@@ -9,9 +9,9 @@ use policy::model::{ANYONE, AUTHENTICATED, Effect, Role, RoleId, Rule};
 use serde::Serialize;
 
 use crate::Authorizer;
-use crate::explain::{ExplainedRule, explained_rule};
+use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::reason::Reason;
 use crate::request::{self, ReadScratch, Request};
-use crate::verdict::Reason;
 
 /// Who may make a request.
 #[derive(Clone, Debug, Serialize)]
@@ -65,21 +65,6 @@ impl Authorizer {
         let paths = read.paths.all().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
         Ok(WhoCan { paths, permissions })
     }
-}
-
-/// The rules that match a request, whatever roles the caller has.
-pub(crate) fn matching<'p>(
-    policy: &'p Policy,
-    method: &[u8],
-    host: &[u8],
-    path: &[u8],
-    owner: Option<&[u8]>,
-) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
-    policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
-        rule.actions.matches(method)
-            && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host)))
-            && rule.resources.iter().any(|resource| resource.matches(path, owner))
-    })
 }
 
 fn permissions_on<'p>(

@@ -50,8 +50,8 @@ fn allocates_nothing(authorizer: &Authorizer, status: u16, request: &Request<'_>
 }
 
 fn ask(authorizer: &Authorizer, request: &Request<'_>, scratch: &mut Scratch) -> (u16, usize) {
-    match authorizer.check(request, scratch, NOW) {
-        Outcome::Pending(_) => panic!("a password is not checked here"),
+    match authorizer.check(request, None, scratch, NOW) {
+        Outcome::Pending(_) => panic!("the passwords are not checked here"),
         Outcome::Decided(verdict) => (verdict.status(), length(&verdict)),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Asker, Authorizer, Explanation, Header, Reason, Request, RoleSource};
+use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Reason, Request, RoleSource};
 use identity::Subject;
 use policy::canonical::PathError;
 
@@ -31,9 +31,9 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-fn taken(user: &str, groups: &[&str], roles: &[&str]) -> Asker {
+fn taken(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
     let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
-    Asker::Taken(Subject {
+    ExplainedSubject::Given(Subject {
         user: user.into(),
         groups: arcs(groups),
         roles: arcs(roles),
@@ -41,7 +41,7 @@ fn taken(user: &str, groups: &[&str], roles: &[&str]) -> Asker {
     })
 }
 
-fn explain(method: &str, path: &str, asker: Asker) -> Explanation {
+fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
     let request = Request {
         method: method.as_bytes(),
         host: b"localhost",
@@ -49,7 +49,7 @@ fn explain(method: &str, path: &str, asker: Asker) -> Explanation {
         headers: &[],
         id: b"",
     };
-    authorizer().explain(&request, asker, Duration::from_secs(1_800_000_000))
+    authorizer().explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_nothing_allows_names_the_roles_that_would() {
 
 #[test]
 fn an_anonymous_caller_has_one_role() {
-    let why = explain("GET", "/people", Asker::Proven);
+    let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("missing_credentials"), None));
     assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
     assert_eq!(why.missing.len(), 1);
@@ -103,12 +103,12 @@ fn an_anonymous_caller_has_one_role() {
 
 #[test]
 fn what_cannot_be_judged_says_why_and_a_bad_proof_too() {
-    let why = explain("GET", "/..", Asker::Proven);
+    let why = explain("GET", "/..", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
     let request = Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, id: b"" };
-    let why = authorizer().explain(&request, Asker::Proven, Duration::ZERO);
+    let why = authorizer().explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
     let told = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
     assert!(!told.contains("secret-token"), "{told}");
@@ -123,10 +123,11 @@ fn an_explanation_agrees_with_the_verdict() {
         for who in [None, Some(taken("alice", &[], &[])), Some(taken("carol", &["hr"], &[]))] {
             let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
             let subject = match &who {
-                Some(Asker::Taken(subject)) => Some(subject.clone()),
-                Some(Asker::Proven) | None => None,
+                Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
+                Some(ExplainedSubject::OfCredentials) | None => None,
             };
-            let why = authorizer.explain(&request, who.unwrap_or(Asker::Proven), Duration::ZERO);
+            let why =
+                authorizer.explain(&request, who.unwrap_or(ExplainedSubject::OfCredentials), Duration::ZERO);
             let mut scratch = authorizer::Scratch::default();
             assert_eq!(authorizer.check_as(&request, subject, &mut scratch).status(), why.status, "{path}");
         }

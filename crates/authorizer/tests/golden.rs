@@ -10,7 +10,7 @@ use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::{Decision, Engine, Question};
-use identity::{Authenticator, Identified, Subject};
+use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::cases::{Case, Proof};
@@ -82,14 +82,9 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
         Proof::Bearer(token) => format!("Bearer {token}"),
     };
     let now = case.request.at.unwrap_or_else(now);
-    let identified = match authenticator.identify(Some(header.as_bytes()), now, |_| ()) {
-        Identified::Pending(check) => authenticator.finish(&check.run(), now, |_| ())?,
-        identified => identified,
-    };
-    match identified {
-        Identified::Known(known) => Some(Some(known.subject.clone())),
-        _ => None,
-    }
+    let cache = &mut LocalCache::default();
+    let known = authenticator.identify_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
+    Some(known.map(|known| known.subject.clone()))
 }
 
 /// Whether the reference evaluator and the engine allow a case on every reading; nothing if it cannot be judged.

@@ -248,12 +248,12 @@ fn a_password_is_hashed_off_the_request_and_then_remembered() {
     let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
     let request = Request { method: b"GET", host: b"", path: b"/people", headers: &header, id: b"" };
     let (mut first, mut second) = (Scratch::default(), Scratch::default());
-    let authorizer::Outcome::Pending(check) = authorizer.check(&request, &mut first, NOW) else {
+    let authorizer::Outcome::Pending(check) = authorizer.check(&request, None, &mut first, NOW) else {
         panic!("an unknown password is not decided on")
     };
-    let resumed = authorizer.resume(&request, check.run(), &mut first, NOW);
-    assert!(matches!(resumed, authorizer::Outcome::Decided(verdict) if verdict.status() == 200));
+    let decided = authorizer.check(&request, Some(&check.run()), &mut first, NOW);
+    assert!(matches!(decided, authorizer::Outcome::Decided(verdict) if verdict.status() == 200));
     assert!(
-        matches!(authorizer.check(&request, &mut second, NOW), authorizer::Outcome::Decided(verdict) if verdict.status() == 200)
+        matches!(authorizer.check(&request, None, &mut second, NOW), authorizer::Outcome::Decided(verdict) if verdict.status() == 200)
     );
 }

@@ -1,16 +1,16 @@
 //! Decodes `CheckRequest` and encodes `CheckResponse` (`envoy.service.auth.v3`).
 //!
 //! Both are written by hand, because building a message of maps and strings, as generated code does, costs more than
-//! a decision: [`request`] decodes in one pass and borrows from the message, and [`response`] writes into one buffer of
+//! a decision: [`request`] decodes in one pass and borrows from the message, and [`Encoder`] writes into one buffer of
 //! the right size, gRPC prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form,
 //! for server reflection.
 
 pub mod request;
-pub mod response;
+mod response;
 mod wire;
 
 pub use request::{CheckRequest, DecodeError, Header};
-pub use response::EncodeError;
+pub use response::{EncodeError, Encoder};
 
 /// The compiled `proto/`: an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -20,51 +20,88 @@ pub enum EncodeError {
     TooLarge,
 }
 
-/// The answer that lets a request through: `set` replaces headers of the request, `remove` names headers to remove.
-///
-/// # Errors
-/// If a header name or value is invalid, or the answer is too large.
-pub fn allowed<'h>(
-    set: impl Iterator<Item = (&'h str, &'h str)> + Clone,
-    remove: impl Iterator<Item = &'h str> + Clone,
-) -> Result<Vec<u8>, EncodeError> {
-    let mut response = headers_length(set.clone())?;
-    for name in remove.clone() {
-        check_name(name)?;
-        response += delimited(name.len());
-    }
-    let mut buffer = message(STATUS_OK.len() + delimited(response))?;
-    buffer.extend_from_slice(&STATUS_OK);
-    start(&mut buffer, OK_RESPONSE, response);
-    set.for_each(|(name, value)| write_header(&mut buffer, name, value));
-    remove.for_each(|name| write_text(&mut buffer, HEADERS_TO_REMOVE, name));
-    Ok(buffer)
+/// Encodes answers. Keeps a buffer, so that each answer is written in one pass and then copied to an allocation of its
+/// exact size: the length of a protobuf message comes before it, and computing it first costs as much as writing.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    fields: Vec<u8>,
 }
 
-/// The answer that denies a request: the client receives this status, these headers and this body.
-///
-/// # Errors
-/// If a header name or value is invalid, the status is not from 400 to 599, or the answer is too large.
-pub fn denied<'h>(
-    status: u16,
-    headers: impl Iterator<Item = (&'h str, &'h str)> + Clone,
-    body: &str,
-) -> Result<Vec<u8>, EncodeError> {
-    if !(400..600).contains(&status) {
-        return Err(EncodeError::Status);
+/// The most memory that an encoder keeps, in bytes. Most answers take some hundred; a client can make one long, but not
+/// all that follow.
+const KEEP: usize = 16 << 10;
+
+impl Encoder {
+    /// The answer that lets a request through: `set` replaces headers of the request, `remove` names headers to remove.
+    ///
+    /// # Errors
+    /// If a header name or value is invalid, or the answer is too large.
+    pub fn allowed<'h>(
+        &mut self,
+        set: impl Iterator<Item = (&'h str, &'h str)>,
+        remove: impl Iterator<Item = &'h str>,
+    ) -> Result<Vec<u8>, EncodeError> {
+        self.clear();
+        self.write_headers(set)?;
+        for name in remove {
+            check_name(name)?;
+            write_text(&mut self.fields, HEADERS_TO_REMOVE, name);
+        }
+        self.message(&STATUS_OK, OK_RESPONSE)
     }
-    let status = usize::from(status);
-    let status_length = 1 + varint_length(status);
-    let response = delimited(status_length) + headers_length(headers.clone())? + text_length(body);
-    let mut buffer = message(STATUS_LENGTH + delimited(response))?;
-    buffer.extend_from_slice(&[STATUS, 2, CODE, grpc_code(status)]);
-    start(&mut buffer, DENIED_RESPONSE, response);
-    start(&mut buffer, HTTP_STATUS, status_length);
-    buffer.push(CODE);
-    write_varint(&mut buffer, status);
-    headers.for_each(|(name, value)| write_header(&mut buffer, name, value));
-    write_text(&mut buffer, BODY, body);
-    Ok(buffer)
+
+    /// The answer that denies a request: the client receives this status, these headers and this body.
+    ///
+    /// # Errors
+    /// If a header name or value is invalid, the status is not from 400 to 599, or the answer is too large.
+    pub fn denied<'h>(
+        &mut self,
+        status: u16,
+        headers: impl Iterator<Item = (&'h str, &'h str)>,
+        body: &str,
+    ) -> Result<Vec<u8>, EncodeError> {
+        if !(400..600).contains(&status) {
+            return Err(EncodeError::Status);
+        }
+        self.clear();
+        let status = usize::from(status);
+        start(&mut self.fields, HTTP_STATUS, 1 + varint_length(status));
+        self.fields.push(CODE);
+        write_varint(&mut self.fields, status);
+        self.write_headers(headers)?;
+        write_text(&mut self.fields, BODY, body);
+        self.message(&[STATUS, 2, CODE, grpc_code(status)], DENIED_RESPONSE)
+    }
+
+    fn clear(&mut self) {
+        self.fields.clear();
+        self.fields.shrink_to(KEEP);
+    }
+
+    fn write_headers<'h>(
+        &mut self,
+        headers: impl Iterator<Item = (&'h str, &'h str)>,
+    ) -> Result<(), EncodeError> {
+        for (name, value) in headers {
+            check_name(name)?;
+            check_value(value)?;
+            write_header(&mut self.fields, name, value);
+        }
+        Ok(())
+    }
+
+    /// The whole message: this status, and the fields in a message of their own.
+    fn message(&self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
+        let length = status.len() + delimited(self.fields.len());
+        let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
+        let mut message = Vec::with_capacity(PREFIX + length);
+        message.push(0);
+        message.extend_from_slice(&prefix.to_be_bytes());
+        message.extend_from_slice(status);
+        start(&mut message, response, self.fields.len());
+        message.extend_from_slice(&self.fields);
+        Ok(message)
+    }
 }
 
 // Field keys: the field number and, in the low three bits, the wire type.
@@ -83,8 +120,6 @@ const VALUE: u8 = 2 << 3 | 2;
 /// `status` with code 0. Code 0 is the default and takes no bytes, but the field is present, so that no client must
 /// guess.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// The length of `status` with a code of one byte, in bytes.
-const STATUS_LENGTH: usize = 4;
 /// `append: false`, which Envoy up to 1.40 obeys, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, which later versions
 /// do.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
@@ -100,29 +135,10 @@ const fn grpc_code(status: usize) -> u8 {
     }
 }
 
-/// A buffer for a message of `length` bytes, with the prefix already written.
-fn message(length: usize) -> Result<Vec<u8>, EncodeError> {
-    let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
-    let mut buffer = Vec::with_capacity(PREFIX + length);
-    buffer.push(0);
-    buffer.extend_from_slice(&prefix.to_be_bytes());
-    Ok(buffer)
-}
-
 /// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers below 16), its
 /// length, its content.
 const fn delimited(length: usize) -> usize {
     1 + varint_length(length) + length
-}
-
-fn headers_length<'h>(headers: impl Iterator<Item = (&'h str, &'h str)>) -> Result<usize, EncodeError> {
-    let mut length = 0;
-    for (name, value) in headers {
-        check_name(name)?;
-        check_value(value)?;
-        length += delimited(header_option_length(name, value));
-    }
-    Ok(length)
 }
 
 const fn header_option_length(name: &str, value: &str) -> usize {

@@ -84,9 +84,11 @@ fn a_request_of_theirs_is_wholly_known_to_ours() {
 
 #[test]
 fn an_answer_of_ours_is_wholly_known_to_the_descriptors() {
-    let allowed =
-        envoy::response::allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter()).unwrap();
-    let denied = envoy::response::denied(401, [("www-authenticate", "Basic")].into_iter(), "no").unwrap();
+    let allowed = envoy::Encoder::default()
+        .allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter())
+        .unwrap();
+    let denied =
+        envoy::Encoder::default().denied(401, [("www-authenticate", "Basic")].into_iter(), "no").unwrap();
     for answer in [allowed, denied] {
         let message = ours("envoy.service.auth.v3.CheckResponse", &answer[5..]);
         assert!(nothing_unknown(&message), "{message:?}");

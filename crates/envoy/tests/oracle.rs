@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use envoy::{CheckRequest, DecodeError, EncodeError, Header, response};
+use envoy::{CheckRequest, DecodeError, EncodeError, Encoder, Header};
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
@@ -174,7 +174,7 @@ proptest! {
 
     #[test]
     fn what_we_allow_they_read(set in vec(line(), 0..6), remove in vec("[a-z_.-]{1,30}", 0..4)) {
-        let answer = response::allowed(pairs(&set), remove.iter().map(String::as_str)).unwrap();
+        let answer = Encoder::default().allowed(pairs(&set), remove.iter().map(String::as_str)).unwrap();
         let response = read(&answer);
         prop_assert_eq!(response.status.unwrap().code, 0);
         let Some(HttpResponse::OkResponse(ok)) = response.http_response else { panic!("not allowed") };
@@ -186,7 +186,7 @@ proptest! {
     fn what_we_deny_they_read(
         status in prop_oneof![Just(400_u16), Just(401), Just(403), 400_u16..600], set in vec(line(), 0..6), body in "\\PC{0,300}",
     ) {
-        let answer = response::denied(status, pairs(&set), &body).unwrap();
+        let answer = Encoder::default().denied(status, pairs(&set), &body).unwrap();
         let response = read(&answer);
         let code = match status { 400 => 3, 401 => 16, _ => 7 };
         prop_assert_eq!(response.status.unwrap().code, code);
@@ -231,7 +231,7 @@ fn headers(options: &[core::HeaderValueOption]) -> Vec<(String, String)> {
 
 #[test]
 fn the_prefix_is_as_grpc_says() {
-    let answer = response::allowed(std::iter::empty(), std::iter::empty()).unwrap();
+    let answer = Encoder::default().allowed(std::iter::empty(), std::iter::empty()).unwrap();
     assert_eq!(answer, [0, 0, 0, 0, 4, 0x0A, 0, 0x1A, 0]);
     assert_eq!(answer.capacity(), answer.len());
 }
@@ -242,25 +242,32 @@ fn what_would_harm_as_a_header_is_not_written() {
     for name in ["", "a b", "a:b", ":path", "a\r\nb", "a\0", "ä"] {
         let set = [(name, "v")];
         assert_eq!(
-            response::allowed(set.into_iter(), std::iter::empty()),
+            Encoder::default().allowed(set.into_iter(), std::iter::empty()),
             Err(EncodeError::HeaderName),
             "{name:?}"
         );
-        assert_eq!(response::denied(403, set.into_iter(), ""), Err(EncodeError::HeaderName), "{name:?}");
-        let remove = response::allowed(std::iter::empty(), [name].into_iter());
+        assert_eq!(
+            Encoder::default().denied(403, set.into_iter(), ""),
+            Err(EncodeError::HeaderName),
+            "{name:?}"
+        );
+        let remove = Encoder::default().allowed(std::iter::empty(), [name].into_iter());
         assert_eq!(remove, Err(EncodeError::HeaderName), "{name:?}");
     }
     for value in ["a\rb", "a\nb", "a\0", "\u{1b}[0m", "\u{7f}", "a\tb"] {
         let set = [("a", value)];
-        assert_eq!(response::allowed(set.into_iter(), std::iter::empty()), Err(EncodeError::HeaderValue));
-        assert_eq!(response::denied(403, set.into_iter(), ""), Err(EncodeError::HeaderValue));
+        assert_eq!(
+            Encoder::default().allowed(set.into_iter(), std::iter::empty()),
+            Err(EncodeError::HeaderValue)
+        );
+        assert_eq!(Encoder::default().denied(403, set.into_iter(), ""), Err(EncodeError::HeaderValue));
     }
 }
 
 #[test]
 fn a_refusal_has_a_status_that_refuses() {
     for status in [0, 100, 200, 302, 399, 600, u16::MAX] {
-        assert_eq!(response::denied(status, std::iter::empty(), ""), Err(EncodeError::Status));
+        assert_eq!(Encoder::default().denied(status, std::iter::empty(), ""), Err(EncodeError::Status));
     }
 }
 

@@ -1,9 +1,12 @@
 //! The entry point of this crate: from the header's value to the caller.
 
+mod basic;
 mod carried;
+mod known;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use policy::KeyUrl;
@@ -11,84 +14,44 @@ use policy::model;
 use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
-use crate::authorization::{self, Proof};
-use crate::basic::{Account, Accounts, Credentials, PasswordChecked, Settled};
+use crate::authorization::{self, Scheme};
+use crate::basic::{Credentials, PasswordChecked, Settled};
 use crate::cache::{Cache, Lookup, Window};
-use crate::jwt::{self, Issuer, Token};
+use crate::jwt::{self, Issuer, TokenCheck, TokenChecked};
 use crate::keyed_hasher::KeyedHasher;
+use crate::limits::Limits;
+use crate::local_cache::{Found, LocalCache};
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
-use crate::{CredentialsError, FetchedKeys, HeapSize, Identified, Known, Subject, Time};
-use carried::Carried;
+use crate::verification::{Check, Checked, Verification, Verified};
+use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unidentified};
+use basic::Basic;
+use known::known;
 
 /// How far a clock may be set back before cached credentials must be verified again.
 const CLOCK_SLIP: Duration = Duration::from_secs(60);
+
+/// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token and its scheme. Longer
+/// ones are invalid, unless they are mostly spaces, so they are not worth hashing.
+const MAX_VALUE: usize = jwt::MAX_BYTES + 16;
+
+/// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Verifies credentials and caches the valid ones. `T` is what the user of this crate attaches to each verified
 /// subject.
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
+    /// Unique in this process: what a [`LocalCache`] tells authenticators apart by.
+    id: u64,
     basic: Option<Basic<T>>,
-    issuers: Vec<Issuer>,
+    issuers: Arc<[Issuer]>,
     /// Verified tokens, by the keyed hash of the whole token. Never carried over: a cached token ends with its key
     /// sets.
     tokens: Cache<Arc<Known<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
-}
-
-/// HTTP Basic: the users, and the credentials that have been verified.
-struct Basic<T> {
-    accounts: Accounts,
-    verify: bool,
-    /// Verified credentials, by the keyed hash of user and password, or of the user alone where passwords are not
-    /// checked.
-    credentials: Cache<SignedIn<T>>,
-    /// Credentials that the previous policy verified against the same hashes.
-    carried: Carried,
-}
-
-/// A cache entry: a subject whose credentials were verified.
-struct SignedIn<T> {
-    known: Arc<Known<T>>,
-    /// The account that they were verified against; `None` where passwords are not checked.
-    account: Option<Arc<Account>>,
-}
-
-/// The limits of the caches, in number, memory and time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The most verified Basic credentials to cache.
-    pub credentials: usize,
-    /// The most bytes of memory for all cached Basic credentials together, with what is attached to them. Credentials
-    /// that are carried over a reload have another limit of the same size. One of those takes 162 bytes: its names
-    /// belong to the policy and nothing is attached to it.
-    pub credential_bytes: usize,
-    /// How long Basic credentials count as verified, from their verification or their last use. A use in the first
-    /// quarter of this time does not renew them: a renewal writes to memory that all threads read, so a busy caller
-    /// must not cause one on each request. Setting the clock back to more than a minute before the last renewal ends
-    /// them, so that a clock which was wrong for a while cannot extend them.
-    pub credentials_for: Duration,
-    /// The most verified tokens to cache. Each is kept until it expires.
-    pub tokens: usize,
-    /// The most bytes of memory for all cached tokens together, with what is attached to them.
-    pub token_bytes: usize,
-}
-
-impl Default for Limits {
-    /// 65,536 entries and 32 MiB for each cache, and ten minutes for Basic credentials: enough for the callers that a
-    /// large site has at any one time. A caller with a short name takes about half a KiB, so the limit in bytes is
-    /// mostly the one that is reached.
-    fn default() -> Self {
-        Self {
-            credentials: 1 << 16,
-            credential_bytes: 32 << 20,
-            credentials_for: Duration::from_secs(600),
-            tokens: 1 << 16,
-            token_bytes: 32 << 20,
-        }
-    }
 }
 
 impl<T: HeapSize> Authenticator<T> {
@@ -129,7 +92,9 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(problems);
         }
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
-        let mut this = Self { basic, issuers, tokens, hasher, limits };
+        // Only unique: no other memory depends on it.
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut this = Self { id, basic, issuers, tokens, hasher, limits };
         if let Some(previous) = previous {
             this.carry_over(previous);
         }
@@ -151,52 +116,66 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Authenticates a caller by the value of its one `Authorization` header; `None` means that there is no such
-    /// header.
+    /// Authenticates a caller by the value of its one `Authorization` header. Without such a header, the caller is
+    /// anonymous: `Ok(None)`.
     ///
-    /// The first call for a subject calls `attach`. Later calls find the result in the cache, and allocate nothing.
-    pub fn identify(
+    /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
+    /// from the authenticator of an earlier policy: where this one has another hash for the user, or other keys, it says
+    /// nothing, and this may return another verification.
+    ///
+    /// The first call for a subject calls `attach`. Later calls find the result in `cache` or in the cache of all
+    /// threads, and allocate nothing.
+    ///
+    /// # Errors
+    /// If the credentials are invalid, or must be verified first.
+    pub fn identify<'c>(
+        &self,
+        authorization: Option<&[u8]>,
+        verified: Option<&Verified>,
+        now: Time,
+        cache: &'c mut LocalCache<T>,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Option<&'c Known<T>>, Unidentified> {
+        let Some(value) = authorization else { return Ok(None) };
+        let look_up = || self.look_up(value, verified, now, attach);
+        if value.len() > MAX_VALUE {
+            return Ok(Some(cache.hold(look_up()?.known)));
+        }
+        // The key is that of the whole value, so that a hit costs neither parsing nor decoding.
+        cache.get_or_look_up(self.id, self.hasher.whole(value), now, look_up).map(Some)
+    }
+
+    /// The same as [`Authenticator::identify`], but runs a verification on the calling thread: milliseconds, so for
+    /// tools and tests.
+    ///
+    /// # Errors
+    /// If the credentials are invalid.
+    pub fn identify_inline<'c>(
         &self,
         authorization: Option<&[u8]>,
         now: Time,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Identified<T> {
-        let Some(value) = authorization else { return Identified::Anonymous };
-        match (authorization::read(value), &self.basic) {
-            (Proof::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, now, attach),
-            (Proof::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, now, attach),
-            (Proof::Basic(_) | Proof::Bearer(_) | Proof::Other, _) => {
-                Identified::Invalid(CredentialsError::UnsupportedScheme)
-            }
+        cache: &'c mut LocalCache<T>,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Option<&'c Known<T>>, CredentialsError> {
+        let Some(value) = authorization else { return Ok(None) };
+        let look_up = |verified: Option<&Verified>| self.look_up(value, verified, now, &attach);
+        let found = look_up(None).or_else(|why| match why {
+            Unidentified::Pending(verification) => look_up(Some(&verification.run())),
+            Unidentified::Invalid(_) => Err(why),
+        });
+        match found {
+            Ok(found) => Ok(Some(cache.hold(found.known))),
+            Err(Unidentified::Invalid(error)) => Err(error),
+            // This authenticator began the verification, so its result counts and no other is needed.
+            Err(Unidentified::Pending(_)) => Err(CredentialsError::BadPassword),
         }
     }
 
-    /// Authenticates a caller whose password has been hashed; `None` means that [`Authenticator::identify`] must be
-    /// called again.
-    ///
-    /// The check may come from the authenticator of another policy. It counts if the user has the same stored hash
-    /// here, byte for byte, or exists in neither policy. Otherwise (the user was added or removed, or has another hash)
-    /// it says nothing about this policy: call [`Authenticator::identify`] with the same header, which may return
-    /// another check.
-    ///
-    /// A right password is cached, a wrong one never. So this may also be called when no request waits for the result,
-    /// and more than once for the same check.
-    pub fn finish(
-        &self,
-        checked: &PasswordChecked,
-        now: Time,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Option<Identified<T>> {
-        let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.settle(checked)? {
-            Settled::Right(account) => {
-                let key = checked.credentials;
-                let found = basic.credentials.find(key, now, |found| Arc::clone(&found.known)).valid();
-                let remember = || basic.remember(key, account, self.credentials_window(now), attach);
-                Identified::Known(found.unwrap_or_else(remember))
-            }
-            Settled::Wrong => Identified::Invalid(CredentialsError::BadPassword),
-        })
+    /// Caches the credentials of a verification, if they are valid under this policy, and returns whether they are.
+    /// Invalid ones are never cached. To be called when it has run, whether a request still waits for it or not; it may
+    /// be called more than once.
+    pub fn remember(&self, verified: &Verified, now: Time, attach: impl Fn(&Subject) -> T) -> bool {
+        matches!(self.settle(verified, now, attach), Some(Ok(_)))
     }
 
     /// The subject of a token with these claims, without verifying a token.
@@ -205,7 +184,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
     pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
-        let issuer = self.issuer(members.get("iss"))?;
+        let issuer = jwt::named(&self.issuers, members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings)
     }
 
@@ -215,40 +194,62 @@ impl<T: HeapSize> Authenticator<T> {
         self.issuers.iter().filter_map(Issuer::take_refetch)
     }
 
+    /// Authenticates a caller who is not in the thread's own cache.
+    fn look_up(
+        &self,
+        value: &[u8],
+        verified: Option<&Verified>,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Found<T>, Unidentified> {
+        match (authorization::read(value), &self.basic) {
+            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
+                self.token(token, verified, now, attach)
+            }
+            (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
+                Err(CredentialsError::UnsupportedScheme.into())
+            }
+        }
+    }
+
     fn credentials(
         &self,
         basic: &Basic<T>,
         encoded: &[u8],
+        verified: Option<&Verified>,
         now: Time,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Identified<T> {
-        let credentials = match Credentials::decode(encoded) {
-            Ok(credentials) => credentials,
-            Err(refusal) => return Identified::Invalid(refusal),
-        };
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Found<T>, Unidentified> {
+        let credentials = Credentials::decode(encoded)?;
         if !basic.verify {
-            return Identified::Known(self.trusted(basic, credentials.user(), now, attach));
+            return Ok(self.trusted(basic, credentials.user(), now, attach));
         }
         // Checked before any look-up, so that the time until the answer says nothing about whether the user exists.
         if credentials.password().len() > MAX_PASSWORD {
-            return Identified::Invalid(CredentialsError::BadPassword);
+            return Err(CredentialsError::BadPassword.into());
         }
         let key = self.hasher.pair(credentials.user().as_bytes(), credentials.password());
-        let verified_before = match basic.credentials.find(key, now, |found| Arc::clone(&found.known)) {
-            Lookup::Valid(known) => return Identified::Known(known),
+        let verified_before = match basic.find(key, now) {
+            Lookup::Valid(found) => return Ok(found),
             Lookup::Expired => true,
             Lookup::Missing => match basic.carried.find(key, now) {
                 Lookup::Valid(account) => {
-                    let window = self.credentials_window(now);
-                    return Identified::Known(basic.remember(key, account, window, attach));
+                    return Ok(basic.remember(key, account, self.credentials_window(now), attach));
                 }
                 Lookup::Expired => true,
                 Lookup::Missing => false,
             },
         };
-        match basic.accounts.check(&credentials, key, &self.hasher) {
-            Some(check) => Identified::Pending(check.with_verified_before(verified_before)),
-            None => Identified::Invalid(CredentialsError::BadPassword),
+        match self.settle_for(key, verified, now, attach) {
+            Some(settled) => Ok(settled?),
+            None => match basic.accounts.check(&credentials, key, &self.hasher) {
+                Some(check) => {
+                    let check = check.with_verified_before(verified_before);
+                    Err(Unidentified::Pending(Verification(Check::Password(check))))
+                }
+                None => Err(CredentialsError::BadPassword.into()),
+            },
         }
     }
 
@@ -259,89 +260,119 @@ impl<T: HeapSize> Authenticator<T> {
         user: &str,
         now: Time,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> Arc<Known<T>> {
+    ) -> Found<T> {
         let key = self.hasher.whole(user.as_bytes());
-        let found = basic.credentials.find(key, now, |found| Arc::clone(&found.known));
-        if let Some(known) = found.valid() {
-            return known;
-        }
-        let known = known(basic.accounts.trusted(user), attach);
-        let signed_in = SignedIn { known: Arc::clone(&known), account: None };
-        let bytes = known.bytes(Names::OfCaller);
-        basic.credentials.insert(key, signed_in, self.credentials_window(now), bytes);
-        known
+        basic.find(key, now).valid().unwrap_or_else(|| {
+            let known = known(&basic.accounts.trusted(user), attach);
+            basic.insert(key, known, None, self.credentials_window(now))
+        })
     }
 
-    fn token(&self, text: &[u8], now: Time, attach: impl FnOnce(&Subject) -> T) -> Identified<T> {
+    fn token(
+        &self,
+        text: &[u8],
+        verified: Option<&Verified>,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Found<T>, Unidentified> {
         if text.len() > jwt::MAX_BYTES {
-            return Identified::Invalid(CredentialsError::MalformedToken);
+            return Err(CredentialsError::MalformedToken.into());
         }
-        let key = self.hasher.whole(text);
-        if let Some(known) = self.tokens.find(key, now, Arc::clone).valid() {
-            return Identified::Known(known);
+        let hash = self.hasher.whole(text);
+        if let Some(found) = self.find_token(hash, now) {
+            return Ok(found);
         }
-        match Token::read(text).and_then(|token| self.issuer(token.payload.get("iss"))?.verify(token, now)) {
-            Ok(verified) => {
-                let known = known(verified.subject, attach);
-                self.tokens.insert(key, Arc::clone(&known), verified.window, known.bytes(Names::OfCaller));
-                Identified::Known(known)
+        match self.settle_for(hash, verified, now, attach) {
+            Some(settled) => Ok(settled?),
+            None => {
+                let key = self.hasher.pair(&hash.to_le_bytes(), &self.id.to_le_bytes());
+                let check = TokenCheck::new(text, &self.issuers, now, hash, key);
+                Err(Unidentified::Pending(Verification(Check::Token(check))))
             }
-            Err(refusal) => Identified::Invalid(refusal),
         }
     }
 
-    fn issuer(&self, iss: Option<&Value>) -> Result<&Issuer, CredentialsError> {
-        let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
-        self.issuers
-            .iter()
-            .find(|issuer| &*issuer.settings.issuer == iss)
-            .ok_or(CredentialsError::UnknownIssuer)
+    fn find_token(&self, hash: u128, now: Time) -> Option<Found<T>> {
+        let found = |known: &Arc<Known<T>>, window, bytes| Found {
+            known: Arc::clone(known),
+            window,
+            bytes,
+            keep_for: Duration::MAX,
+        };
+        self.tokens.find(hash, now, found).valid()
+    }
+
+    /// The subject of a verification of the credentials with this key; `None` if there is none, or it says nothing
+    /// under this policy.
+    fn settle_for(
+        &self,
+        key: u128,
+        verified: Option<&Verified>,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Option<Result<Found<T>, CredentialsError>> {
+        self.settle(verified.filter(|verified| verified.credentials() == key)?, now, attach)
+    }
+
+    /// The subject that a verification found, which is cached; `None` if it says nothing under this policy.
+    fn settle(
+        &self,
+        verified: &Verified,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Option<Result<Found<T>, CredentialsError>> {
+        match &verified.0 {
+            Checked::Password(checked) => self.settle_password(checked, now, attach),
+            Checked::Token(checked) => self.settle_token(checked, now, attach),
+        }
+    }
+
+    /// A password counts if the user has the same stored hash here, byte for byte, or exists in neither policy.
+    fn settle_password(
+        &self,
+        checked: &PasswordChecked,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Option<Result<Found<T>, CredentialsError>> {
+        let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
+        Some(match basic.accounts.settle(checked)? {
+            Settled::Right(account) => {
+                let key = checked.credentials;
+                let found = basic.find(key, now).valid();
+                let remember = || basic.remember(key, account, self.credentials_window(now), attach);
+                Ok(found.unwrap_or_else(remember))
+            }
+            Settled::Wrong => Err(CredentialsError::BadPassword),
+        })
+    }
+
+    /// A token counts if it was verified by these very keys, and is valid now.
+    fn settle_token(
+        &self,
+        checked: &TokenChecked,
+        now: Time,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Option<Result<Found<T>, CredentialsError>> {
+        if !Arc::ptr_eq(&self.issuers, &checked.issuers) {
+            return None;
+        }
+        let token = match &checked.result {
+            Ok(token) if token.window.holds(now) => token,
+            Ok(_) => return None,
+            Err(error) => return Some(Err(*error)),
+        };
+        Some(Ok(self.find_token(checked.hash, now).unwrap_or_else(|| {
+            let known = known(&token.subject, attach);
+            let bytes = known.bytes(Names::OfCaller);
+            self.tokens.insert(checked.hash, Arc::clone(&known), token.window, bytes);
+            Found { known, window: token.window, bytes, keep_for: Duration::MAX }
+        })))
     }
 
     fn credentials_window(&self, now: Time) -> Window {
         let until = now.saturating_add(self.limits.credentials_for);
         Window { from: now.saturating_sub(CLOCK_SLIP), until }
     }
-}
-
-impl<T: HeapSize> Basic<T> {
-    fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
-        let accounts = Accounts::compile(settings, problems);
-        let credentials = Cache::new(limits.credentials, limits.credential_bytes);
-        let credentials = credentials.renewed_on_use(limits.credentials_for);
-        Self { accounts, verify: settings.verify, credentials, carried: Carried::default() }
-    }
-
-    /// The credentials verified here whose users have the same stored hash in `accounts`.
-    fn carry(&self, accounts: &Accounts, limits: Limits) -> Carried {
-        let mut carried = self.carried.still(accounts);
-        self.credentials.for_each(|key, signed_in, window| {
-            if let Some(account) = signed_in.account.as_ref().and_then(|account| accounts.unchanged(account))
-            {
-                carried.insert(key, account, window);
-            }
-        });
-        carried.limit(limits.credentials.min(limits.credential_bytes / Carried::ENTRY_BYTES));
-        carried
-    }
-
-    fn remember(
-        &self,
-        key: u128,
-        account: &Arc<Account>,
-        window: Window,
-        attach: impl FnOnce(&Subject) -> T,
-    ) -> Arc<Known<T>> {
-        let known = known(account.subject.clone(), attach);
-        let signed_in = SignedIn { known: Arc::clone(&known), account: Some(Arc::clone(account)) };
-        self.credentials.insert(key, signed_in, window, known.bytes(Names::OfPolicy));
-        known
-    }
-}
-
-fn known<T>(subject: Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
-    let attached = attach(&subject);
-    Arc::new(Known { subject: Subject { claims: Value::Null, ..subject }, attached })
 }
 
 fn place(settings: &model::Identity) -> Option<policy::problem::Place> {

@@ -2,7 +2,7 @@
 
 /// The credentials of a request, by scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof<'a> {
+pub(crate) enum Scheme<'a> {
     /// HTTP Basic (RFC 7617): credentials in base64.
     Basic(&'a [u8]),
     /// Bearer (RFC 6750): a token.
@@ -12,16 +12,16 @@ pub(crate) enum Proof<'a> {
 }
 
 /// Splits a value into its scheme, in any case (RFC 9110, 11.1), and what follows one or more spaces.
-pub(crate) fn read(value: &[u8]) -> Proof<'_> {
+pub(crate) fn read(value: &[u8]) -> Scheme<'_> {
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();
     let rest = rest.trim_ascii_start();
     if scheme.eq_ignore_ascii_case(b"basic") {
-        Proof::Basic(rest)
+        Scheme::Basic(rest)
     } else if scheme.eq_ignore_ascii_case(b"bearer") {
-        Proof::Bearer(rest)
+        Scheme::Bearer(rest)
     } else {
-        Proof::Other
+        Scheme::Other
     }
 }
 
@@ -32,9 +32,9 @@ mod tests {
     #[test]
     fn a_scheme_is_read_in_any_case() {
         for value in ["Basic YTpi", "basic YTpi", "BASIC YTpi", "bAsIc   YTpi"] {
-            assert_eq!(read(value.as_bytes()), Proof::Basic(b"YTpi"), "{value}");
+            assert_eq!(read(value.as_bytes()), Scheme::Basic(b"YTpi"), "{value}");
         }
-        assert_eq!(read(b"bearer a.b.c"), Proof::Bearer(b"a.b.c"));
+        assert_eq!(read(b"bearer a.b.c"), Scheme::Bearer(b"a.b.c"));
     }
 
     #[test]
@@ -50,13 +50,13 @@ mod tests {
             "\u{0}",
             "Bearerx y",
         ] {
-            assert_eq!(read(value.as_bytes()), Proof::Other, "{value:?}");
+            assert_eq!(read(value.as_bytes()), Scheme::Other, "{value:?}");
         }
     }
 
     #[test]
-    fn a_scheme_without_a_proof_is_that_scheme() {
-        assert_eq!(read(b"Basic"), Proof::Basic(b""));
-        assert_eq!(read(b"Bearer "), Proof::Bearer(b""));
+    fn a_scheme_without_credentials_is_that_scheme() {
+        assert_eq!(read(b"Basic"), Scheme::Basic(b""));
+        assert_eq!(read(b"Bearer "), Scheme::Bearer(b""));
     }
 }

@@ -1,9 +1,12 @@
 //! HTTP Basic (RFC 7617): a user and a password, verified against the hashes in the policy.
 
 mod account;
+mod accounts;
 mod check;
 mod credentials;
 
-pub(crate) use account::{Account, Accounts, Settled};
-pub use check::{PasswordCheck, PasswordChecked};
+pub(crate) use account::Account;
+pub(crate) use accounts::{Accounts, Settled};
+pub(crate) use check::PasswordCheck;
+pub(crate) use check::PasswordChecked;
 pub(crate) use credentials::Credentials;

@@ -96,8 +96,14 @@ impl<V> Cache<V> {
         Self { renewal: Some(Renewal { lifetime, below: lifetime / 4 * 3 }), ..self }
     }
 
-    /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews entries.
-    pub(crate) fn find<R>(&self, key: u128, now: Time, read: impl FnOnce(&V) -> R) -> Lookup<R> {
+    /// Finds the value of this key, with its window and the bytes that it holds. Marks the entry as used, and renews it
+    /// if the cache renews entries.
+    pub(crate) fn find<R>(
+        &self,
+        key: u128,
+        now: Time,
+        read: impl FnOnce(&V, Window, usize) -> R,
+    ) -> Lookup<R> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
         if !window.holds(now) {
@@ -111,7 +117,8 @@ impl<V> Cache<V> {
         {
             entry.renew(now, renewal.lifetime);
         }
-        Lookup::Valid(read(&entry.value))
+        let held_bytes = entry.weight.saturating_sub(Self::ENTRY_BYTES);
+        Lookup::Valid(read(&entry.value, entry.window(), held_bytes))
     }
 
     /// Inserts a value, in place of any with this key. `held_bytes` is the memory that it holds besides its own size. A
@@ -189,7 +196,7 @@ impl<V> Entry<V> {
 }
 
 impl<R> Lookup<R> {
-    /// The value, if it is valid.
+    /// The result, if the entry is valid.
     pub(crate) fn valid(self) -> Option<R> {
         match self {
             Self::Valid(found) => Some(found),

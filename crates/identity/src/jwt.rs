@@ -4,11 +4,14 @@
 //! that issuer's key set, the signature, and only then the claims. Nothing of an unverified payload is used except
 //! `iss`.
 
+mod check;
 mod claims;
 mod header;
 mod issuer;
 mod token;
 
+pub(crate) use check::TokenCheck;
+pub(crate) use check::TokenChecked;
 pub(crate) use claims::subject;
-pub(crate) use issuer::Issuer;
-pub(crate) use token::{MAX_BYTES, Token};
+pub(crate) use issuer::{Issuer, named};
+pub(crate) use token::MAX_BYTES;

@@ -1,10 +1,11 @@
 //! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
 //! keys are arguments; nothing here does I/O or waits.
 //!
-//! Read [`Authenticator`] first: it takes the header's value and returns [`Identified`]. `basic` and `password`
+//! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `basic` and `password`
 //! implement HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] implement tokens and the keys that
-//! verify them. `cache` keeps verified credentials under the keyed hashes of `keyed_hasher`, and `memory` computes how
-//! much memory they take.
+//! verify them; `verification` takes the slow part of both to other threads. `cache` keeps verified credentials for all
+//! threads under the keyed hashes of `keyed_hasher`, `local_cache` for one thread, and `memory` computes how much memory
+//! they take.
 
 mod authenticator;
 mod authorization;
@@ -15,9 +16,12 @@ mod json;
 pub mod jwks;
 mod jwt;
 mod keyed_hasher;
+mod limits;
+mod local_cache;
 mod memory;
 mod names;
 mod password;
+mod verification;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,11 +29,13 @@ use std::time::Duration;
 
 use policy::KeyUrl;
 
-pub use authenticator::{Authenticator, Limits};
-pub use basic::{PasswordCheck, PasswordChecked};
+pub use authenticator::Authenticator;
 pub use credentials_error::CredentialsError;
+pub use limits::Limits;
+pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};
 pub use password::{Recipe, RecipeError, hash_password};
+pub use verification::{Verification, VerificationKind, Verified};
 
 /// A point in time, as the duration since the Unix epoch.
 pub type Time = Duration;
@@ -52,17 +58,14 @@ pub struct Subject {
     pub claims: serde_json::Value,
 }
 
-/// The result of authenticating a caller.
+/// Why a caller with credentials is not known.
 #[derive(Debug)]
-pub enum Identified<T> {
-    /// There are no credentials.
-    Anonymous,
-    /// The credentials are valid. Contains what was attached to their subject when they were first verified.
-    Known(Arc<Known<T>>),
+pub enum Unidentified {
     /// The credentials are invalid.
     Invalid(CredentialsError),
-    /// A password must be hashed first: run the check off the request threads, then call [`Authenticator::finish`].
-    Pending(PasswordCheck),
+    /// The credentials must be verified first: run this off the request threads, then call
+    /// [`Authenticator::identify`] again with its result.
+    Pending(Verification),
 }
 
 /// A verified subject, and what the user of this crate attached to it (its roles, for example).
@@ -72,4 +75,10 @@ pub struct Known<T> {
     pub subject: Subject,
     /// What the user of this crate attached to it.
     pub attached: T,
+}
+
+impl From<CredentialsError> for Unidentified {
+    fn from(error: CredentialsError) -> Self {
+        Self::Invalid(error)
+    }
 }

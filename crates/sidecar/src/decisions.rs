@@ -44,10 +44,15 @@ impl Decisions {
 }
 
 impl DecisionSink for Decisions {
-    fn offer(&self, record: &DecisionRecord<'_>) {
-        if self.which == DecisionLog::Denied && record.allowed {
-            return;
+    fn wants(&self, allowed: bool) -> bool {
+        match self.which {
+            DecisionLog::Off => false,
+            DecisionLog::Denied => !allowed,
+            DecisionLog::All => true,
         }
+    }
+
+    fn offer(&self, record: &DecisionRecord<'_>) {
         let Ok(mut line) = serde_json::to_vec(&Line::of(record)) else { return self.counts.drop_one() };
         line.push(b'\n');
         self.lines.offer(line);

@@ -6,12 +6,13 @@
 //! | `rolegate_check_errors_total` | `kind` | checks that got a gRPC error, which is never OK |
 //! | `rolegate_check_duration_seconds` | | from a complete message until its answer is handed over for writing |
 //! | `rolegate_evaluation_duration_seconds` | | from a decoded request to its verdict, without waiting for a hash |
-//! | `rolegate_checks_in_flight` | | checks that wait for the rest of their message or for a password hash |
+//! | `rolegate_checks_in_flight` | | checks that wait for the rest of their message, or until their credentials are verified |
 //! | `rolegate_connections` | | open connections |
 //! | `rolegate_connections_accepted_total` | | connections accepted |
 //! | `rolegate_connections_evicted_total` | | idle connections closed to make room for others |
 //! | `rolegate_connections_rejected_total` | | new connections closed at once: too many, and none was idle |
 //! | `rolegate_accept_errors_total` | | failed accepts, for example without file descriptors |
+//! | `rolegate_tokens_verified_total` | | tokens whose signature and claims were checked |
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
 //! | `rolegate_hashes_shared_total` | | checks that used the hash of an equal check |
@@ -136,6 +137,7 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
         totals.connections_rejected,
     )?;
     page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
+    page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified)?;
     let hashing = &totals.hashing;
     page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
     page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;

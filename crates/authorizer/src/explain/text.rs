@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{ExplainedRole, ExplainedRule, Explanation, RoleSource};
+use super::{ExplainedRole, Explanation, RoleSource};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -79,12 +79,5 @@ impl Display for RoleSource {
             Self::CarriedByToken => f.write_str("carried by the token"),
             Self::ExtendedBy(role) => write!(f, "extended by `{role}`"),
         }
-    }
-}
-
-impl Display for ExplainedRule {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let effect = if self.denies { "denied" } else { "allowed" };
-        write!(f, "`{}: {}` ({effect} at {})", self.role, self.rule, self.at)
     }
 }

@@ -1,32 +1,14 @@
-//! The users of a policy, with their password hashes parsed.
+//! A user of a policy, with the password hash parsed.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::hmac;
 use policy::model::{self, BasicUser, Secret};
 use policy::problem::Problem;
 use serde_json::Value;
 
-use super::{Credentials, PasswordCheck, PasswordChecked};
 use crate::Subject;
-use crate::keyed_hasher::KeyedHasher;
 use crate::names::prefixed;
 use crate::password::Stored;
-
-/// How many of the policy's hashes make up the key that decoys are chosen with: see [`decoy_key`].
-const KEY_HASHES: usize = 8;
-
-/// The users of a policy.
-pub(crate) struct Accounts {
-    by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// The accounts with a hash, which stand in for users that do not exist. In the order of their hashes, which begin
-    /// with their parameters, so accounts of the same cost are neighbours.
-    decoys: Vec<Arc<Account>>,
-    decoy_key: hmac::Key,
-    user_prefix: Arc<str>,
-}
 
 /// A user.
 pub(crate) struct Account {
@@ -40,113 +22,9 @@ pub(crate) struct Account {
     pub(crate) stored: Option<Stored>,
 }
 
-/// The result of a password check under a policy.
-pub(crate) enum Settled<'a> {
-    /// The password is that of this account.
-    Right(&'a Arc<Account>),
-    /// The password is wrong, or there is no such user.
-    Wrong,
-}
-
-impl Accounts {
-    /// Parses the hashes, and adds what is wrong with them to `problems`.
-    pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
-        let read = |user| Arc::new(Account::compile(user, settings, problems));
-        let accounts: Vec<Arc<Account>> = settings.users.iter().map(read).collect();
-        let by_name = accounts.iter().map(|account| (Arc::clone(&account.name), Arc::clone(account)));
-        let by_name = by_name.collect();
-        let mut decoys = accounts;
-        decoys.retain(|account| account.stored.is_some());
-        decoys.sort_unstable_by(|one, other| one.order().cmp(&other.order()));
-        Self {
-            decoy_key: decoy_key(&decoys),
-            by_name,
-            decoys,
-            user_prefix: Arc::clone(&settings.user_prefix),
-        }
-    }
-
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Account>> {
-        self.by_name.get(name)
-    }
-
-    /// The account here that has the same name and, byte for byte, the same hash.
-    pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
-        let same = |here: &&Arc<Account>| here.written.is_some() && here.written == account.written;
-        self.named(&account.name).filter(same)
-    }
-
-    /// The result of a check under this policy; `None` if since then the user was added or removed, or got another
-    /// hash.
-    ///
-    /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
-    pub(crate) fn settle(&self, checked: &PasswordChecked) -> Option<Settled<'_>> {
-        let (named, same) = (self.named(&checked.user), self.unchanged(&checked.account));
-        match (checked.known, named, same) {
-            (true, Some(_), Some(account)) if checked.right => Some(Settled::Right(account)),
-            // An unknown user is wrong whatever has become of the account that stood in for it.
-            (true, Some(_), Some(_)) | (false, None, _) => Some(Settled::Wrong),
-            (true, ..) | (false, Some(_), _) => None,
-        }
-    }
-
-    /// The subject of a user where passwords are not checked. The policy need not name the user.
-    pub(crate) fn trusted(&self, name: &str) -> Subject {
-        match self.named(name) {
-            Some(account) => account.subject.clone(),
-            None => subject(prefixed(&self.user_prefix, name), Vec::new()),
-        }
-    }
-
-    /// The check of these credentials; `None` if the policy has no user with a hash.
-    ///
-    /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
-    /// the decoy. It is the same one for the same name each time, so that the parameters of the hashes do not tell the
-    /// names apart either. A decoy is also chosen for a user that exists, so that this function costs the same for
-    /// both.
-    pub(crate) fn check(
-        &self,
-        credentials: &Credentials,
-        credentials_hash: u128,
-        hasher: &KeyedHasher,
-    ) -> Option<PasswordCheck> {
-        let decoy = self.decoy(credentials.user());
-        let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
-        let known = account.is_some();
-        let account = Arc::clone(account.or(decoy)?);
-        Some(PasswordCheck::new(account, known, credentials, credentials_hash, hasher))
-    }
-
-    /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The
-    /// choice depends on the name and the policy alone: if a restart or another replica chose differently, the cost of
-    /// a user that does not exist would change, which would tell it from one that exists.
-    ///
-    /// The hash of the name is scaled to the number of accounts, not divided by it: when an account is added or
-    /// removed, few names get another cost, where with a remainder nearly all of them would.
-    fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
-        let tag = hmac::sign(&self.decoy_key, name.as_bytes());
-        let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
-        let accounts = u128::try_from(self.decoys.len()).ok()?;
-        let place = (u128::from(hash) * accounts) >> 64;
-        self.decoys.get(usize::try_from(place).ok()?)
-    }
-}
-
-/// The key that decoys are chosen with: without the policy's hashes, nobody can predict the decoy of a name.
-///
-/// It is made of the [`KEY_HASHES`] hashes with the least digests, whatever their order in the policy. All hashes would
-/// do too, but then each changed password would give all users that do not exist another cost, while those that exist
-/// keep theirs. A single hash could be known to its user: `{SHA}` has no salt.
-fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
-    let written = decoys.iter().filter_map(|account| account.written.as_ref());
-    let mut digests: Vec<_> = written.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
-    digests.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
-    let key: Vec<u8> = digests.iter().take(KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
-    hmac::Key::new(hmac::HMAC_SHA256, &key)
-}
-
 impl Account {
-    fn compile(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
+    /// Parses the hash, and adds what is wrong with it to `problems`.
+    pub(super) fn compile(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
         let groups = user.groups.iter().map(|group| prefixed(&settings.group_prefix, group)).collect();
         Self {
             name: Arc::clone(&user.name),
@@ -157,7 +35,7 @@ impl Account {
     }
 
     /// The sort key of accounts.
-    fn order(&self) -> (Option<&str>, &str) {
+    pub(super) fn order(&self) -> (Option<&str>, &str) {
         (self.written.as_ref().map(|secret| &*secret.0), &self.name)
     }
 }
@@ -187,9 +65,7 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
     }
 }
 
-fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
+/// A subject that is authenticated by a password.
+pub(super) fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     Subject { user, groups, roles: Vec::new(), claims: Value::Null }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,17 +1,17 @@
-//! A password check: what goes to the hashing pool, and what comes back.
+//! A password check: what goes to the hashing threads, and what comes back.
 
-use std::fmt;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::{Account, Credentials};
+use super::account::Account;
+use super::credentials::Credentials;
 use crate::keyed_hasher::KeyedHasher;
 use crate::memory::allocated;
 use crate::password::Stored;
 
 /// A password to hash and compare. The password is overwritten when this is dropped.
-pub struct PasswordCheck {
+pub(crate) struct PasswordCheck {
     account: Arc<Account>,
     /// False if `account` is the decoy of a user that does not exist.
     known: bool,
@@ -25,7 +25,7 @@ pub struct PasswordCheck {
 
 /// The result of a [`PasswordCheck`].
 #[derive(Clone)]
-pub struct PasswordChecked {
+pub(crate) struct PasswordChecked {
     pub(crate) account: Arc<Account>,
     /// False if `account` is the decoy of a user that did not exist.
     pub(crate) known: bool,
@@ -57,48 +57,22 @@ impl PasswordCheck {
         Self { verified_before, ..self }
     }
 
-    /// The memory that it takes while it waits, in bytes, with the user and the password.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>() + allocated(self.user.len()) + allocated(self.password.capacity())
+    pub(crate) fn heap_size(&self) -> usize {
+        allocated(self.user.len()) + allocated(self.password.capacity())
     }
 
-    /// Whether the same user, password and stored hash were verified before in this process, but too long ago to count
-    /// now.
-    ///
-    /// Such a check goes ahead of others in the queue: a flood of wrong passwords cannot produce one. This can be false
-    /// for credentials that were verified, because the cache is bounded. It describes the moment when the check was
-    /// created, and does not replace running it.
-    #[must_use]
-    pub fn verified_before(&self) -> bool {
+    pub(crate) fn verified_before(&self) -> bool {
         self.verified_before
     }
 
-    /// Equal for equal user, password and stored hash, so that equal checks can be run once. Depends on a secret of
-    /// this process.
-    #[must_use]
-    pub fn key(&self) -> u128 {
+    pub(crate) fn key(&self) -> u128 {
         self.key
     }
 
-    /// Hashes the password. It takes milliseconds, so never call it on a request thread. It takes as long for a user
-    /// that does not exist.
-    #[must_use]
-    pub fn run(self) -> PasswordChecked {
+    /// Hashes the password: it takes milliseconds, and as long for a user that does not exist.
+    pub(crate) fn run(self) -> PasswordChecked {
         let Self { account, known, user, password, credentials, .. } = self;
         let matches = account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&password));
         PasswordChecked { right: matches & known, account, known, user, credentials }
-    }
-}
-
-impl fmt::Debug for PasswordCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PasswordCheck(…)")
-    }
-}
-
-impl fmt::Debug for PasswordChecked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PasswordChecked(…)")
     }
 }

@@ -7,7 +7,7 @@ const HUNDRED: usize = 100 * Cache::<u32>::ENTRY_BYTES;
 const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
 
 fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
-    cache.find(key, Duration::from_secs(now), |value| *value).valid()
+    cache.find(key, Duration::from_secs(now), |value, _, _| *value).valid()
 }
 
 fn seconds(from: u64, until: u64) -> Window {
@@ -79,7 +79,7 @@ fn what_is_not_renewed_keeps_its_window() {
 #[test]
 fn what_has_expired_is_told_from_what_was_never_there() {
     let cache = renewing();
-    let found = |key| cache.find(key, Duration::from_secs(1_100), |value| *value);
+    let found = |key| cache.find(key, Duration::from_secs(1_100), |value, _, _| *value);
     assert_eq!((found(1), found(2)), (Lookup::Expired, Lookup::Missing));
 }
 

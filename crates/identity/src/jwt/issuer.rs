@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use policy::KeyUrl;
 use policy::model::{self, Keys};
 use policy::problem::{Place, Problem};
+use serde_json::Value;
 
 use super::token::Token;
 use super::{claims, subject};
@@ -22,7 +23,7 @@ pub(crate) struct Issuer {
 }
 
 /// The subject of a verified token, and when the token is valid.
-pub(crate) struct Verified {
+pub(crate) struct VerifiedToken {
     pub(crate) subject: Subject,
     pub(crate) window: Window,
 }
@@ -47,7 +48,7 @@ impl Issuer {
     ///
     /// # Errors
     /// Why the token is invalid.
-    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<Verified, CredentialsError> {
+    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<VerifiedToken, CredentialsError> {
         let required = self.settings.required_type.as_deref();
         if required.is_some_and(|required| !token.header.is_of_type(required)) {
             return Err(CredentialsError::WrongType);
@@ -61,7 +62,7 @@ impl Issuer {
         }
         let window = claims::window(&token.payload, &self.settings, now)?;
         claims::check_audience(&token.payload, &self.settings.audiences)?;
-        Ok(Verified { subject: subject(token.payload, &self.settings)?, window })
+        Ok(VerifiedToken { subject: subject(token.payload, &self.settings)?, window })
     }
 
     /// The URL of the key set, if a token named a key that is not in it since the last call. Clears that mark.
@@ -80,6 +81,15 @@ impl Issuer {
             CredentialsError::UnknownKey
         })
     }
+}
+
+/// The issuer that `iss` names.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn named<'a>(issuers: &'a [Issuer], iss: Option<&Value>) -> Result<&'a Issuer, CredentialsError> {
+    let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
+    issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(CredentialsError::UnknownIssuer)
 }
 
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another

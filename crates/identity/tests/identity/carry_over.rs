@@ -1,9 +1,8 @@
 //! A reload: who had signed in stays so where nothing about him changed, and only there.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use identity::{CredentialsError, FetchedKeys, Identified, Limits, PasswordChecked};
+use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Unidentified, Verified};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -71,9 +70,8 @@ fn a_reload_does_not_lengthen_the_time() {
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
     assert!(!is_pending(&again, &alice), "it moves to the cache");
     let later = now() + Limits::default().credentials_for;
-    let ask_then = |auth: &Auth| auth.identify(Some(alice.as_bytes()), later, attach);
-    assert!(matches!(ask_then(&again), Identified::Pending(_)));
-    assert!(matches!(ask_then(&after(&again, &basic(&[("alice", BCRYPT)]))), Identified::Pending(_)));
+    assert!(is_pending_at(&again, &alice, later));
+    assert!(is_pending_at(&after(&again, &basic(&[("alice", BCRYPT)])), &alice, later));
 }
 
 /// Callers whose credentials were verified before are renewed on use, also across reloads.
@@ -86,8 +84,7 @@ fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
     for round in 1..20 {
         let now = now() + Limits::default().credentials_for * round / 2;
         auth = after(&auth, &basic(&users));
-        let identified = auth.identify(Some(alice.as_bytes()), now, attach);
-        assert!(matches!(identified, Identified::Known(_)), "in round {round}");
+        assert!(identify(&auth, alice.as_bytes(), None, now).is_ok(), "in round {round}");
     }
 }
 
@@ -97,8 +94,8 @@ fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_s
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
     let later = now() + Limits::default().credentials_for;
-    let verified_before = |auth: &Auth| match auth.identify(Some(alice.as_bytes()), later, attach) {
-        Identified::Pending(check) => check.verified_before(),
+    let verified_before = |auth: &Auth| match identify(auth, alice.as_bytes(), None, later) {
+        Err(Unidentified::Pending(check)) => check.verified_before(),
         other => panic!("{other:?}"),
     };
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
@@ -130,20 +127,22 @@ fn no_more_is_carried_than_is_remembered() {
 }
 
 /// A check of these credentials that was begun under this policy, and has been run.
-fn checked(auth: &Auth, credentials: &str) -> PasswordChecked {
-    match auth.identify(Some(header(credentials).as_bytes()), now(), attach) {
-        Identified::Pending(check) => check.run(),
+fn verified(auth: &Auth, credentials: &str) -> Verified {
+    match identify(auth, header(credentials).as_bytes(), None, now()) {
+        Err(Unidentified::Pending(verification)) => verification.run(),
         other => panic!("{other:?}"),
     }
 }
 
-/// What a check says under a policy: `None`, the caller must be identified again; otherwise whether it is right.
-fn finished(auth: &Auth, checked: &PasswordChecked) -> Option<bool> {
-    auth.finish(checked, now(), attach).map(|identified| match identified {
-        Identified::Known(_) => true,
-        Identified::Invalid(CredentialsError::BadPassword) => false,
+/// What a verification says under a policy: `None`, the credentials must be verified again; otherwise whether they are
+/// valid.
+fn settled(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> {
+    match identify(auth, header(credentials).as_bytes(), Some(verified), now()) {
+        Ok(_) => Some(true),
+        Err(Unidentified::Invalid(CredentialsError::BadPassword)) => Some(false),
+        Err(Unidentified::Pending(_)) => None,
         other => panic!("{other:?}"),
-    })
+    }
 }
 
 /// What a reload removes is refused from then on, also where a hash was under way. A check that was begun under
@@ -154,15 +153,19 @@ fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
     let same = after(&before, &basic(&[("bob", OTHER_HASH), ("alice", BCRYPT)]));
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let gone = after(&before, &basic(&[("bob", BCRYPT)]));
-    let other_scheme = after(&before, &Identity::default());
-    let mut trusting = basic(&[("alice", BCRYPT)]);
-    trusting.basic.as_mut().unwrap().verify = false;
-    let trusting = after(&before, &trusting);
     for (credentials, right) in [("alice:wonderland", true), ("alice:x", false)] {
-        let checked = checked(&before, credentials);
-        let all = [&before, &same, &changed, &gone, &other_scheme, &trusting];
-        let expected = [Some(right), Some(right), None, None, None, None];
-        assert_eq!(all.map(|auth| finished(auth, &checked)), expected, "{credentials}");
+        let verified = verified(&before, credentials);
+        let all = [&before, &same, &changed, &gone];
+        let expected = [Some(right), Some(right), None, None];
+        assert_eq!(all.map(|auth| settled(auth, credentials, &verified)), expected, "{credentials}");
+        // Nor is anything cached where another policy has other credentials, or does not check them.
+        let other_scheme = after(&before, &Identity::default());
+        let mut trusting = basic(&[("alice", BCRYPT)]);
+        trusting.basic.as_mut().unwrap().verify = false;
+        let trusting = after(&before, &trusting);
+        let remembered = [&same, &changed, &gone, &other_scheme, &trusting]
+            .map(|auth| auth.remember(&verified, now(), attach));
+        assert_eq!(remembered, [right, false, false, false, false], "{credentials}");
     }
     assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was remembered there");
 }
@@ -171,32 +174,93 @@ fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
 #[test]
 fn a_check_of_an_unknown_user_counts_while_there_is_no_such_user() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
-    let checked = checked(&before, "bob:wonderland");
+    let verified = verified(&before, "bob:wonderland");
     let still_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
     let other_decoy = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let nobody = after(&before, &basic(&[]));
     let added = after(&before, &basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let all = [&before, &still_unknown, &other_decoy, &nobody, &added];
     let expected = [Some(false), Some(false), Some(false), Some(false), None];
-    assert_eq!(all.map(|auth| finished(auth, &checked)), expected);
+    assert_eq!(all.map(|auth| settled(auth, "bob:wonderland", &verified)), expected);
     assert!(ask(&added, &header("bob:wonderland")).is_ok(), "identified again, bob is known");
 }
 
-/// A hash is kept although its caller has left, and may be reported to a new caller as well.
+/// A verification is cached although its caller has left, and may be reported to a new caller as well.
 #[test]
-fn finishing_a_check_twice_is_as_finishing_it_once() {
+fn a_verification_may_be_used_twice() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
-    let (right, wrong) = (checked(&auth, "alice:wonderland"), checked(&auth, "alice:x"));
-    let known = |checked| match auth.finish(checked, now(), attach) {
-        Some(Identified::Known(known)) => known,
-        other => panic!("{other:?}"),
-    };
-    assert!(Arc::ptr_eq(&known(&right), &known(&right)), "what was attached is attached still");
-    assert!(!is_pending(&auth, &header("alice:wonderland")), "remembered without anybody who asks");
+    let alice = header("alice:wonderland");
+    let (right, wrong) = (verified(&auth, "alice:wonderland"), verified(&auth, "alice:x"));
+    assert!(auth.remember(&right, now(), attach));
+    let first = identify(&auth, alice.as_bytes(), None, now()).unwrap();
+    assert!(auth.remember(&right, now(), attach));
+    let second = identify(&auth, alice.as_bytes(), Some(&right), now()).unwrap();
+    assert_eq!(first.entry, second.entry, "what was attached is attached still");
     for _ in 0..2 {
-        assert_eq!(finished(&auth, &wrong), Some(false));
-        assert!(is_pending(&auth, &header("alice:x")), "a wrong password is never remembered");
+        assert!(!auth.remember(&wrong, now(), attach));
+        assert_eq!(settled(&auth, "alice:x", &wrong), Some(false));
+        assert!(is_pending(&auth, &header("alice:x")), "a wrong password is never cached");
     }
+}
+
+/// A verification answers only for the credentials that were verified.
+#[test]
+fn a_verification_says_nothing_about_other_credentials() {
+    let auth = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
+    let alice = verified(&auth, "alice:wonderland");
+    assert_eq!(settled(&auth, "bob:wonderland", &alice), None);
+    assert_eq!(settled(&auth, "alice:x", &alice), None);
+}
+
+/// A token that is verified while its keys are replaced must be verified by the new ones.
+#[test]
+fn a_verification_of_a_token_counts_for_its_own_keys_only() {
+    let settings = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")]))));
+    let before = compile(&settings);
+    let token = signer::bearer(&signer::token("ES256"));
+    let Err(Unidentified::Pending(verification)) = identify(&before, token.as_bytes(), None, now()) else {
+        panic!("not pending");
+    };
+    let verified = verification.run();
+    let same = after(&before, &settings);
+    assert!(matches!(
+        identify(&same, token.as_bytes(), Some(&verified), now()),
+        Err(Unidentified::Pending(_))
+    ));
+    assert!(!same.remember(&verified, now(), attach));
+    assert!(identify(&before, token.as_bytes(), Some(&verified), now()).is_ok());
+    assert!(!is_pending(&before, &token));
+}
+
+/// A token can expire while it waits.
+#[test]
+fn a_verified_token_that_has_expired_since_is_invalid() {
+    let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
+    let claims = signer::claims_with("exp", Some((NOW + 1).into()));
+    let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
+    let Err(Unidentified::Pending(verification)) = identify(&auth, token.as_bytes(), None, now()) else {
+        panic!("not pending");
+    };
+    let (verified, later) = (verification.run(), now() + Duration::from_secs(62));
+    assert!(!auth.remember(&verified, later, attach));
+    let Err(Unidentified::Pending(again)) = identify(&auth, token.as_bytes(), Some(&verified), later) else {
+        panic!("not pending");
+    };
+    let error = identify(&auth, token.as_bytes(), Some(&again.run()), later).unwrap_err();
+    assert!(matches!(error, Unidentified::Invalid(CredentialsError::Expired)), "{error:?}");
+}
+
+/// What one thread has cached ends with the policy, too.
+#[test]
+fn what_a_thread_has_cached_is_not_used_under_another_policy() {
+    let before = compile(&basic(&[("alice", BCRYPT)]));
+    let alice = header("alice:wonderland");
+    let mut cache = LocalCache::default();
+    assert!(ask(&before, &alice).is_ok());
+    assert!(before.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
+    let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
+    let identified = changed.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach);
+    assert!(matches!(identified, Err(Unidentified::Pending(_))));
 }
 
 /// The cache of tokens dies with its key set.
@@ -217,6 +281,6 @@ fn a_clock_that_is_set_back_does_not_keep_anybody_signed_in_for_longer() {
     let alice = header("alice:wonderland");
     assert!(ask(&auth, &alice).is_ok());
     let back = |seconds| now() - Duration::from_secs(seconds);
-    let pending = |now| matches!(auth.identify(Some(alice.as_bytes()), now, attach), Identified::Pending(_));
+    let pending = |now| is_pending_at(&auth, &alice, now);
     assert_eq!([pending(back(1)), pending(back(3_600))], [false, true]);
 }

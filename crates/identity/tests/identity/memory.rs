@@ -1,7 +1,7 @@
 //! What is remembered of callers is bounded in bytes of memory, whatever they send.
 
 use allocation_counter::measure;
-use identity::{FetchedKeys, Identified, Limits};
+use identity::{FetchedKeys, Limits, LocalCache};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -14,17 +14,18 @@ fn remembered(settings: &Identity, headers: &[String]) -> (usize, usize) {
     let limits = Limits { credential_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
     let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
     let taken = measure(|| headers.iter().for_each(|header| drop(ask_at(&auth, header.as_bytes(), now()))));
-    let attached_again = |header: &&String| {
-        let mut calls = 0;
+    let is_forgotten = |header: &&String| {
+        let calls = std::cell::Cell::new(0);
         let attach = |_: &identity::Subject| {
-            calls += 1;
+            calls.set(calls.get() + 1);
             String::new()
         };
-        let identified = auth.identify(Some(header.as_bytes()), now(), attach);
-        calls > 0 || matches!(identified, Identified::Pending(_))
+        let mut cache = LocalCache::default();
+        let known = auth.identify(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
+        calls.get() > 0 || !known
     };
     // The newest first: the first one that is gone ends the count, before it pushes out another.
-    let count = headers.iter().rev().take_while(|header| !attached_again(header)).count();
+    let count = headers.iter().rev().take_while(|header| !is_forgotten(header)).count();
     (usize::try_from(taken.bytes_current).unwrap(), count)
 }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use identity::{Authenticator, CredentialsError, FetchedKeys, Identified, Known, Subject, Time};
+use identity::{
+    Authenticator, CredentialsError, FetchedKeys, Known, LocalCache, Subject, Time, Unidentified, Verified,
+};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
 
@@ -95,21 +97,49 @@ pub(crate) fn warnings(settings: &Identity) -> Vec<Problem> {
     Auth::compile(settings, &FetchedKeys::new(), None).unwrap().1
 }
 
-/// Who a header says it is, with the password hashed on the spot.
+/// Who a header says it is, verified on the spot.
 pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, CredentialsError> {
     ask_at(auth, header.as_bytes(), now()).map(|known| known.subject.clone())
 }
 
-pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Arc<Known<String>>, CredentialsError> {
-    let identified = match auth.identify(Some(header), now, attach) {
-        Identified::Pending(check) => auth.finish(&check.run(), now, attach).unwrap(),
-        decided => decided,
-    };
-    match identified {
-        Identified::Known(known) => Ok(known),
-        Identified::Invalid(refusal) => Err(refusal),
-        other => panic!("{other:?}"),
+/// A known caller.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) subject: Subject,
+    pub(crate) attached: String,
+    /// Equal for callers that are one entry of the cache.
+    pub(crate) entry: usize,
+}
+
+impl Caller {
+    fn of(known: &Known<String>) -> Self {
+        let entry = std::ptr::from_ref(known).addr();
+        Self { subject: known.subject.clone(), attached: known.attached.clone(), entry }
     }
+}
+
+pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Caller, CredentialsError> {
+    let verified = match identify(auth, header, None, now) {
+        Err(Unidentified::Pending(verification)) => Some(verification.run()),
+        Ok(_) | Err(Unidentified::Invalid(_)) => None,
+    };
+    match identify(auth, header, verified.as_ref(), now) {
+        Ok(caller) => Ok(caller),
+        Err(Unidentified::Invalid(error)) => Err(error),
+        Err(Unidentified::Pending(_)) => panic!("verified, and still not known"),
+    }
+}
+
+/// Who a header says it is, on a thread that has not seen it before.
+pub(crate) fn identify(
+    auth: &Auth,
+    header: &[u8],
+    verified: Option<&Verified>,
+    now: Time,
+) -> Result<Caller, Unidentified> {
+    let mut cache = LocalCache::default();
+    let known = auth.identify(Some(header), verified, now, &mut cache, attach)?;
+    Ok(Caller::of(known.unwrap()))
 }
 
 pub(crate) fn attach(subject: &Subject) -> String {
@@ -122,7 +152,11 @@ pub(crate) fn header(credentials: impl AsRef<[u8]>) -> String {
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials))
 }
 
-/// Whether this header would cost a hash: it is not remembered.
+/// Whether this header must be verified: it is not cached.
 pub(crate) fn is_pending(auth: &Auth, header: &str) -> bool {
-    matches!(auth.identify(Some(header.as_bytes()), now(), attach), Identified::Pending(_))
+    is_pending_at(auth, header, now())
+}
+
+pub(crate) fn is_pending_at(auth: &Auth, header: &str, now: Time) -> bool {
+    matches!(identify(auth, header.as_bytes(), None, now), Err(Unidentified::Pending(_)))
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use authorizer::Asker;
+use authorizer::ExplainedSubject;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::Subject;
@@ -17,17 +17,19 @@ const LONGEST: u64 = 64 << 10;
 ///
 /// # Errors
 /// When the credentials are to be read from standard input, and that fails.
-pub(super) fn caller(args: &CallerArgs) -> Result<(Asker, Option<String>), String> {
+pub(super) fn caller(args: &CallerArgs) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), roles, groups, .. } => {
-            (Asker::Taken(subject(user, roles, groups)), None)
+            (ExplainedSubject::Given(subject(user, roles, groups)), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
-            (Asker::Proven, Some(format!("Basic {encoded}")))
+            (ExplainedSubject::OfCredentials, Some(format!("Basic {encoded}")))
         }
-        CallerArgs { bearer: Some(token), .. } => (Asker::Proven, Some(format!("Bearer {}", given(token)?))),
-        CallerArgs { .. } => (Asker::Proven, None),
+        CallerArgs { bearer: Some(token), .. } => {
+            (ExplainedSubject::OfCredentials, Some(format!("Bearer {}", given(token)?)))
+        }
+        CallerArgs { .. } => (ExplainedSubject::OfCredentials, None),
     })
 }
 

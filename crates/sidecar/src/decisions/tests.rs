@@ -44,7 +44,8 @@ fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_jso
     let memory = Memory::default();
     let started = Decisions::start(which, memory.clone(), Arc::new(Counts::default())).unwrap();
     let Some((decisions, writer)) = started else { return Vec::new() };
-    records.iter().for_each(|record| decisions.offer(record));
+    let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
+    wanted.for_each(|record| decisions.offer(record));
     drop(decisions);
     writer.finish(Duration::from_secs(10));
     let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();

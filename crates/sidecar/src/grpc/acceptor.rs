@@ -16,15 +16,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::listener::Listener;
-use super::server::Phase;
-use super::worker::Order;
-
-/// An accepted connection that is not served yet.
-#[derive(Debug)]
-pub(super) enum Accepted {
-    Tcp(std::net::TcpStream),
-    Unix(std::os::unix::net::UnixStream),
-}
+use super::orders::{Accepted, Order};
+use super::phase::Phase;
 
 /// Sends orders to the workers in rotation.
 #[derive(Debug)]
@@ -132,7 +125,7 @@ impl Socket {
 
 impl RoundRobin {
     fn give(&self, accepted: Accepted) {
-        self.tell(&self.next, Order::Serve(accepted));
+        self.send(&self.next, Order::Serve(accepted));
     }
 
     /// Handles a failed accept; accepting always goes on. If only that one connection failed, nothing else happens.
@@ -143,7 +136,7 @@ impl RoundRobin {
             if self.is_to_be_logged() {
                 tracing::warn!(%error, "cannot accept a connection; closing an idle one, if there is one");
             }
-            self.tell(&self.next_to_close, Order::MakeRoom);
+            self.send(&self.next_to_close, Order::MakeRoom);
             tokio::time::sleep(ACCEPT_BACKOFF).await;
         }
     }
@@ -157,7 +150,7 @@ impl RoundRobin {
         due
     }
 
-    fn tell(&self, next: &AtomicUsize, order: Order) {
+    fn send(&self, next: &AtomicUsize, order: Order) {
         let worker = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
         if let Some(worker) = self.workers.get(worker) {
             // Sending fails only to a worker that has ended, together with the server.

@@ -1,7 +1,7 @@
 //! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes a denial or a
 //! gRPC error, never an OK.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use arc_swap::{ArcSwapOption, Guard};
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
-use identity::{PasswordCheck, PasswordChecked};
+use identity::{Verification, Verified};
 use smallvec::SmallVec;
 
 use super::counters::{self, ErrorKind};
 use super::decision::{self, DecisionSink};
-use super::hashing::Source;
+use super::source::Source;
 
 /// Authorizes requests with the active snapshot, and passes decisions to a sink.
 #[derive(Clone)]
@@ -31,10 +31,17 @@ type Snapshot = Guard<Option<Arc<Authorizer>>>;
 /// The result of checking a message.
 #[derive(Debug)]
 pub(super) enum CheckResult {
+    /// The message is answered.
+    Answered(Answer),
+    /// The credentials must be verified first; the attempt counts against this source.
+    Pending(Verification, Source),
+}
+
+/// The answer to a message.
+#[derive(Debug)]
+pub(super) enum Answer {
     /// A verdict, encoded as the body of the gRPC answer.
-    Answer(Bytes),
-    /// A password must be hashed first; the attempt counts against this source.
-    Pending(PasswordCheck, Source),
+    Verdict(Bytes),
     /// No verdict: the caller gets a gRPC error.
     Error(ErrorKind),
 }
@@ -60,7 +67,8 @@ pub(super) struct Received {
 pub(super) struct Checker {
     service: CheckService,
     counters: Arc<counters::Worker>,
-    scratch: Cell<Scratch>,
+    scratch: RefCell<Scratch>,
+    encoder: RefCell<envoy::Encoder>,
     /// Verdicts that have not been handed over for writing yet.
     answers: Cell<u64>,
 }
@@ -85,10 +93,10 @@ impl CheckService {
         Self { decisions: Some(sink), ..self }
     }
 
-    /// Remembers verified credentials in the active policy. Returns whether the password was right.
-    pub(super) fn remember(&self, checked: &PasswordChecked) -> bool {
+    /// Remembers verified credentials in the active policy. Returns whether they are valid under it.
+    pub(super) fn remember(&self, verified: &Verified) -> bool {
         let now = Received::now().time;
-        self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(checked, now))
+        self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(verified, now))
     }
 
     /// Whether a policy is active.
@@ -120,50 +128,63 @@ impl Received {
 
 impl Checker {
     pub(super) fn new(service: CheckService, counters: Arc<counters::Worker>) -> Self {
-        Self { service, counters, scratch: Cell::default(), answers: Cell::new(0) }
+        Self {
+            service,
+            counters,
+            scratch: RefCell::default(),
+            encoder: RefCell::default(),
+            answers: Cell::new(0),
+        }
     }
 
-    /// Authorizes a message with the active snapshot. `checked` is the hash of a password that the message has waited
-    /// for; a user or a permission that a reload has removed in the meantime is denied.
+    /// Authorizes a message with the active snapshot. `verified` is the verification that the message has waited for; a
+    /// user or a permission that a reload has removed in the meantime is denied.
     pub(super) fn check(
         &self,
         message: &[u8],
-        checked: Option<PasswordChecked>,
+        verified: Option<&Verified>,
         received: Received,
     ) -> CheckResult {
-        self.guarded(|authorizer, scratch| self.authorize(message, authorizer, checked, scratch, received))
+        let authorize = |authorizer: &Authorizer, scratch: &mut Scratch| {
+            self.authorize(message, authorizer, verified, scratch, received)
+        };
+        self.guarded(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
+    }
+
+    /// Verifies a token on this thread.
+    ///
+    /// # Errors
+    /// If it panics.
+    pub(super) fn verify(&self, verification: Verification) -> Result<Verified, Failure> {
+        self.counters.token_verified();
+        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked.into())
     }
 
     /// Answers a request that is not evaluated. `message` is what has been received of it, possibly nothing.
-    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> CheckResult {
-        match failure {
-            Failure::Error(kind) => self.error(kind),
+    pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
+        let answer = match failure {
+            Failure::Error(kind) => Err(kind),
             Failure::Limit(limit) => {
                 self.guarded(|authorizer, scratch| self.deny(limit, message, authorizer, scratch, received))
             }
-        }
+        };
+        answer.unwrap_or_else(|kind| self.error(kind))
     }
 
     /// Runs `answer` with the active snapshot. A panic in it becomes an error.
-    fn guarded(
+    fn guarded<R>(
         &self,
-        answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<CheckResult, ErrorKind>,
-    ) -> CheckResult {
+        answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
+    ) -> Result<R, ErrorKind> {
         let snapshot: Snapshot = self.service.snapshot.load();
-        let Some(authorizer) = snapshot.as_deref() else { return self.error(ErrorKind::NotReady) };
-        let mut scratch = self.scratch.take();
-        // After a panic the scratch is lost; the next request starts with an empty one.
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = answer(authorizer, &mut scratch);
-            (result, scratch)
-        }));
-        match result {
-            Ok((result, scratch)) => {
-                self.scratch.set(scratch);
-                result.unwrap_or_else(|kind| self.error(kind))
-            }
-            Err(_) => self.error(ErrorKind::Panicked),
-        }
+        let authorizer = snapshot.as_deref().ok_or(ErrorKind::NotReady)?;
+        catch_unwind(AssertUnwindSafe(|| answer(authorizer, &mut self.scratch.borrow_mut()))).unwrap_or_else(
+            |_| {
+                // The panic may have left it half changed.
+                self.scratch.take();
+                Err(ErrorKind::Panicked)
+            },
+        )
     }
 
     /// Records that all verdicts so far have been handed over for writing. Answers leave together, so a batch of them
@@ -175,17 +196,17 @@ impl Checker {
         }
     }
 
-    /// Counts an error and returns it as the result.
-    pub(super) fn error(&self, kind: ErrorKind) -> CheckResult {
+    /// Counts an error and returns it as the answer.
+    fn error(&self, kind: ErrorKind) -> Answer {
         self.counters.error(kind);
-        CheckResult::Error(kind)
+        Answer::Error(kind)
     }
 
     fn authorize(
         &self,
         message: &[u8],
         authorizer: &Authorizer,
-        checked: Option<PasswordChecked>,
+        verified: Option<&Verified>,
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<CheckResult, ErrorKind> {
@@ -197,25 +218,26 @@ impl Checker {
         let request =
             Request { method: read.method, host: read.host, path: read.path, headers: &headers, id: read.id };
         let begun = Instant::now();
-        let outcome = match checked {
-            _ if read.too_many_headers => {
-                Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
-            }
-            Some(checked) => authorizer.resume(&request, checked, scratch, received.time),
-            None => authorizer.check(&request, scratch, received.time),
+        let outcome = if read.too_many_headers {
+            Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
+        } else {
+            authorizer.check(&request, verified, scratch, received.time)
         };
         match outcome {
-            Outcome::Pending(check) => Ok(CheckResult::Pending(check, Source::of(read.source_ip()))),
+            Outcome::Pending(verification) => {
+                Ok(CheckResult::Pending(verification, Source::of(read.source_ip())))
+            }
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
-                let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+                let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
                 // The answer names the request headers to remove, so a client can make it long.
                 if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
-                    return self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
+                    let denied = self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
+                    return denied.map(CheckResult::Answered);
                 }
                 self.counters.evaluated(ended.saturating_duration_since(begun));
                 self.note(&verdict, &request, authorizer, received, ended);
-                Ok(CheckResult::Answer(answer.into()))
+                Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
     }
@@ -228,14 +250,25 @@ impl Checker {
         authorizer: &Authorizer,
         scratch: &mut Scratch,
         received: Received,
-    ) -> Result<CheckResult, ErrorKind> {
+    ) -> Result<Answer, ErrorKind> {
         let read = CheckRequest::decode(message, |_| ()).unwrap_or_default();
         let request =
             Request { method: read.method, host: read.host, path: read.path, headers: &[], id: read.id };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
-        let answer = encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
+        let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
         self.note(&verdict, &request, authorizer, received, Instant::now());
-        Ok(CheckResult::Answer(answer.into()))
+        Ok(Answer::Verdict(answer.into()))
+    }
+
+    fn encode(&self, verdict: &Verdict<'_>) -> Result<Vec<u8>, envoy::EncodeError> {
+        let mut encoder = self.encoder.borrow_mut();
+        match verdict {
+            Verdict::Allowed(allowed) => encoder.allowed(allowed.set(), allowed.remove()),
+            Verdict::Denied(denied) => {
+                let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
+                encoder.denied(denied.reason.status(), headers, denied.body)
+            }
+        }
     }
 
     /// Counts a verdict, and offers it to the decision log.
@@ -247,7 +280,9 @@ impl Checker {
         received: Received,
         ended: Instant,
     ) {
-        if let Some(sink) = &self.service.decisions {
+        if let Some(sink) = &self.service.decisions
+            && sink.wants(matches!(verdict, Verdict::Allowed(_)))
+        {
             let duration = ended.saturating_duration_since(received.at);
             decision::offer(&**sink, verdict, request, authorizer.revision(), received.time, duration);
         }
@@ -256,16 +291,6 @@ impl Checker {
             Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
         }
         self.answers.set(self.answers.get() + 1);
-    }
-}
-
-fn encode(verdict: &Verdict<'_>) -> Result<Vec<u8>, envoy::EncodeError> {
-    match verdict {
-        Verdict::Allowed(allowed) => envoy::response::allowed(allowed.set(), allowed.remove()),
-        Verdict::Denied(denied) => {
-            let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
-            envoy::response::denied(denied.reason.status(), headers, denied.body)
-        }
     }
 }
 

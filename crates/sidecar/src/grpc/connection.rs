@@ -16,11 +16,12 @@ use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::exchange::{self, StreamState};
+use super::context::ExchangeContext;
+use super::exchange;
+use super::options::Options;
 use super::registry::{Connected, Order};
-use super::server::Options;
+use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
-use super::worker::Worker;
 
 /// Maximum number of requests that are read before they are answered, and the number of requests that ends a time
 /// slice (see `slices`). Enough to fill a large write; few enough that the first does not wait long for the last.
@@ -54,18 +55,18 @@ const LOCAL_ERROR_RESETS: usize = 1024;
 type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<I>(worker: Rc<Worker>, connected: Connected, io: I)
+pub(super) async fn serve<I>(context: Rc<ExchangeContext>, connected: Connected, io: I)
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let streams = streams(&worker.options, connected.others());
+    let streams = streams(&context.options, connected.others());
     let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(FEWEST_RESETS);
     let limits = http2(streams, resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
-        worker.slices.first(&slice).await;
-        timeout(worker.options.read_timeout, limits.handshake(io)).await
+        context.slices.first(&slice).await;
+        timeout(context.options.read_timeout, limits.handshake(io)).await
     };
     let h2 = tokio::select! {
         h2 = handshake => h2,
@@ -73,7 +74,7 @@ where
     };
     if let Ok(Ok(h2)) = h2 {
         let mut connection = Connection {
-            worker,
+            context,
             connected,
             h2,
             slice,
@@ -116,7 +117,7 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
 }
 
 struct Connection<I> {
-    worker: Rc<Worker>,
+    context: Rc<ExchangeContext>,
     connected: Connected,
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
@@ -160,7 +161,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             match self.round(cx) {
                 Round::Closed => return Poll::Ready(()),
                 _ if self.slice.is_used_up() => {
-                    self.worker.slices.wait(&self.slice, cx);
+                    self.context.slices.wait(&self.slice, cx);
                     return Poll::Pending;
                 }
                 Round::Full => {}
@@ -214,7 +215,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let received = super::check::Received::now();
         self.connected.active(received.at);
         for (request, respond) in self.batch.drain(..) {
-            match exchange::take(&self.worker, &self.connected, request, respond, received, cx) {
+            match exchange::take(&self.context, &self.connected, request, respond, received, cx) {
                 StreamState::Open => self.resets = self.resets.saturating_sub(1),
                 StreamState::Reset => self.resets += 1,
             }
@@ -222,7 +223,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.resets > self.max_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.worker.checker.handed_over(received);
+        self.context.checker.handed_over(received);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod cells;
 mod histogram;
+mod tally;
 
 pub(super) use cells::Worker;
 pub use histogram::Distribution;
@@ -65,7 +66,9 @@ pub struct Totals {
     pub denied: Vec<(&'static str, u64)>,
     /// Checks that got a gRPC error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
-    /// Checks that wait for the rest of their message or for a password's hash.
+    /// Tokens verified: each once, while it is cached.
+    pub tokens_verified: u64,
+    /// Checks that wait for the rest of their message, or until their credentials are verified.
     pub in_flight: u64,
     /// Open connections.
     pub connections: u64,

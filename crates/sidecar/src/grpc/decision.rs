@@ -35,6 +35,13 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
+    /// Whether it takes decisions that allow, or that deny. Asked before a record is made, which costs about as much as
+    /// evaluating the rules.
+    fn wants(&self, allowed: bool) -> bool {
+        let _ = allowed;
+        true
+    }
+
     /// Takes a decision, or drops it. It is called on a request thread, so it must neither block nor do I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
 }

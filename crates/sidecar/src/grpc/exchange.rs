@@ -12,17 +12,18 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, StatusCode};
-use identity::{PasswordCheck, PasswordChecked};
+use identity::{Verification, VerificationKind, Verified};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{CheckResult, Failure, Received};
+use super::check::{Answer, CheckResult, Failure, Received};
+use super::context::ExchangeContext;
 use super::counters::ErrorKind;
-use super::hashing::{NotHashed, Source};
+use super::hashing::NotHashed;
 use super::message::Incoming;
 use super::registry::Connected;
-use super::respond;
-use super::worker::Worker;
+use super::respond::{self, StreamState};
+use super::source::Source;
 
 /// Upper bound of the margin between the deadline of an answer and the caller's timeout; the margin is a quarter of
 /// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, which
@@ -30,23 +31,9 @@ use super::worker::Worker;
 /// machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-/// Whether the client has already reset the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamState {
-    Open,
-    Reset,
-}
-
-impl StreamState {
-    /// The state after sending an answer at once, which fails only if the stream has been reset.
-    pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
-        if sent.is_ok() { Self::Open } else { Self::Reset }
-    }
-}
-
 /// Accepts a stream: answers it now, or spawns a task that answers it.
 pub(super) fn take(
-    worker: &Rc<Worker>,
+    context: &Rc<ExchangeContext>,
     connected: &Connected,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -54,24 +41,24 @@ pub(super) fn take(
     cx: &mut Context<'_>,
 ) -> StreamState {
     // A failed send means that the caller has closed the stream: nothing is left to do.
-    if let Some(refusal) = not_grpc(&request) {
-        return StreamState::of(respond::plain(&mut respond, refusal));
+    if let Some(status) = not_grpc(&request) {
+        return StreamState::of(respond::plain(&mut respond, status));
     }
     if request.uri().path() != envoy::CHECK_PATH {
-        return worker.others.take(request, respond, cx);
+        return context.others.take(request, respond, cx);
     }
     let (head, body) = request.into_parts();
-    let mut incoming = Incoming::new(body, worker.limits.clone());
-    let arrived = incoming.poll(cx);
-    let mut exchange = Exchange { worker: Rc::clone(worker), respond, received, deadline: None };
+    let mut incoming = Incoming::new(body);
+    let arrived = incoming.poll(&context.limits, cx);
+    let mut exchange = Exchange { context: Rc::clone(context), respond, received, deadline: None };
     match arrived {
         Poll::Ready(Ok(message)) => {
-            if let Some(unhashed) = exchange.check(&message) {
+            if let Some(unverified) = exchange.check(&message) {
                 incoming.release();
-                exchange.deadline = Some(deadline(worker, &head.headers));
+                exchange.deadline = Some(deadline(context, &head.headers));
                 let pending = connected.pending();
                 spawn_local(async move {
-                    exchange.hash(message, unhashed).await;
+                    exchange.verify(message, unverified).await;
                     drop(pending);
                 });
             }
@@ -83,11 +70,11 @@ pub(super) fn take(
             }
         }
         Poll::Pending => {
-            if let Err(limit) = incoming.wait() {
+            if let Err(limit) = incoming.wait(&context.limits) {
                 exchange.fail(limit.into(), &[]);
                 return StreamState::Open;
             }
-            exchange.deadline = Some(deadline(worker, &head.headers));
+            exchange.deadline = Some(deadline(context, &head.headers));
             let pending = connected.pending();
             spawn_local(async move {
                 exchange.receive(incoming).await;
@@ -99,19 +86,19 @@ pub(super) fn take(
 }
 
 struct Exchange {
-    worker: Rc<Worker>,
+    context: Rc<ExchangeContext>,
     respond: SendResponse<Bytes>,
     received: Received,
     deadline: Option<Instant>,
 }
 
-/// A password that must be hashed before the request can be authorized, and the source that it counts against.
-struct Unhashed(PasswordCheck, Source);
+/// Credentials that must be verified before the request can be authorized, and the source that they count against.
+struct Unverified(Verification, Source);
 
 impl Exchange {
-    /// Waits for the rest of the message, and for a password hash if one is needed.
+    /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
     async fn receive(mut self, mut incoming: Incoming) {
-        let rest = poll_fn(|cx| incoming.poll(cx));
+        let rest = poll_fn(|cx| incoming.poll(&self.context.limits, cx));
         let message = tokio::select! {
             message = rest => message,
             () = expiry(self.deadline) => Err(Limit::Deadline.into()),
@@ -120,71 +107,96 @@ impl Exchange {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
                 self.received = Received::now();
-                if let Some(unhashed) = self.check(&message) {
+                if let Some(unverified) = self.check(&message) {
                     incoming.release();
-                    self.hash(message, unhashed).await;
+                    self.verify(message, unverified).await;
                     return;
                 }
             }
         }
-        self.worker.checker.handed_over(self.received);
+        self.context.checker.handed_over(self.received);
     }
 
-    /// Authorizes and answers, unless a password must be hashed first; returns that password.
-    fn check(&mut self, message: &[u8]) -> Option<Unhashed> {
-        match self.worker.checker.check(message, None, self.received) {
-            CheckResult::Pending(check, source) => return Some(Unhashed(check, source)),
-            result => self.answer(result),
+    /// Authorizes and answers, unless credentials must be verified first; returns those.
+    fn check(&mut self, message: &[u8]) -> Option<Unverified> {
+        self.check_verified(message, None)
+    }
+
+    fn check_verified(&mut self, message: &[u8], verified: Option<&Verified>) -> Option<Unverified> {
+        match self.context.checker.check(message, verified, self.received) {
+            CheckResult::Answered(answer) => {
+                self.answer(answer);
+                None
+            }
+            CheckResult::Pending(verification, source) => Some(Unverified(verification, source)),
         }
-        None
     }
 
-    /// Waits until a password is hashed, then authorizes and answers.
-    async fn hash(mut self, message: Bytes, mut unhashed: Unhashed) {
+    /// Waits until the credentials are verified, then authorizes and answers.
+    async fn verify(mut self, message: Bytes, unverified: Unverified) {
         // Copied, because `message` keeps alive the buffer that `h2` has read into, which is larger than most
         // messages.
         let message = Bytes::copy_from_slice(&message);
-        let held = self.worker.limits.budget.hold(message.len().saturating_add(unhashed.0.bytes()));
-        if let Err(limit) = held {
-            self.fail(limit.into(), &message);
-        } else {
-            // Repeated only if a reload has replaced the stored hash in the meantime.
-            loop {
-                match self.hashed(unhashed).await {
-                    Err(failure) => break self.fail(failure, &message),
-                    Ok(checked) => match self.worker.checker.check(&message, Some(checked), self.received) {
-                        CheckResult::Pending(check, source) => unhashed = Unhashed(check, source),
-                        result => break self.answer(result),
-                    },
-                }
-            }
+        let bytes = message.len().saturating_add(unverified.0.bytes());
+        let result = match self.context.limits.budget.hold(bytes) {
+            Err(limit) => Err(limit.into()),
+            Ok(_held) => self.verify_and_check(&message, unverified).await,
+        };
+        if let Err(failure) = result {
+            self.fail(failure, &message);
         }
-        self.worker.checker.handed_over(self.received);
+        self.context.checker.handed_over(self.received);
     }
 
-    async fn hashed(&mut self, Unhashed(check, source): Unhashed) -> Result<PasswordChecked, Failure> {
-        let mut wait = self.worker.hashing.submit(check, source);
+    async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
+        let mut next = Some(unverified);
+        // Repeated only if a reload has replaced the stored hash or the keys in the meantime.
+        while let Some(Unverified(verification, source)) = next {
+            next = match verification.kind() {
+                VerificationKind::Password => {
+                    let mut wait = self.context.hashing.submit(verification, source);
+                    let verified = self.in_time(async { Ok(wait.hashed().await?) }).await?;
+                    self.check_verified(message, Some(&verified))
+                }
+                VerificationKind::Token => {
+                    let turn = self.context.token_turns.wait(source)?;
+                    self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
+                    // Another request with the same token may have had its turn before.
+                    match self.check(message) {
+                        Some(Unverified(verification, _)) => {
+                            let verified = self.context.checker.verify(verification)?;
+                            self.check_verified(message, Some(&verified))
+                        }
+                        None => None,
+                    }
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// The result of `wait`, unless the deadline passes or the caller gives up before it is there.
+    async fn in_time<T>(&mut self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let deadline = self.deadline;
         tokio::select! {
-            hashed = wait.hashed() => hashed.map_err(Failure::from),
+            result = wait => result,
             () = expiry(deadline) => Err(Limit::Deadline.into()),
             _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled.into()),
         }
     }
 
-    fn answer(&mut self, result: CheckResult) {
-        let sent = match result {
-            CheckResult::Answer(message) => respond::message(&mut self.respond, message),
-            CheckResult::Error(kind) => respond::error(&mut self.respond, kind),
-            // The callers handle `Pending` themselves. If one came here, it would have no verdict, which is an error.
-            CheckResult::Pending(..) => respond::error(&mut self.respond, ErrorKind::Panicked),
+    fn answer(&mut self, answer: Answer) {
+        let sent = match answer {
+            Answer::Verdict(message) => respond::message(&mut self.respond, message),
+            Answer::Error(kind) => respond::error(&mut self.respond, kind),
         };
         // A failed send means that the caller has closed the stream: nothing is left to do.
         drop(sent);
     }
 
+    /// Answers a request that is not evaluated.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
-        let failed = self.worker.checker.fail(failure, message, self.received);
+        let failed = self.context.checker.fail(failure, message, self.received);
         self.answer(failed);
     }
 }
@@ -220,10 +232,11 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 
 /// When a request must be answered: before the caller's `grpc-timeout` expires, and at the latest after
 /// `read_timeout`.
-fn deadline(worker: &Worker, headers: &HeaderMap) -> Instant {
+fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
     let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let asked = asked.map(|asked| asked - MAX_MARGIN.min(asked / 4));
-    Instant::now() + asked.map_or(worker.options.read_timeout, |asked| asked.min(worker.options.read_timeout))
+    Instant::now()
+        + asked.map_or(context.options.read_timeout, |asked| asked.min(context.options.read_timeout))
 }
 
 /// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is ignored.

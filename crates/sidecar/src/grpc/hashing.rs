@@ -6,7 +6,6 @@
 //! where hashing takes longer than a client waits, its next attempt then succeeds.
 
 mod queue;
-mod source;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,12 +15,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use identity::{PasswordCheck, PasswordChecked};
+use identity::{Verification, Verified};
 use tokio::sync::oneshot;
 
 use super::counters::HashingTotals;
+use super::source::Source;
 use queue::{Entry, Queue};
-pub(super) use source::Source;
 
 /// The hashing threads and their queue. The threads end when this is dropped.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) struct Hashing {
 /// Waits for a hash. Dropping it stops waiting.
 #[derive(Debug)]
 pub(super) struct Wait {
-    told: oneshot::Receiver<Told>,
+    result: oneshot::Receiver<HashResult>,
     /// Removes this waiter when dropped.
     _place: Place,
 }
@@ -47,9 +46,9 @@ pub(super) enum NotHashed {
 }
 
 /// Called with each hash: remembers the credentials if the password was right, and returns whether it was.
-pub(super) type Remember = Box<dyn Fn(&PasswordChecked) -> bool + Send + Sync>;
+pub(super) type Remember = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
 
-type Told = Result<PasswordChecked, NotHashed>;
+type HashResult = Result<Verified, NotHashed>;
 
 /// The registration of one waiter.
 #[derive(Debug)]
@@ -78,13 +77,13 @@ struct State {
 
 #[derive(Debug)]
 struct Job {
-    check: PasswordCheck,
+    check: Verification,
     waiters: Waiters,
 }
 
 /// The waiters of one check, by number: a map, because thousands may wait for one check and leave together.
 #[derive(Debug, Default)]
-struct Waiters(HashMap<u64, oneshot::Sender<Told>>);
+struct Waiters(HashMap<u64, oneshot::Sender<HashResult>>);
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` checks wait for a thread.
@@ -106,8 +105,8 @@ impl Hashing {
     }
 
     /// Queues a password to be hashed, or waits for an equal check that is queued or running.
-    pub(super) fn submit(&self, check: PasswordCheck, source: Source) -> Wait {
-        let (tell, told) = oneshot::channel();
+    pub(super) fn submit(&self, check: Verification, source: Source) -> Wait {
+        let (sender, result) = oneshot::channel();
         let key = check.key();
         let mut state = self.shared.lock();
         let number = state.next;
@@ -116,18 +115,18 @@ impl Hashing {
         let queued = queue.find(|job| job.check.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
-            waiters.0.insert(number, tell);
+            waiters.0.insert(number, sender);
         } else {
             let verified_before = check.verified_before();
-            let item = Job { check, waiters: Waiters(HashMap::from([(number, tell)])) };
+            let item = Job { check, waiters: Waiters(HashMap::from([(number, sender)])) };
             if let Some(displaced) = queue.push(Entry { source, verified_before, item }, Instant::now()) {
                 totals.rejected += 1;
-                displaced.waiters.tell(&Err(NotHashed::Displaced));
+                displaced.waiters.send(&Err(NotHashed::Displaced));
             }
             self.shared.wake.notify_one();
         }
         drop(state);
-        Wait { told, _place: Place { shared: Arc::clone(&self.shared), key, number } }
+        Wait { result, _place: Place { shared: Arc::clone(&self.shared), key, number } }
     }
 
     pub(super) fn totals(&self) -> HashingTotals {
@@ -138,8 +137,8 @@ impl Hashing {
 
 impl Wait {
     /// The hash, as soon as it is computed.
-    pub(super) async fn hashed(&mut self) -> Told {
-        (&mut self.told).await.unwrap_or(Err(NotHashed::Panicked))
+    pub(super) async fn hashed(&mut self) -> HashResult {
+        (&mut self.result).await.unwrap_or(Err(NotHashed::Panicked))
     }
 }
 
@@ -170,16 +169,16 @@ impl Shared {
                 let right = (self.remember)(&checked);
                 (checked, right)
             }));
-            let (told, right) = match hashed {
+            let (result, right) = match hashed {
                 Ok((checked, right)) => (Ok(checked), right),
                 Err(_) => (Err(NotHashed::Panicked), false),
             };
-            self.lock().finish(key, source, right, &told);
+            self.lock().finish(key, source, right, &result);
         }
     }
 
     /// The next check to hash; `None` when the server has stopped.
-    fn next(&self) -> Option<(PasswordCheck, Source)> {
+    fn next(&self) -> Option<(Verification, Source)> {
         let mut state = self.lock();
         loop {
             if state.ended {
@@ -196,7 +195,7 @@ impl Shared {
 }
 
 impl State {
-    fn finish(&mut self, key: u128, source: Source, right: bool, told: &Told) {
+    fn finish(&mut self, key: u128, source: Source, right: bool, result: &HashResult) {
         self.totals.done += 1;
         if right {
             self.queue.right(source, Instant::now());
@@ -205,7 +204,7 @@ impl State {
         if waiters.0.is_empty() {
             self.totals.unawaited += 1;
         }
-        waiters.tell(told);
+        waiters.send(result);
     }
 
     /// Removes a waiter that has left or has its result.
@@ -227,9 +226,9 @@ impl Waiters {
         self.0.remove(&number);
     }
 
-    fn tell(self, told: &Told) {
+    fn send(self, result: &HashResult) {
         // Sending fails for a waiter that has left, which is fine.
-        self.0.into_values().for_each(|tell| drop(tell.send(told.clone())));
+        self.0.into_values().for_each(|sender| drop(sender.send(result.clone())));
     }
 }
 

@@ -40,7 +40,6 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Incoming {
     body: RecvStream,
-    limits: Limits,
     arrived: Arrived,
 }
 
@@ -57,13 +56,13 @@ impl Incoming {
     ///
     /// # Errors
     /// When not enough of the budget is left.
-    pub(super) fn wait(&mut self) -> Result<(), Limit> {
+    pub(super) fn wait(&mut self, limits: &Limits) -> Result<(), Limit> {
         match &self.arrived {
-            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?),
+            Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?),
             // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
             // read into.
             Arrived::Whole(message) => {
-                let held = self.limits.budget.hold(message.len())?;
+                let held = limits.budget.hold(message.len())?;
                 self.arrived = Arrived::Parts(message.to_vec(), held);
             }
             Arrived::Parts(..) => {}
@@ -86,40 +85,43 @@ const PREFIX: usize = 5;
 const OVERHEAD: usize = 2 << 10;
 
 impl Incoming {
-    pub(super) fn new(body: RecvStream, limits: Limits) -> Self {
-        Self { body, limits, arrived: Arrived::Nothing }
+    pub(super) fn new(body: RecvStream) -> Self {
+        Self { body, arrived: Arrived::Nothing }
     }
 
     /// The message, once the stream has ended after it.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
+    ///
+    /// The limits are borrowed: a clone of their budget for each message would be a write to memory that all workers
+    /// share.
+    pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match ready!(self.body.poll_data(cx)) {
-                Some(Ok(data)) => self.add(data)?,
+                Some(Ok(data)) => self.add(data, limits)?,
                 Some(Err(_)) => return Poll::Ready(Err(ErrorKind::Cancelled.into())),
                 // Trailers may follow. They mean nothing in a request.
                 None => break,
             }
         }
-        Poll::Ready(self.finish())
+        Poll::Ready(self.finish(limits))
     }
 
-    fn add(&mut self, data: Bytes) -> Result<(), Failure> {
+    fn add(&mut self, data: Bytes, limits: &Limits) -> Result<(), Failure> {
         match &mut self.arrived {
             Arrived::Nothing => {
-                if expected(&data, self.limits.message)?.is_some_and(|length| length == data.len()) {
+                if expected(&data, limits.message)?.is_some_and(|length| length == data.len()) {
                     // The flow-control window for it reopens when the stream is dropped.
                     self.arrived = Arrived::Whole(data);
                     return Ok(());
                 }
-                self.arrived = Arrived::Parts(Vec::new(), self.limits.budget.hold(0)?);
-                self.add(data)
+                self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?);
+                self.add(data, limits)
             }
             Arrived::Whole(_) if data.is_empty() => Ok(()),
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, held) => {
                 grow(parts, data.len(), held)?;
                 parts.extend_from_slice(&data);
-                let length = expected(parts, self.limits.message)?;
+                let length = expected(parts, limits.message)?;
                 if length.is_some_and(|length| length < parts.len()) {
                     return Err(ErrorKind::Framing.into());
                 }
@@ -129,13 +131,13 @@ impl Incoming {
         }
     }
 
-    fn finish(&mut self) -> Result<Bytes, Failure> {
+    fn finish(&mut self, limits: &Limits) -> Result<Bytes, Failure> {
         let mut message = match std::mem::replace(&mut self.arrived, Arrived::Nothing) {
             Arrived::Nothing => return Err(ErrorKind::Framing.into()),
             Arrived::Whole(message) => message,
             Arrived::Parts(parts, _) => Bytes::from(parts),
         };
-        if expected(&message, self.limits.message)? != Some(message.len()) {
+        if expected(&message, limits.message)? != Some(message.len()) {
             return Err(ErrorKind::Framing.into());
         }
         message.advance(PREFIX);

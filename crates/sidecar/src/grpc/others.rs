@@ -23,10 +23,9 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::check::{CheckService, Failure};
-use super::exchange::StreamState;
 use super::message::{Budget, Incoming, Limits};
-use super::respond;
-use super::server::Phase;
+use super::phase::Phase;
+use super::respond::{self, StreamState};
 use health::Health;
 use reflection::Reflection;
 
@@ -103,15 +102,15 @@ impl Others {
                 }
             };
         }
-        let mut incoming = Incoming::new(request.into_body(), self.limits.clone());
-        match incoming.poll(cx) {
+        let mut incoming = Incoming::new(request.into_body());
+        match incoming.poll(&self.limits, cx) {
             Poll::Ready(message) => StreamState::of(self.health(method, message, respond)),
             Poll::Pending => {
-                if let Err(limit) = incoming.wait() {
+                if let Err(limit) = incoming.wait(&self.limits) {
                     return StreamState::of(respond::limit(&mut respond, limit));
                 }
                 spawn_local(async move {
-                    let message = poll_fn(|cx| incoming.poll(cx));
+                    let message = poll_fn(|cx| incoming.poll(&others.limits, cx));
                     let message = timeout(others.read_timeout, message).await;
                     // A failed send means that the caller has closed the stream: nothing is left to do.
                     let _ = others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);

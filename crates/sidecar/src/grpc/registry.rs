@@ -99,7 +99,7 @@ impl Registry {
         let longest = idle.min_by_key(|(number, entry)| (entry.last_asked.get(), **number));
         let Some(number) = longest.map(|(number, _)| *number) else { return false };
         if let Some(entry) = open.remove(&number) {
-            entry.tell(Order::Close);
+            entry.send(Order::Close);
             self.counters.evicted.one_more();
         }
         true
@@ -108,7 +108,7 @@ impl Registry {
     /// Orders all connections, present and future, to shut down gracefully.
     pub(super) fn drain(&self) {
         self.draining.set(true);
-        self.open.borrow().values().for_each(|entry| entry.tell(Order::Drain));
+        self.open.borrow().values().for_each(|entry| entry.send(Order::Drain));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -122,7 +122,7 @@ impl Entry {
         self.pending.get() == 0 && self.last_asked.get().is_none_or(long_ago)
     }
 
-    fn tell(&self, order: Order) {
+    fn send(&self, order: Order) {
         self.order.set(order);
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();

@@ -15,6 +15,20 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
+/// Whether the client has already reset the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamState {
+    Open,
+    Reset,
+}
+
+impl StreamState {
+    /// The state after sending an answer at once, which fails only if the stream has been reset.
+    pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
+        if sent.is_ok() { Self::Open } else { Self::Reset }
+    }
+}
+
 /// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the caller has closed the
 /// stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {

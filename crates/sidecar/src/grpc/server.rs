@@ -1,13 +1,12 @@
 //! Starts and stops the server.
 
 use std::io;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use identity::PasswordChecked;
+use identity::Verified;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,56 +16,15 @@ use super::counters::{self, Totals};
 use super::hashing::Hashing;
 use super::listener::{Address, Listener};
 use super::message::{Budget, Limits};
+use super::options::Options;
+use super::orders::Order;
 use super::others::Others;
-use super::worker::{self, Order, Parts, WorkerHandle};
-
-/// Sizes and limits of the server. The defaults suit production.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Number of request threads; 0 means one per core.
-    pub threads: usize,
-    /// Maximum size of a `Check` message, in bytes.
-    pub max_message_size: usize,
-    /// Maximum number of open connections. Beyond it, the connection that has been idle for longest is closed.
-    pub max_connections: usize,
-    /// Maximum number of concurrent streams per connection (RFC 9113, 6.5.2).
-    pub max_concurrent_streams: u32,
-    /// Maximum time for the connection preface, for the rest of a message, and for waiting for a password hash. A
-    /// shorter `grpc-timeout` replaces it for that request.
-    pub read_timeout: Duration,
-    /// Number of threads that hash passwords; 0 means half the cores, but at least one.
-    pub hash_threads: usize,
-    /// Maximum number of passwords that wait to be hashed.
-    pub hash_queue: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            threads: 0,
-            max_message_size: 4 << 20,
-            max_connections: 1024,
-            max_concurrent_streams: 1024,
-            read_timeout: Duration::from_secs(10),
-            hash_threads: 0,
-            hash_queue: 256,
-        }
-    }
-}
+use super::phase::Phase;
+use super::worker::{self, Parts, WorkerHandle};
 
 /// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
 /// is more.
 const UNFINISHED: usize = 32 << 20;
-
-/// The phase of the server's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Serving,
-    /// It serves as before, but health checks report `NOT_SERVING`.
-    Announced,
-    /// It accepts no more connections.
-    Draining,
-}
 
 /// The gRPC server, see [`Server::start`].
 #[derive(Debug)]
@@ -100,12 +58,12 @@ impl Server {
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
         let remembering = service.clone();
-        let remember = Box::new(move |checked: &PasswordChecked| remembering.remember(checked));
+        let remember = Box::new(move |verified: &Verified| remembering.remember(verified));
         let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, remember)?);
         let parts = Parts {
             others: Others::new(service.clone(), phases.clone(), options.read_timeout)
                 .map_err(io::Error::other)?,
-            limits: options.limits(),
+            limits: limits(&options),
             hashing: Arc::clone(&hashing),
             service,
             options,
@@ -183,27 +141,15 @@ impl Counting {
     }
 }
 
-impl Options {
-    /// Replaces zeros by the actual numbers.
-    fn resolved(mut self) -> Self {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        if self.threads == 0 {
-            self.threads = cores;
-        }
-        if self.hash_threads == 0 {
-            self.hash_threads = (cores / 2).max(1);
-        }
-        self
-    }
-
-    fn limits(&self) -> Limits {
-        let budget = UNFINISHED.max(self.max_message_size.saturating_mul(4));
-        Limits { message: self.max_message_size, budget: Budget::new(budget) }
-    }
+fn limits(options: &Options) -> Limits {
+    let budget = UNFINISHED.max(options.max_message_size.saturating_mul(4));
+    Limits { message: options.max_message_size, budget: Budget::new(budget) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use tokio::sync::{mpsc, oneshot};
 
     use super::*;

@@ -12,26 +12,21 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::acceptor::Accepted;
 use super::check::{CheckService, Checker};
 use super::connection;
+use super::context::ExchangeContext;
 use super::counters;
 use super::hashing::Hashing;
 use super::message::Limits;
+use super::options::Options;
+use super::orders::{Accepted, Order};
 use super::others::Others;
 use super::quiet::Quiet;
 use super::registry::Registry;
-use super::server::Options;
-use super::slices::SliceQueue;
 
-/// The state that the connections of one worker share.
-pub(super) struct Worker {
-    pub(super) checker: Checker,
-    pub(super) options: Options,
-    pub(super) limits: Limits,
-    pub(super) hashing: Arc<Hashing>,
-    pub(super) others: Others,
-    pub(super) slices: Rc<SliceQueue>,
+/// A worker: what its requests need, and its connections.
+struct Worker {
+    context: Rc<ExchangeContext>,
     registry: Rc<Registry>,
 }
 
@@ -54,17 +49,6 @@ pub(super) struct WorkerHandle {
     pub(super) ended: oneshot::Receiver<()>,
 }
 
-/// An order to a worker.
-#[derive(Debug)]
-pub(super) enum Order {
-    /// Serve this connection.
-    Serve(Accepted),
-    /// Close an idle connection, because file descriptors have run out.
-    MakeRoom,
-    /// Shut down all connections gracefully, then end.
-    Drain,
-}
-
 /// How often a draining worker checks whether its connections have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -76,20 +60,20 @@ const EVENT_INTERVAL: u32 = 8;
 pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
     let (orders, to_do) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (report, started) = std::sync::mpsc::channel();
     let counters = Arc::<counters::Worker>::default();
     let counts = Arc::clone(&counters);
     thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         match runtime() {
             Ok(runtime) => {
-                let _ = tell.send(Ok(()));
+                let _ = report.send(Ok(()));
                 runtime.block_on(work(parts, counts, to_do));
             }
-            Err(error) => drop(tell.send(Err(error))),
+            Err(error) => drop(report.send(Err(error))),
         }
         drop(end);
     })?;
-    told.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
+    started.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
     Ok(WorkerHandle { orders, counters, ended })
 }
 
@@ -102,17 +86,19 @@ fn runtime() -> io::Result<LocalRuntime> {
 
 async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: UnboundedReceiver<Order>) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
-    let worker = Rc::new(Worker {
+    let context = Rc::new(ExchangeContext {
         checker: Checker::new(parts.service, Arc::clone(&counters)),
         options: parts.options,
         limits: parts.limits,
         hashing: parts.hashing,
         others: parts.others,
         slices: Rc::default(),
-        registry: Registry::new(share, counters),
+        token_turns: Rc::default(),
     });
-    // This task ends with the runtime.
-    spawn_local(Rc::clone(&worker.slices).run());
+    let worker = Worker { context, registry: Registry::new(share, counters) };
+    // These tasks end with the runtime.
+    spawn_local(Rc::clone(&worker.context.slices).run());
+    spawn_local(Rc::clone(&worker.context.token_turns).run());
     while let Some(order) = orders.recv().await {
         match order {
             Order::Serve(accepted) => {
@@ -135,7 +121,7 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
 
 /// Serves connections that were accepted before the drain. Ends when the sender of the orders is dropped, which means
 /// to stop at once.
-async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
+async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Worker) {
     while let Some(order) = orders.recv().await {
         if let Order::Serve(accepted) = order {
             worker.serve(accepted);
@@ -144,19 +130,19 @@ async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Rc<Worker>) {
 }
 
 impl Worker {
-    fn serve(self: &Rc<Self>, accepted: Accepted) {
+    fn serve(&self, accepted: Accepted) {
         // If the registry has no room, dropping `accepted` closes the connection.
         let Some(connected) = self.registry.enter(Instant::now()) else { return };
-        let worker = Rc::clone(self);
+        let context = Rc::clone(&self.context);
         match accepted {
             Accepted::Tcp(stream) => {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    spawn_local(connection::serve(worker, connected, stream));
+                    spawn_local(connection::serve(context, connected, stream));
                 }
             }
             Accepted::Unix(stream) => {
                 if let Ok(stream) = Quiet::new(stream) {
-                    spawn_local(connection::serve(worker, connected, stream));
+                    spawn_local(connection::serve(context, connected, stream));
                 }
             }
         }

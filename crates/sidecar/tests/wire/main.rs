@@ -11,3 +11,4 @@ mod hashing;
 mod life;
 mod others;
 mod support;
+mod tokens;

@@ -1,33 +1,11 @@
 //! The counters of one worker. Only its thread writes them, so no update is an atomic read-modify-write across cores.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::histogram::Recorder;
+use super::tally::Tally;
 use super::{ErrorKind, Totals};
-
-/// A number that one thread writes and any thread reads.
-#[derive(Debug, Default)]
-pub(in super::super) struct Tally(AtomicU64);
-
-impl Tally {
-    pub(in super::super) fn add(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
-    }
-
-    pub(in super::super) fn one_more(&self) {
-        self.add(1);
-    }
-
-    pub(in super::super) fn one_less(&self) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
-    }
-
-    pub(in super::super) fn read(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
@@ -41,6 +19,7 @@ pub(in super::super) struct Worker {
     errors: [Tally; ErrorKind::ALL.len()],
     handler: Recorder,
     evaluation: Recorder,
+    tokens_verified: Tally,
     pub(in super::super) in_flight: Tally,
     pub(in super::super) connections: Tally,
     pub(in super::super) accepted: Tally,
@@ -56,6 +35,7 @@ impl Default for Worker {
             errors: Default::default(),
             handler: Recorder::default(),
             evaluation: Recorder::default(),
+            tokens_verified: Tally::default(),
             in_flight: Tally::default(),
             connections: Tally::default(),
             accepted: Tally::default(),
@@ -82,6 +62,10 @@ impl Worker {
         counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.one_more());
     }
 
+    pub(in super::super) fn token_verified(&self) {
+        self.tokens_verified.one_more();
+    }
+
     /// Records how long the evaluation of a request took.
     pub(in super::super) fn evaluated(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
@@ -94,6 +78,7 @@ impl Worker {
 
     pub(super) fn add_to(&self, totals: &mut Totals) {
         totals.allowed += self.allowed.read();
+        totals.tokens_verified += self.tokens_verified.read();
         totals.in_flight += self.in_flight.read();
         totals.connections += self.connections.read();
         totals.connections_accepted += self.accepted.read();

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::source::Source;
+use super::super::source::Source;
 
 /// Passwords that wait for a thread. `T` is the queued item.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::super::check::CheckService;
 use super::super::counters::ErrorKind;
+use super::super::phase::Phase;
 use super::super::respond;
-use super::super::server::Phase;
 use super::send_data;
 
 /// How often a watch checks whether a policy is active.
@@ -55,14 +55,14 @@ impl Health {
             Err(_) => respond::error(&mut respond, ErrorKind::Malformed),
             Ok(request) => match respond::begin(&mut respond) {
                 Err(error) => Err(error),
-                Ok(stream) => self.tell(&request.service, stream, send_timeout).await,
+                Ok(stream) => self.send_changes(&request.service, stream, send_timeout).await,
             },
         };
         // A failed send means that the client has left.
         drop(sent);
     }
 
-    async fn tell(
+    async fn send_changes(
         mut self,
         service: &str,
         mut stream: SendStream<Bytes>,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use policy::model::{BasicUser, Secret};
 use policy::problem::Place;
 
 use super::*;

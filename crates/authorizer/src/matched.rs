@@ -1,0 +1,51 @@
+//! The rules that match a request, whoever makes it.
+
+use std::fmt;
+
+use policy::Policy;
+use policy::model::{Effect, Role, Rule};
+use serde::Serialize;
+
+/// A rule of a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedRule {
+    /// The name of its role.
+    pub role: String,
+    /// Its name.
+    pub rule: String,
+    /// Whether it is a `deny` rule.
+    pub denies: bool,
+    /// Its place in the policy, as `file:line:column`.
+    pub at: String,
+}
+
+/// The rules that match a request, whatever roles the caller has.
+pub(crate) fn matching<'p>(
+    policy: &'p Policy,
+    method: &[u8],
+    host: &[u8],
+    path: &[u8],
+    owner: Option<&[u8]>,
+) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
+    policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
+        rule.actions.matches(method)
+            && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host)))
+            && rule.resources.iter().any(|resource| resource.matches(path, owner))
+    })
+}
+
+pub(crate) fn explained_rule(role: &Role, rule: &Rule, effect: Effect) -> ExplainedRule {
+    ExplainedRule {
+        role: role.name.to_string(),
+        rule: rule.name.to_string(),
+        denies: effect == Effect::Deny,
+        at: rule.at.to_string(),
+    }
+}
+
+impl fmt::Display for ExplainedRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = if self.denies { "denied" } else { "allowed" };
+        write!(f, "`{}: {}` ({effect} at {})", self.role, self.rule, self.at)
+    }
+}

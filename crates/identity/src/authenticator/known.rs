@@ -1,0 +1,15 @@
+//! Known subjects, with what is attached to them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{Known, Subject};
+
+/// A known subject. Its claims are only for `attach`: they are not kept.
+pub(super) fn known<T>(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
+    let attached = attach(subject);
+    let Subject { user, groups, roles, claims: _ } = subject;
+    let (user, groups, roles) = (Arc::clone(user), groups.clone(), roles.clone());
+    Arc::new(Known { subject: Subject { user, groups, roles, claims: Value::Null }, attached })
+}

@@ -1,0 +1,55 @@
+//! Verifying a token away from the request threads: what goes to another thread, and what comes back.
+
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::issuer::{self, Issuer, VerifiedToken};
+use super::token::Token;
+use crate::memory::allocated;
+use crate::{CredentialsError, Time};
+
+/// A token to parse and verify.
+///
+/// A signature costs tens of microseconds, which is many times what a request of a known caller costs. On a request
+/// thread, a flood of tokens with wrong signatures would delay everybody by as much.
+pub(crate) struct TokenCheck {
+    token: Zeroizing<Box<[u8]>>,
+    issuers: Arc<[Issuer]>,
+    now: Time,
+    /// The cache key of the token.
+    hash: u128,
+    key: u128,
+}
+
+/// The result of a [`TokenCheck`].
+#[derive(Clone)]
+pub(crate) struct TokenChecked {
+    pub(crate) result: Result<Arc<VerifiedToken>, CredentialsError>,
+    /// The issuers by whose keys and settings it was verified: it says nothing about others.
+    pub(crate) issuers: Arc<[Issuer]>,
+    /// The cache key of the token.
+    pub(crate) hash: u128,
+}
+
+impl TokenCheck {
+    /// `hash` is the cache key of the token, `key` that of the token under these issuers.
+    pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: Time, hash: u128, key: u128) -> Self {
+        Self { token: Zeroizing::new(token.into()), issuers: Arc::clone(issuers), now, hash, key }
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        allocated(self.token.len())
+    }
+
+    pub(crate) fn key(&self) -> u128 {
+        self.key
+    }
+
+    pub(crate) fn run(self) -> TokenChecked {
+        let Self { token, issuers, now, hash, .. } = self;
+        let verify = |token: Token<'_>| issuer::named(&issuers, token.payload.get("iss"))?.verify(token, now);
+        let result = Token::read(&token).and_then(verify).map(Arc::new);
+        TokenChecked { result, issuers, hash }
+    }
+}

@@ -1,0 +1,200 @@
+//! A small cache in front of the shared ones, for one thread.
+//!
+//! A look-up in a shared cache writes to memory that all threads use: the lock of a shard, and the reference count of
+//! the subject. Each such write takes the cache line from the other cores, so on many cores these lines would limit
+//! the whole process. A hit here reads memory of its own thread and the subject itself, and writes nothing.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::Window;
+use crate::{Known, Time};
+
+/// How many keys have the same place. Two, so that two busy callers of the same place do not evict each other.
+const WAYS: usize = 2;
+/// The number of places, a power of two.
+const SETS: usize = 512;
+/// The largest subject to keep here, in bytes. It bounds the memory of a cache to 2 MiB, also when the shared cache has
+/// evicted all of its subjects. Most take half a KiB.
+const MAX_BYTES: usize = 2 << 10;
+/// How long an entry is used before the shared cache is asked again, which then sees that the entry is still in use.
+const MAX_AGE: Duration = Duration::from_secs(1);
+
+/// The verified credentials that one thread has used last: at most 1,024, and 2 MiB with their subjects.
+///
+/// Give each thread one of its own. It may be used with one [`Authenticator`](crate::Authenticator) after the other:
+/// it never returns what another one has verified.
+pub struct LocalCache<T> {
+    /// The id of the authenticator that verified all entries.
+    authenticator: u64,
+    /// Allocated with the first look-up.
+    sets: Vec<[Option<Entry<T>>; WAYS]>,
+    /// The last subject that has no entry.
+    last: Option<Arc<Known<T>>>,
+}
+
+struct Entry<T> {
+    key: u128,
+    window: Window,
+    known: Arc<Known<T>>,
+}
+
+/// A subject that the shared cache has, or that was verified now.
+pub(crate) struct Found<T> {
+    pub(crate) known: Arc<Known<T>>,
+    /// When its credentials are valid.
+    pub(crate) window: Window,
+    /// The memory that it takes, in bytes.
+    pub(crate) bytes: usize,
+    /// How long it may be kept without asking the shared cache.
+    pub(crate) keep_for: Duration,
+}
+
+impl<T> LocalCache<T> {
+    /// The subject with this key, if this authenticator has verified its credentials; else the one that `look_up`
+    /// returns, which is kept for a second at most.
+    ///
+    /// # Errors
+    /// That of `look_up`.
+    pub(crate) fn get_or_look_up<E>(
+        &mut self,
+        authenticator: u64,
+        key: u128,
+        now: Time,
+        look_up: impl FnOnce() -> Result<Found<T>, E>,
+    ) -> Result<&Known<T>, E> {
+        if self.authenticator != authenticator {
+            let mut sets = Vec::new();
+            sets.resize_with(SETS, Default::default);
+            *self = Self { authenticator, sets, last: None };
+        }
+        let Self { sets, last, .. } = self;
+        let Some([first, second]) = sets.get_mut(set_of(key)) else {
+            return Ok(last.insert(look_up()?.known));
+        };
+        let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
+        let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.holds(now));
+        let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
+        let entry = match slot.take_if(|entry| entry.key == key && entry.window.holds(now)) {
+            Some(entry) => entry,
+            None => {
+                let Found { known, window, bytes, keep_for } = look_up()?;
+                if bytes > MAX_BYTES {
+                    return Ok(last.insert(known));
+                }
+                // From now on: if the clock is set back, however little, the shared cache is asked again.
+                let until = window.until.min(now.saturating_add(keep_for.min(MAX_AGE)));
+                Entry { key, window: Window { from: now, until }, known }
+            }
+        };
+        Ok(&slot.insert(entry).known)
+    }
+
+    /// Holds a subject until the next call, for a caller that is not to be found again.
+    pub fn hold(&mut self, known: Arc<Known<T>>) -> &Known<T> {
+        self.last.insert(known)
+    }
+}
+
+/// Keys are keyed hashes, so any of their bits will do, and no client can choose which keys share a place.
+fn set_of(key: u128) -> usize {
+    usize::try_from(key >> 64 & (SETS as u128 - 1)).unwrap_or_default()
+}
+
+impl<T> Default for LocalCache<T> {
+    fn default() -> Self {
+        Self { authenticator: 0, sets: Vec::new(), last: None }
+    }
+}
+
+impl<T> fmt::Debug for LocalCache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalCache(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Subject;
+
+    const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
+
+    fn subject(name: &str) -> Arc<Known<()>> {
+        let user = name.into();
+        let subject =
+            Subject { user, groups: Vec::new(), roles: Vec::new(), claims: serde_json::Value::Null };
+        Arc::new(Known { subject, attached: () })
+    }
+
+    fn found(name: &str, window: Window) -> Found<()> {
+        Found { known: subject(name), window, bytes: 100, keep_for: Duration::MAX }
+    }
+
+    fn keep(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: Time, found: Found<()>) {
+        assert!(cache.get_or_look_up(authenticator, key, now, || Ok::<_, ()>(found)).is_ok());
+    }
+
+    fn at(milliseconds: u64) -> Time {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// The user of the entry, if the cache has one.
+    fn user(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: Time) -> Option<&str> {
+        cache.get_or_look_up(authenticator, key, now, || Err(())).ok().map(|known| &*known.subject.user)
+    }
+
+    #[test]
+    fn an_entry_is_used_for_a_second() {
+        let mut cache = LocalCache::default();
+        keep(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
+        for (now, expected) in [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)]
+        {
+            assert_eq!(user(&mut cache, 1, 7, at(now)), expected, "{now}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_used_no_longer_than_its_window_and_its_time() {
+        let mut cache = LocalCache::default();
+        keep(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
+        assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
+        assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
+        keep(&mut cache, 1, 7, at(6_000), Found { keep_for: at(10), ..found("alice", ALWAYS) });
+        assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
+        assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
+    }
+
+    #[test]
+    fn another_authenticator_finds_nothing() {
+        let mut cache = LocalCache::default();
+        keep(&mut cache, 1, 7, at(0), found("alice", ALWAYS));
+        assert_eq!(user(&mut cache, 2, 7, at(0)), None);
+        keep(&mut cache, 2, 8, at(0), found("bob", ALWAYS));
+        assert_eq!(user(&mut cache, 1, 7, at(0)), None, "not even the one that verified it");
+    }
+
+    #[test]
+    fn two_keys_of_one_place_are_both_kept() {
+        let mut cache = LocalCache::default();
+        let [alice, bob, carol] = [1, 2, 3].map(|key: u128| key << 100);
+        keep(&mut cache, 1, alice, at(0), found("alice", ALWAYS));
+        keep(&mut cache, 1, bob, at(0), found("bob", ALWAYS));
+        assert_eq!(user(&mut cache, 1, alice, at(500)), Some("alice"));
+        assert_eq!(user(&mut cache, 1, bob, at(500)), Some("bob"));
+        keep(&mut cache, 1, carol, at(500), found("carol", ALWAYS));
+        assert_eq!(user(&mut cache, 1, alice, at(600)), Some("alice"));
+        assert_eq!(user(&mut cache, 1, bob, at(600)), None);
+        assert_eq!(user(&mut cache, 1, carol, at(600)), Some("carol"));
+        keep(&mut cache, 1, carol, at(2_000), found("carol again", ALWAYS));
+        assert_eq!(user(&mut cache, 1, carol, at(2_000)), Some("carol again"), "one entry per key");
+    }
+
+    #[test]
+    fn a_large_subject_is_returned_and_not_kept() {
+        let mut cache = LocalCache::default();
+        keep(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
+        assert_eq!(user(&mut cache, 1, 7, at(0)), None);
+    }
+}

@@ -1,0 +1,25 @@
+//! A counter of one thread.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub(in super::super) struct Tally(AtomicU64);
+
+impl Tally {
+    pub(in super::super) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    pub(in super::super) fn one_more(&self) {
+        self.add(1);
+    }
+
+    pub(in super::super) fn one_less(&self) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
+    pub(in super::super) fn read(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,53 @@
+//! The sizes and limits of the server.
+
+use std::num::NonZero;
+use std::thread;
+use std::time::Duration;
+
+/// Sizes and limits of the server. The defaults suit production.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of request threads; 0 means one per core.
+    pub threads: usize,
+    /// Maximum size of a `Check` message, in bytes.
+    pub max_message_size: usize,
+    /// Maximum number of open connections. Beyond it, the connection that has been idle for longest is closed.
+    pub max_connections: usize,
+    /// Maximum number of concurrent streams per connection (RFC 9113, 6.5.2).
+    pub max_concurrent_streams: u32,
+    /// Maximum time for the connection preface, for the rest of a message, and for waiting for a password hash. A
+    /// shorter `grpc-timeout` replaces it for that request.
+    pub read_timeout: Duration,
+    /// Number of threads that hash passwords; 0 means half the cores, but at least one.
+    pub hash_threads: usize,
+    /// Maximum number of passwords that wait to be hashed.
+    pub hash_queue: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            max_message_size: 4 << 20,
+            max_connections: 1024,
+            max_concurrent_streams: 1024,
+            read_timeout: Duration::from_secs(10),
+            hash_threads: 0,
+            hash_queue: 256,
+        }
+    }
+}
+
+impl Options {
+    /// Replaces zeros by the actual numbers.
+    pub(super) fn resolved(mut self) -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        if self.threads == 0 {
+            self.threads = cores;
+        }
+        if self.hash_threads == 0 {
+            self.hash_threads = (cores / 2).max(1);
+        }
+        self
+    }
+}

@@ -1,0 +1,19 @@
+//! What the acceptor and the server send to a worker.
+
+/// An accepted connection that is not served yet.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// An order to a worker.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Serve this connection.
+    Serve(Accepted),
+    /// Close an idle connection, because file descriptors have run out.
+    MakeRoom,
+    /// Shut down all connections gracefully, then end.
+    Drain,
+}

@@ -1,0 +1,118 @@
+//! Tokens that must be verified: each once, in turns, and nobody waits for the tokens of others.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use authorizer::Authorizer;
+use serde_json::json;
+use sidecar::grpc::{CheckService, Options, Running};
+use testbed::tokens::Signer;
+use tokio::sync::mpsc;
+
+use crate::support::*;
+
+const POLICY: &str = "
+version: 1
+identity:
+  basic: { realm: people, users: { alice: { password: \"{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=\" } } }
+  jwt:
+    - { issuer: https://id.example.com, audiences: [people], keys: { file: jwks.json }, claims: { user: sub } }
+roles:
+  authenticated: { allow: [GET /people] }
+";
+
+fn serve_tokens(signer: &Signer) -> Running {
+    let files = policy::MapFiles::of("policy.yaml", POLICY).and("jwks.json", signer.key_set());
+    let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+    let authorizer = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap().0;
+    let published = Arc::new(ArcSwapOption::from_pointee(authorizer));
+    serve_with(CheckService::new(published), Options { threads: 1, ..options() })
+}
+
+fn token(signer: &Signer, user: &str) -> String {
+    let header = json!({ "alg": "ES256", "kid": "testbed" });
+    let claims = json!({
+        "iss": "https://id.example.com", "aud": "people", "sub": user, "exp": 4_000_000_000_u64,
+    });
+    format!("Bearer {}", signer.sign(&header, &claims).unwrap())
+}
+
+fn from_address(address: &str, credentials: &str) -> Vec<u8> {
+    from(address, "GET", "/people", &[("authorization", credentials)])
+}
+
+#[tokio::test]
+async fn a_token_is_verified_once() {
+    let signer = Signer::new().unwrap();
+    let server = serve_tokens(&signer);
+    let client = connect(&server).await;
+    let asked = from_address("192.0.2.1", &token(&signer, "carol"));
+    let replies: Vec<_> = (0..50)
+        .map(|_| {
+            let (client, asked) = (client.clone(), asked.clone());
+            tokio::spawn(async move { check(&client, &asked).await })
+        })
+        .collect();
+    for reply in replies {
+        assert!(reply.await.unwrap().is_ok());
+    }
+    assert!(check(&client, &asked).await.is_ok());
+    assert_eq!(server.totals().tokens_verified, 1);
+}
+
+#[tokio::test]
+async fn a_token_with_a_wrong_signature_is_invalid_each_time() {
+    let signer = Signer::new().unwrap();
+    let server = serve_tokens(&signer);
+    let client = connect(&server).await;
+    let asked = from_address("192.0.2.1", &token(&Signer::new().unwrap(), "carol"));
+    for _ in 0..3 {
+        assert_eq!(check(&client, &asked).await.denied(), 401);
+    }
+    assert_eq!(server.totals().tokens_verified, 3);
+}
+
+/// Sends many tokens with wrong signatures from one address, and then `last`. Returns how many of them were answered
+/// before it.
+async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
+    const FLOOD: usize = 700;
+    let signer = Signer::new().unwrap();
+    let server = serve_tokens(&signer);
+    let client = connect(&server).await;
+    let alice = from_address("192.0.2.1", ALICE);
+    assert!(check(&client, &alice).await.is_ok(), "alice is known from now on");
+    let wrong = Signer::new().unwrap();
+    let flood =
+        (0..FLOOD).map(|number| from_address("198.51.100.7", &token(&wrong, &format!("user-{number}"))));
+    let all: Vec<Vec<u8>> = flood.chain([last(&signer)]).collect();
+    let (done, mut order) = mpsc::unbounded_channel();
+    for (number, message) in all.into_iter().enumerate() {
+        let mut client = client.clone().ready().await.unwrap();
+        let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+        stream.send_data(framed(&message), true).unwrap();
+        let done = done.clone();
+        tokio::spawn(async move {
+            let reply = reply(response).await.unwrap();
+            assert_eq!(reply.is_ok(), number == FLOOD, "{reply:?}");
+            done.send(number).unwrap();
+        });
+    }
+    let mut before = 0;
+    while order.recv().await.unwrap() != FLOOD {
+        before += 1;
+    }
+    before
+}
+
+#[tokio::test]
+async fn a_flood_of_wrong_tokens_keeps_no_known_caller_waiting() {
+    let before = answered_before(|_| from_address("192.0.2.1", ALICE)).await;
+    assert!(before < 350, "{before} wrong tokens came first");
+}
+
+#[tokio::test]
+async fn a_flood_of_wrong_tokens_keeps_no_new_token_of_another_address_waiting() {
+    let before = answered_before(|signer| from_address("192.0.2.1", &token(signer, "carol"))).await;
+    assert!(before < 350, "{before} wrong tokens came first");
+}
