@@ -44,7 +44,7 @@ fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
     assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
 }
 
-/// `envoy.md`: a timeout is an error, and an error is refused.
+/// To Envoy a timeout is an error, and an error is denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_hangs_allows_nothing() {
     let hasty = Settings { timeout: Duration::from_millis(200), health_checks: false, ..Settings::default() };

@@ -63,7 +63,7 @@ async fn a_body_may_be_any_bytes() {
     assert_eq!(answer.status, 200);
 }
 
-/// `envoy.md`: a message of this size spans frames.
+/// A message of this size spans frames.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_of_60_kb_changes_nothing() {
     let large = "x".repeat(60 * 1024);
@@ -150,7 +150,7 @@ async fn no_header_says_what_is_asked() {
     assert_eq!(stack.app.requests(), 0);
 }
 
-/// Bytes that are not UTF-8 in a header arrive as they are, or as `!` (`envoy.md`): neither is a failure of ours.
+/// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of rolegate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_may_be_any_bytes() {
     for stack in in_both_shapes().await {

@@ -1,13 +1,26 @@
 //! The rules of the house that a program can check: who may use whom, how long a file is, what no file contains.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::panic, reason = "a file that cannot be read as Rust is a failed test")]
+#![expect(clippy::indexing_slicing, reason = "modules are found by their index, files by their name")]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 
+#[path = "house/circles.rs"]
+mod circles;
+#[path = "house/citations.rs"]
+mod citations;
+#[path = "house/modules.rs"]
+mod modules;
+#[path = "house/tree.rs"]
+mod tree;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use tree::{code_of, files, read, root, sources, split};
 
 /// The table of `crates/README.md`: the crates of ours that each of ours may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -250,53 +263,6 @@ fn metadata() -> Value {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
-}
-
-fn read(file: &str) -> String {
-    String::from_utf8_lossy(&std::fs::read(root().join(file)).unwrap()).into_owned()
-}
-
-/// Our Rust files, without generated ones.
-fn sources() -> Vec<String> {
-    files(&[]).into_iter().filter(|it| it.ends_with(".rs") && !it.contains("/generated/")).collect()
-}
-
-/// Every file of the tree that is not built or fetched, by its path from the root.
-fn files(but: &[&str]) -> Vec<String> {
-    let mut all = Vec::new();
-    for top in ["crates", "benches", "docs", "fuzz", "policies", "proto", "deploy", ".ci"] {
-        walk(&root(), Path::new(top), &mut all);
-    }
-    let at_the_root = ["Makefile", "README.md", "SECURITY.md", "CONTRIBUTING.md", "deny.toml", "clippy.toml"];
-    all.extend(at_the_root.map(str::to_owned));
-    all.retain(|it| !but.iter().any(|end| it.ends_with(end)));
-    assert!(all.len() > 50, "the tree was not found");
-    all
-}
-
-fn walk(root: &Path, folder: &Path, all: &mut Vec<String>) {
-    for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
-        let path = folder.join(entry.file_name());
-        match entry.file_type().unwrap() {
-            it if it.is_dir() && path.file_name().unwrap() != "target" => walk(root, &path, all),
-            it if it.is_file() => all.push(path.to_str().unwrap().to_owned()),
-            _ => {}
-        }
-    }
-}
-
-/// What stands before the tests of a file, and its tests.
-fn split(text: &str) -> (&str, &str) {
-    text.find("#[cfg(test)]\nmod tests {").map_or((text, ""), |at| text.split_at(at))
-}
-
-/// The lines of a text that are not comments.
-fn code_of(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.trim_start().starts_with("//"))
 }
 
 /// Whether `word` stands in `line`, and not as a part of a longer name.
