@@ -11,6 +11,8 @@
 //! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people;
 //! * `case`: the golden cases of a policy.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod answer;
 mod case;
 mod explain;
@@ -136,7 +138,9 @@ impl Authorizer {
         };
         match self.authenticator.identify(read.authorization, now, |subject| self.attach(subject)) {
             Identified::Pending(check) => Outcome::Pending(check),
-            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
+            who @ (Identified::Anonymous | Identified::Known(_) | Identified::Invalid(_)) => {
+                Outcome::Decided(self.conclude(request, read, who, known, answer))
+            }
         }
     }
 
@@ -161,7 +165,9 @@ impl Authorizer {
         let who = self.authenticator.finish(&checked, now, attach);
         match who.unwrap_or_else(|| self.authenticator.identify(read.authorization, now, attach)) {
             Identified::Pending(check) => Outcome::Pending(check),
-            who => Outcome::Decided(self.conclude(request, read, who, known, answer)),
+            who @ (Identified::Anonymous | Identified::Known(_) | Identified::Invalid(_)) => {
+                Outcome::Decided(self.conclude(request, read, who, known, answer))
+            }
         }
     }
 
@@ -249,7 +255,7 @@ impl Authorizer {
                 .authenticator
                 .finish(&check.run(), now, |subject| self.attach(subject))
                 .unwrap_or(Identified::Invalid(CredentialsError::BadPassword)),
-            who => who,
+            who @ (Identified::Anonymous | Identified::Known(_) | Identified::Invalid(_)) => who,
         }
     }
 

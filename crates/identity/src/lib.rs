@@ -6,6 +6,8 @@
 //! verify them. `cache` keeps verified credentials under the keyed hashes of `keyed_hasher`, and `memory` computes how
 //! much memory they take.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod authenticator;
 mod authorization;
 mod basic;

@@ -173,6 +173,7 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),

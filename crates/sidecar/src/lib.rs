@@ -4,6 +4,8 @@
 //! `reload` loads and activates policies, and [`grpc`] serves requests. Only this crate does I/O and reads the clock
 //! and the environment.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::ffi::OsString;
 use std::io;
 

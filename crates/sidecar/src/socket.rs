@@ -62,6 +62,7 @@ impl Bound {
 
 type Failure = (String, &'static str);
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
@@ -124,6 +125,7 @@ fn refuse_taken(path: &Path) -> Result<(), Failure> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => "the address is in use".to_owned(),

@@ -134,7 +134,7 @@ impl Exchange {
     fn check(&mut self, message: &[u8]) -> Option<Unhashed> {
         match self.worker.checker.check(message, None, self.received) {
             CheckResult::Pending(check, source) => return Some(Unhashed(check, source)),
-            result => self.answer(result),
+            result @ (CheckResult::Answer(_) | CheckResult::Error(_)) => self.answer(result),
         }
         None
     }
@@ -154,7 +154,9 @@ impl Exchange {
                     Err(failure) => break self.fail(failure, &message),
                     Ok(checked) => match self.worker.checker.check(&message, Some(checked), self.received) {
                         CheckResult::Pending(check, source) => unhashed = Unhashed(check, source),
-                        result => break self.answer(result),
+                        result @ (CheckResult::Answer(_) | CheckResult::Error(_)) => {
+                            break self.answer(result);
+                        }
                     },
                 }
             }
