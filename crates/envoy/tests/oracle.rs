@@ -100,10 +100,6 @@ fn lines_of(http: &HttpRequest) -> Lines {
     lines
 }
 
-fn principal(peer: Option<&Peer>) -> &str {
-    peer.map_or("", |peer| &peer.principal)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -118,12 +114,7 @@ proptest! {
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.host, http.host.as_bytes());
         prop_assert_eq!(read.id, http.id.as_bytes());
-        prop_assert_eq!(read.scheme, http.scheme.as_bytes());
-        prop_assert_eq!(read.protocol, http.protocol.as_bytes());
-        prop_assert_eq!(read.has_body, !(http.body.is_empty() && http.raw_body.is_empty()));
         let attributes = request.attributes.as_ref().unwrap();
-        prop_assert_eq!(read.source_principal, principal(attributes.source.as_ref()).as_bytes());
-        prop_assert_eq!(read.destination_principal, principal(attributes.destination.as_ref()).as_bytes());
         prop_assert_eq!(read.source_ip(), if attributes.source.is_some() { &b"127.0.0.1"[..] } else { b"" });
     }
 
@@ -320,7 +311,7 @@ fn a_known_field_of_another_type_is_an_error() {
 fn texts_that_are_not_utf8_are_handed_out_as_they_are() {
     let message = |key: u8| [0x0A, 7, 0x22, 5, 0x12, 3, key << 3 | 2, 1, 0xFF];
     let read = |key: u8| decode(&message(key)).map(|_| ());
-    for key in [1, 2, 4, 5, 6, 10] {
+    for key in [1, 2, 4, 5] {
         assert_eq!(read(key), Ok(()), "{key}");
     }
     assert_eq!(decode(&message(2)).unwrap().0.method, b"\xFF");
