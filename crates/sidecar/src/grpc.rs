@@ -25,5 +25,5 @@ mod worker;
 pub use check::CheckService;
 pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
-pub use listener::{Address, Listener};
+pub use listener::Listener;
 pub use server::{Counting, Options, Running, Server};

@@ -40,7 +40,7 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
     for _ in 0..200 {
         idle.push(connect(&server).await);
     }
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let left = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::open(address, &[]).unwrap();
         raw.settle().unwrap();
@@ -94,7 +94,7 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
     assert!(check(&second, &by_alice()).await.is_ok());
     assert!(check(&second, &by_alice()).await.is_ok() && check(&first, &by_alice()).await.is_ok());
     // Now both are busy, and nobody is closed for a third one.
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut third = TcpStream::connect(address).await.unwrap();
     assert_eq!(third.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
     // A connection on which nothing was asked for a second is idle.
@@ -112,7 +112,7 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
 async fn a_connection_must_say_in_time_that_it_speaks_http2() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut buffer = Vec::new();
     tokio::time::timeout(Duration::from_secs(5), silent.read_to_end(&mut buffer)).await.unwrap().unwrap();
@@ -153,7 +153,7 @@ async fn a_drain_loses_no_request() {
         assert!(answered.unwrap() > 0);
     }
     assert_eq!(hashing.await.unwrap().denied(), 401);
-    let sidecar::grpc::Address::Tcp(address) = address else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = address else { panic!("not TCP") };
     assert!(TcpStream::connect(address).await.is_err());
 }
 

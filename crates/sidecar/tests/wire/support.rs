@@ -17,7 +17,8 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use h2::client::SendRequest;
 use http::Request;
 use prost::Message as _;
-use sidecar::grpc::{Address, CheckService, Listener, Options, Running, Server};
+use sidecar::Address;
+use sidecar::grpc::{CheckService, Listener, Options, Running, Server};
 use tokio::net::{TcpStream, UnixStream};
 
 pub(crate) type Client = SendRequest<Bytes>;
@@ -73,7 +74,7 @@ pub(crate) async fn connect(server: &Running) -> Client {
 pub(crate) async fn connect_to(address: &Address) -> Client {
     match address {
         Address::Tcp(address) => handshake(TcpStream::connect(address).await.unwrap()).await,
-        Address::Unix(path) => handshake(UnixStream::connect(path.as_ref().unwrap()).await.unwrap()).await,
+        Address::Unix(path) => handshake(UnixStream::connect(path).await.unwrap()).await,
     }
 }
 
