@@ -2,7 +2,6 @@
 //!
 //! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
 
-use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use crate::grpc::{self, CheckService, Listener, Running};
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::metrics::Metrics;
+use crate::output::problem_lines;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::Settings;
 use crate::socket::{BindError, Bound, SocketFile};
@@ -48,38 +48,20 @@ pub struct Server {
 }
 
 /// Why a server did not start, or did not stop cleanly.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The policy does not compile.
+    #[error("the policy does not compile\n{}", problem_lines(.0))]
     Policy(Vec<Problem>),
     /// An address cannot be bound.
-    Bind(BindError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The system cannot provide a thread, a socket or the like.
-    System(io::Error),
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
     /// A second signal to stop came before all requests had ended.
+    #[error("a second signal came: stopped at once")]
     Interrupted,
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(problems) => {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                write!(f, "the policy does not compile\n{}", lines.join("\n"))
-            }
-            Self::Bind(error) => error.fmt(f),
-            Self::System(error) => write!(f, "cannot start: {error}"),
-            Self::Interrupted => f.write_str("a second signal came: stopped at once"),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
-impl From<io::Error> for ServeError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
 }
 
 impl Server {
@@ -94,7 +76,7 @@ impl Server {
             Reloader::first(&settings, current.clone(), status.clone()).map_err(ServeError::Policy)?;
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
-            let bound = Bound::new(address, settings.socket_mode).map_err(ServeError::Bind)?;
+            let bound = Bound::new(address, settings.socket_mode)?;
             files.extend(bound.file);
             Ok((bound.address, bound.listener))
         };

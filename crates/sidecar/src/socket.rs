@@ -1,6 +1,5 @@
 //! Sockets: bound before anything starts, and removed when the server stops.
 
-use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -31,20 +30,13 @@ pub(crate) struct SocketFile {
 }
 
 /// Why an address cannot be bound.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on `{address}`: {reason}; {advice}")]
 pub struct BindError {
     address: Address,
     reason: String,
     advice: &'static str,
 }
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot listen on `{}`: {}; {}", self.address, self.reason, self.advice)
-    }
-}
-
-impl std::error::Error for BindError {}
 
 impl Bound {
     /// Binds an address. `mode` sets the permissions of a Unix socket's file.

@@ -32,37 +32,27 @@ pub(crate) struct Client {
 }
 
 /// Why a key set was not fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     /// The URL is neither `https:` nor `http:` on a loopback address.
+    #[error("neither `https:` nor `http:` on a loopback address")]
     Address,
     /// The root certificates cannot be read.
+    #[error("no roots of trust: {0}")]
     Roots(String),
     /// There was no complete answer.
+    #[error("{0}")]
     Unreachable(String),
     /// The status is not 200. Redirects are not followed: they could lead anywhere.
+    #[error("status {status}{}", if matches!(.0, 300..=399) { ": redirects are not followed" } else { "" }, status = .0)]
     Status(u16),
     /// The answer is larger than 1 MiB.
+    #[error("the answer is larger than 1 MiB")]
     TooLarge,
     /// It took longer than 10 s.
+    #[error("no complete answer within 10 s")]
     Timeout,
 }
-
-impl std::fmt::Display for FetchError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Address => f.write_str("neither `https:` nor `http:` on a loopback address"),
-            Self::Roots(reason) => write!(f, "no roots of trust: {reason}"),
-            Self::Unreachable(reason) => f.write_str(reason),
-            Self::Status(status @ 300..=399) => write!(f, "status {status}: redirects are not followed"),
-            Self::Status(status) => write!(f, "status {status}"),
-            Self::TooLarge => f.write_str("the answer is larger than 1 MiB"),
-            Self::Timeout => f.write_str("no complete answer within 10 s"),
-        }
-    }
-}
-
-impl Error for FetchError {}
 
 impl Client {
     /// Fetches the key set at this URL.

@@ -1,12 +1,13 @@
 //! The settings file: YAML, one mapping of names to values or lists of values.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
 use policy::{Place, Problem};
 use saphyr_parser::{Event, Marker, Parser, Span};
+
+use crate::output::problem_lines;
 
 /// One setting in a file.
 #[derive(Debug)]
@@ -18,9 +19,10 @@ pub(super) struct Entry {
 }
 
 /// Why a settings file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// It cannot be read.
+    #[error("cannot read the settings file `{}`: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -28,24 +30,9 @@ pub enum SettingsError {
         reason: String,
     },
     /// Its problems.
+    #[error("{}", problem_lines(.0))]
     Wrong(Vec<Problem>),
 }
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, reason } => {
-                write!(f, "cannot read the settings file `{}`: {reason}", path.display())
-            }
-            Self::Wrong(problems) => {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                f.write_str(&lines.join("\n"))
-            }
-        }
-    }
-}
-
-impl std::error::Error for SettingsError {}
 
 /// Reads a settings file and validates each entry with `settings`, a command with one argument for each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
