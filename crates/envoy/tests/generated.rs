@@ -50,7 +50,7 @@ fn the_service_and_its_call_have_the_names_on_the_wire() {
 }
 
 #[test]
-fn a_request_of_theirs_is_wholly_known_to_ours() {
+fn the_descriptors_have_every_field_that_envoy_usually_sends() {
     use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
     use envoy_types::pb::envoy::config::core::v3::{
         Address, HeaderMap, HeaderValue, Pipe, SocketAddress, address,
@@ -96,7 +96,7 @@ fn a_request_of_theirs_is_wholly_known_to_ours() {
 }
 
 #[test]
-fn an_answer_of_ours_is_wholly_known_to_the_descriptors() {
+fn the_descriptors_have_every_field_of_an_answer() {
     let allowed =
         envoy::response::allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter()).unwrap();
     let denied = envoy::response::denied(401, [("www-authenticate", "Basic")].into_iter(), "no").unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::{Address, AdminAddress};
 
     #[test]
-    fn reads_what_it_shows() {
+    fn parses_what_it_displays() {
         for text in ["127.0.0.1:9191", "[::1]:0", "unix:/run/a.sock", "unix:relative.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn rejects_invalid_addresses() {
         for text in
             ["", "9191", ":9191", "example.com:80", "127.0.0.1", "unix:", "127.0.0.1:99999", "localhost:x"]
         {

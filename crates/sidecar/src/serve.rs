@@ -60,7 +60,7 @@ pub enum ServeError {
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// A second signal to stop came before all requests had ended.
-    #[error("a second signal came: stopped at once")]
+    #[error("stopped at once by a second signal")]
     Interrupted,
 }
 
@@ -174,8 +174,8 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            if self.policies.events().send(Event::Asked).is_err() {
-                tracing::error!("the thread that reloads has ended: the policy stays as it is");
+            if self.policies.events().send(Event::Reload).is_err() {
+                tracing::error!("the policy thread has ended: the policy cannot be reloaded");
             }
         }
     }
@@ -185,7 +185,7 @@ impl Serving {
         let Self { drain_delay, drain_timeout, status, running, policies, writer, _files } = self;
         tokio::select! {
             () = drain(&status, running, drain_delay, drain_timeout) => {}
-            () = told_to_stop(signals) => return Err(ServeError::Interrupted),
+            () = stop_signal(signals) => return Err(ServeError::Interrupted),
         }
         policies.stop();
         if let Some(writer) = writer {
@@ -198,15 +198,15 @@ impl Serving {
 /// First the end is announced (readiness ends, health reports `NOT_SERVING`), then connections are closed in two
 /// phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
-    tracing::info!(?timeout, "stopping: requests in flight may end");
+    tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
     running.announce();
-    // Envoy checks health only from time to time; until it knows, it would take a closed listener for a failure.
+    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
     sleep(delay).await;
     if running.drain(timeout).await {
         tracing::info!("stopped");
     } else {
-        tracing::warn!("stopped: what was open after the drain timeout is closed");
+        tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
     }
 }
 
@@ -239,7 +239,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
     while !status.facts().all_keys_loaded() {
         if Instant::now() >= end {
-            tracing::warn!("keys have not arrived: tokens that need them get 401 until they do");
+            tracing::warn!("keys have not arrived: until then, tokens that need them get 401");
             return;
         }
         sleep(Duration::from_millis(5)).await;
@@ -247,7 +247,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
 }
 
 /// Resolves on a signal to stop. Signals to reload are ignored: the server is stopping.
-async fn told_to_stop(signals: &mut UnboundedReceiver<Signal>) {
+async fn stop_signal(signals: &mut UnboundedReceiver<Signal>) {
     loop {
         match signals.recv().await {
             Some(Signal::Stop) => return,

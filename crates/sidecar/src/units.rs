@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_none() {
+    fn rejects_invalid_values() {
         for text in ["", "5", "5 m", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d"] {
             assert!(duration(text).is_err(), "{text}");
         }

@@ -85,7 +85,7 @@ async fn a_header_of_60_kb_changes_nothing() {
 
 /// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a comma.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_proofs_are_one_too_many() {
+async fn two_authorization_headers_are_denied_through_envoy() {
     for stack in in_both_shapes().await {
         for version in [Version::Http1, Version::Http2] {
             for second in [ALICE, BOB, "Bearer x", "x"] {
@@ -128,7 +128,7 @@ async fn an_identity_cannot_be_smuggled() {
 
 /// `SECURITY.md`, S4: no header changes the path, method or host that is evaluated.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_header_says_what_is_asked() {
+async fn no_header_overrides_method_path_or_host() {
     let stack = people(Settings::default()).await;
     let elsewhere = [
         ("x-original-url", "/people"),

@@ -118,7 +118,7 @@ fn labels(expression: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alerts_and_dashboard_ask_for_what_there_is() {
+async fn alerts_and_dashboard_use_existing_metrics() {
     let live = live().await;
     for (at, expression) in alerts().into_iter().chain(dashboard()) {
         holds(&at, &expression, &live);
@@ -159,7 +159,7 @@ fn dashboard() -> Vec<(String, String)> {
 
 /// Every metric that says that something is wrong is asked for by an alert.
 #[test]
-fn what_can_go_wrong_has_an_alert() {
+fn every_failure_metric_has_an_alert() {
     let alerts = alerts();
     let all: Vec<&str> = alerts.iter().flat_map(|(_, expression)| words(expression)).collect();
     for metric in [
@@ -197,7 +197,7 @@ fn the_policy_of_the_base_is_the_example() {
 
 /// A misspelt flag would keep every pod from starting.
 #[test]
-fn the_program_takes_the_flags_that_manifests_give() {
+fn manifests_use_valid_flags() {
     let mut seen = 0;
     for name in ["overlays/shared", "examples/sidecar"] {
         let manifests = kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));

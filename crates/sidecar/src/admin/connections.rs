@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_waits_makes_place() {
+    fn the_oldest_waiting_connection_is_evicted() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
         open[0].0.send(b"page".to_vec());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_makes_place_where_none_waits() {
+    fn the_oldest_connection_is_evicted_if_none_waits() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
         open.iter().for_each(|(place, _)| place.send(b"page".to_vec()));

@@ -38,7 +38,7 @@ pub(crate) enum FetchError {
     #[error("neither `https:` nor `http:` on a loopback address")]
     Address,
     /// The root certificates cannot be read.
-    #[error("no roots of trust: {0}")]
+    #[error("cannot load root certificates: {0}")]
     Roots(String),
     /// There was no complete answer.
     #[error("{0}")]
@@ -116,7 +116,7 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
 }
 
 fn client() -> Result<Https, String> {
-    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|it| std::env::var_os(it).is_some());
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
     let connector = with_roots(named)?.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -141,7 +141,7 @@ fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String
 fn is_allowed(uri: &Uri) -> bool {
     let loopback = |host: &str| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     };
     match uri.scheme_str() {
         Some("https") => uri.host().is_some(),

@@ -59,13 +59,13 @@ struct Written {
 }
 
 fn duplicates(written: &[Written]) -> Vec<Problem> {
-    let earlier = |index: usize, name: &str| written.iter().take(index).find(|it| it.name == name);
+    let earlier = |index: usize, name: &str| written.iter().take(index).find(|entry| entry.name == name);
     written
         .iter()
         .enumerate()
-        .filter_map(|(index, it)| earlier(index, &it.name).map(|first| (it, first)))
-        .map(|(it, first)| {
-            Problem::error(it.at.clone(), format!("`{}` is set twice", it.name))
+        .filter_map(|(index, entry)| earlier(index, &entry.name).map(|first| (entry, first)))
+        .map(|(entry, first)| {
+            Problem::error(entry.at.clone(), format!("`{}` is set twice", entry.name))
                 .related(first.at.clone(), "first set here")
         })
         .collect()
@@ -83,7 +83,7 @@ fn entry(written: Written, settings: &Command) -> Result<Entry, Problem> {
         return Err(Problem::error(at.clone(), format!("`{}` takes one value, not a list", written.name)));
     }
     for (value, at) in &written.values {
-        judge(settings, &written.name, value).map_err(|message| Problem::error(at.clone(), message))?;
+        validate(settings, &written.name, value).map_err(|message| Problem::error(at.clone(), message))?;
     }
     let id = arg.get_id().as_str().to_owned();
     Ok(Entry { id, values: written.values.into_iter().map(|(value, _)| value).collect() })
@@ -95,12 +95,12 @@ fn unknown<'a>(written: &Written, names: impl Iterator<Item = &'a str>) -> Probl
     match names.into_iter().find(|name| **name == *kebab || name.starts_with(&*kebab)) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
         None => problem
-            .help("the settings are the flags of `rolegate serve --help`, without the dashes before them"),
+            .help("settings are named like the flags in `rolegate serve --help`, without the leading dashes"),
     }
 }
 
 /// Validates a value: it must be accepted as `--name=value` on the command line.
-fn judge(settings: &Command, name: &str, value: &str) -> Result<(), String> {
+fn validate(settings: &Command, name: &str, value: &str) -> Result<(), String> {
     let arguments = ["settings".to_owned(), format!("--{name}={value}")];
     let Err(error) = settings.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let reason = match (error.kind(), std::error::Error::source(&error)) {
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn place(&self, mark: Marker) -> Place {
-        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         Place {
             file: self.path.into(),
             line: number(mark.line()).max(1),
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         }
         match self.next()? {
             (Event::StreamEnd, _) => Ok(written),
-            (_, at) => Err(Problem::error(at, "one document is expected, here is a second")),
+            (_, at) => Err(Problem::error(at, "a second document: only one is allowed")),
         }
     }
 

@@ -185,7 +185,7 @@ fn health_asks_a_running_server() {
 }
 
 #[test]
-fn health_takes_a_unix_socket_and_nothing_that_is_no_answer() {
+fn health_connects_to_a_unix_socket_and_rejects_what_is_not_http() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("admin.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

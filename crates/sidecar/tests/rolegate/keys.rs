@@ -147,7 +147,7 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
 }
 
 #[tokio::test]
-async fn a_flood_of_unknown_key_ids_is_one_fetch_an_interval() {
+async fn a_flood_of_unknown_key_ids_causes_one_fetch_per_interval() {
     let signer = Signer::new().unwrap();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
@@ -205,7 +205,7 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
 }
 
 #[tokio::test]
-async fn keys_past_their_age_verify_nothing_if_that_is_chosen() {
+async fn stale_keys_verify_nothing_if_configured() {
     let signer = Signer::new().unwrap();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let more = ["--max-keys-age", "2s", "--on-stale", "deny"];

@@ -12,7 +12,7 @@ const FAILED: &str = r#"rolegate_policy_reloads_total{result="failed"}"#;
 const UNCHANGED: &str = r#"rolegate_policy_reloads_total{result="unchanged"}"#;
 
 #[tokio::test]
-async fn a_changed_file_comes_into_force() {
+async fn a_changed_file_is_activated() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -103,7 +103,7 @@ async fn a_folder_in_place_of_another_is_watched() {
 
 /// A link further up is not watched, as little as some network file systems can be: polling finds the change.
 #[tokio::test]
-async fn polling_finds_a_change_that_no_watch_tells() {
+async fn polling_finds_a_change_that_no_watch_reports() {
     let (first, second) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
     let outer = tempfile::tempdir().unwrap();
     let link = outer.path().join("link");
@@ -116,7 +116,7 @@ async fn polling_finds_a_change_that_no_watch_tells() {
 }
 
 #[tokio::test]
-async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
+async fn the_last_good_policy_is_kept_if_the_new_one_does_not_load() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -145,7 +145,7 @@ fn revision(server: &Server) -> String {
 
 /// A ConfigMap is a folder of links through `..data`, which Kubernetes swaps for another in one step.
 #[tokio::test]
-async fn a_swapped_config_map_comes_into_force() {
+async fn a_swapped_config_map_is_activated() {
     let folder = tempfile::tempdir().unwrap();
     let version = |name: &str, path: &str| {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -167,7 +167,7 @@ async fn a_swapped_config_map_comes_into_force() {
 }
 
 #[tokio::test]
-async fn a_signal_asks_for_a_reload() {
+async fn sighup_reloads_the_policy() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     server.signal(Signal::HUP);
@@ -210,7 +210,7 @@ async fn included_files_and_password_files_are_watched() {
 }
 
 #[tokio::test]
-async fn a_policy_past_its_age_denies_if_that_is_chosen() {
+async fn a_stale_policy_denies_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "deny"]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -231,7 +231,7 @@ async fn a_policy_past_its_age_denies_if_that_is_chosen() {
 }
 
 #[tokio::test]
-async fn a_policy_past_its_age_stays_if_that_is_chosen() {
+async fn a_stale_policy_is_kept_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--max-policy-age", "100ms"]);
     folder.write("policy.yaml", "version: 2\n");

@@ -20,7 +20,7 @@ fn refused(policy: &str, more: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_taken_port_ends_the_start() {
+fn a_port_in_use_fails_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
     for more in [["--listen", at.as_str()], ["--admin", at.as_str()]] {
@@ -32,7 +32,7 @@ fn a_taken_port_ends_the_start() {
 }
 
 #[test]
-fn an_unreadable_policy_ends_the_start() {
+fn an_unreadable_policy_fails_the_start() {
     let (code, err) = refused("/nowhere", &[]);
     assert_eq!(code, 3);
     assert!(err.contains("/nowhere") && err.contains("no such file"), "{err}");
@@ -43,7 +43,7 @@ fn an_unreadable_policy_ends_the_start() {
 }
 
 #[test]
-fn a_bad_key_file_ends_the_start() {
+fn a_bad_key_file_fails_the_start() {
     let policy = "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n\
                   \x20     keys: { file: jwks.json }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n";
     let folder = PolicyFolder::new(policy);
@@ -61,7 +61,7 @@ fn a_bad_key_file_ends_the_start() {
 }
 
 #[test]
-fn bad_settings_end_the_start() {
+fn bad_settings_fail_the_start() {
     for more in
         [["--threads", "many"], ["--listen", "example.com:80"], ["--on-stale", "allow"], ["--config", "/no"]]
     {
@@ -96,7 +96,7 @@ async fn requests_are_answered_on_every_listener() {
 }
 
 #[test]
-fn the_admin_pages_say_how_it_is() {
+fn the_admin_pages_report_the_state() {
     let server = Server::start(&example("people"), &[]);
     assert_eq!(server.page("/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
@@ -133,7 +133,7 @@ async fn checks_are_counted() {
 
 /// One hash of argon2id takes 19 MiB, which must not stay in the process for ever.
 #[tokio::test]
-async fn what_a_hash_took_goes_back_to_the_system() {
+async fn the_memory_of_a_hash_returns_to_the_system() {
     let server = Server::start(&example("people"), &["--poll-interval", "500ms"]);
     let alice = basic("alice:wonderland");
     let before = server.resident();
@@ -185,7 +185,7 @@ async fn a_drain_lets_requests_end() {
 
 /// The last requests before the end count, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_goes_on_counting() {
+async fn counters_work_during_a_drain() {
     let server = Server::start(&open_to_all_folder().arg(), &["--drain-delay", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
@@ -196,7 +196,7 @@ async fn a_drain_goes_on_counting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_does_not_wait() {
+async fn a_second_signal_stops_at_once() {
     let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let _in_flight = envoy.begin().await;
@@ -214,14 +214,14 @@ fn open_to_all_folder() -> PolicyFolder {
 }
 
 #[test]
-fn an_interrupt_stops_too() {
+fn sigint_stops_too() {
     let mut server = Server::start(&example("people"), &[]);
     server.signal(Signal::INT);
     assert_eq!(server.ended(), 0);
 }
 
 #[test]
-fn after_the_end_the_port_is_free_again() {
+fn the_port_is_free_after_the_stop() {
     let mut server = Server::start(&example("people"), &[]);
     let at = server.address().to_string();
     server.signal(Signal::TERM);
@@ -279,7 +279,7 @@ async fn without_file_descriptors_idle_connections_make_room() {
 
 /// Whoever read the log has gone: lines are lost, requests are not.
 #[tokio::test]
-async fn a_log_that_nobody_reads_stops_nothing() {
+async fn a_closed_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (listen, admin) = (folder.path().join("listen"), folder.path().join("admin"));
     let (listen, admin) = (format!("unix:{}", listen.display()), format!("unix:{}", admin.display()));
@@ -341,7 +341,7 @@ async fn a_decision_log_that_nobody_reads_takes_no_memory() {
 
 /// Whoever reads the log has stopped reading, and the pipe is full: the thread that loads policies must not wait there.
 #[tokio::test]
-async fn a_log_that_is_not_read_stops_nothing() {
+async fn a_full_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, admin) = (folder.path().join("listen"), folder.path().join("admin"));
     let (listen, admin) = (format!("unix:{}", socket.display()), format!("unix:{}", admin.display()));

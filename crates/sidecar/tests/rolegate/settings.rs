@@ -57,7 +57,7 @@ fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
 }
 
 #[test]
-fn every_setting_is_tried_here() {
+fn every_setting_has_a_test_value() {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").unwrap();
     let mut names: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long()).collect();
@@ -123,7 +123,7 @@ fn environment_agrees_and_flags_win() {
 
 /// Kubernetes gives every container of a namespace variables for a service of this name.
 #[test]
-fn variables_of_kubernetes_do_no_harm() {
+fn variables_that_kubernetes_sets_are_ignored() {
     let variables = [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
     let output = rolegate(&["check", &example("people")]).envs(variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
@@ -139,7 +139,7 @@ fn a_flag_wins_over_the_file() {
 }
 
 #[test]
-fn every_problem_of_a_file_is_told_with_its_place() {
+fn every_problem_of_a_file_is_reported_with_its_place() {
     let text = "thread: 3\nhash_queue: 9\non-stale: drop\nadmin: [off, off]\nthreads: 1\nthreads: 2\n";
     let error = parse_file(text, &["--policy=q"]).unwrap_err();
     let expected = [
@@ -160,7 +160,7 @@ fn every_problem_of_a_file_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_settings_file_is_refused() {
+fn an_invalid_settings_file_is_rejected() {
     for text in [
         "- a\n",
         "threads\n",

@@ -46,7 +46,7 @@ async fn both_shapes_of_headers_get_the_same_verdicts() {
 
 /// A refusal rather than an error, as it is the client's doing: `failure_mode_allow` would let an error pass.
 #[tokio::test]
-async fn more_header_lines_than_are_looked_at_are_refused() {
+async fn too_many_header_lines_are_denied() {
     let server = serve();
     let client = connect(&server).await;
     let mut lines = vec![("x-filler", "1"); envoy::request::MAX_HEADERS - 5];
@@ -58,7 +58,7 @@ async fn more_header_lines_than_are_looked_at_are_refused() {
 }
 
 #[tokio::test]
-async fn two_authorizations_are_refused() {
+async fn two_authorization_headers_are_denied() {
     let server = serve();
     let client = connect(&server).await;
     let message =
@@ -189,7 +189,7 @@ impl DecisionSink for Keeps {
 }
 
 #[tokio::test]
-async fn the_decision_log_is_told_why_and_no_secret() {
+async fn the_decision_sink_gets_the_reason_and_no_secret() {
     let sink = Arc::new(Keeps::default());
     let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;

@@ -32,7 +32,7 @@ async fn health(client: &Client, service: &str) -> Result<ServingStatus, String>
 }
 
 #[tokio::test]
-async fn health_says_whether_a_policy_is_in_force() {
+async fn health_reports_whether_a_policy_is_active() {
     let published = Arc::new(ArcSwapOption::empty());
     let server = serve_with(CheckService::new(published.clone()), options());
     let client = connect(&server).await;
@@ -51,7 +51,7 @@ async fn health_says_whether_a_policy_is_in_force() {
 }
 
 #[tokio::test]
-async fn a_watcher_of_health_is_told_of_each_change() {
+async fn a_health_watcher_gets_each_change() {
     let published = people();
     let server = serve_with(CheckService::new(published.clone()), options());
     let mut client = connect(&server).await.ready().await.unwrap();
@@ -147,7 +147,7 @@ async fn begin(
 }
 
 #[tokio::test]
-async fn a_message_of_more_than_four_kib_is_not_taken() {
+async fn a_message_over_four_kib_is_rejected() {
     let server = serve();
     let client = connect(&server).await;
     for path in [HEALTH_CHECK, HEALTH_WATCH] {
