@@ -65,8 +65,8 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy opens
-    /// one connection per worker thread and endpoint.
+    /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy
+    /// opens one connection per worker thread and endpoint.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024")]
     pub max_connections: u16,
 
@@ -79,8 +79,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 
-    /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If it
-    /// is longer than two health-check intervals of Envoy, Envoy uses another instance before connections are closed.
+    /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If
+    /// it is longer than two health-check intervals of Envoy, Envoy uses another instance before connections are closed.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_DELAY",
@@ -100,8 +100,8 @@ pub struct Settings {
     )]
     pub drain_timeout: Duration,
 
-    /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0 means
-    /// never; a folder that cannot be watched is then checked every second.
+    /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
+    /// means never; a folder that cannot be watched is then checked every second.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -159,7 +159,7 @@ pub struct Settings {
 pub enum OnStale {
     /// They are still used; a log line and a metric report it.
     Keep,
-    /// With a stale policy every check gets an error and /readyz fails; tokens of an issuer whose keys are stale get 401.
+    /// With a stale policy every check gets an error and /readyz fails; tokens whose keys are stale get 401.
     Deny,
 }
 

@@ -1,4 +1,4 @@
-//! The commands that read a policy, say something and end.
+//! The commands that read a policy, print something and exit.
 
 use crate::process::{PolicyFolder, example, open_to_all, rolegate, run, run_with};
 
@@ -162,7 +162,7 @@ fn explain_says_why() {
     assert_eq!(code, 0);
     let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(explanation["rule"]["role"], "admin");
-    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is refused whoever asks");
+    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is invalid for every caller");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// Not cut either: the hash would be of another password.
+/// It is not truncated either: the hash would be of another password.
 #[test]
 fn an_endless_line_is_not_a_password() {
     let (code, out, err) = run_with(&["hash-password"], &"x".repeat(64 << 10));

@@ -53,7 +53,7 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
     let (_folder, path) = file(text);
     let config = format!("--config={}", path.display());
-    parse(&[&[config][..], &more.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()].concat())
+    parse(&[&[config][..], &more.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()].concat())
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn flags_and_file_agree() {
         let values: Vec<&str> = value.split(',').collect();
         let mut text = format!(
             "{name}: [{}]\n",
-            values.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
+            values.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ")
         );
         if *name != "policy" {
             flags.push("--policy=q".to_owned());
@@ -89,7 +89,7 @@ fn flags_and_file_agree() {
     }
 }
 
-/// In a process of its own: the environment belongs to all of one.
+/// In a process of its own, because the environment belongs to the whole process.
 #[test]
 fn environment_agrees_and_flags_win() {
     let people = example("people");
@@ -104,7 +104,7 @@ fn environment_agrees_and_flags_win() {
     let policy = ("ROLEGATE_POLICY", people.as_str());
     let (code, err) = run(&[], &[policy, listen]);
     assert_eq!(code, 5);
-    assert!(err.contains(&taken), "the environment says where to listen: {err}");
+    assert!(err.contains(&taken), "the environment sets the address: {err}");
     let (code, err) = run(&["--listen", "127.0.0.1:x"], &[policy, listen]);
     assert_eq!(code, 2);
     assert!(err.contains("127.0.0.1:x"), "the flag wins over the environment: {err}");
@@ -121,7 +121,7 @@ fn environment_agrees_and_flags_win() {
     assert!(err.contains("many"), "{err}");
 }
 
-/// Kubernetes gives every container of a namespace variables for a service of this name.
+/// Kubernetes sets variables for a service named `rolegate` in every container of its namespace.
 #[test]
 fn variables_that_kubernetes_sets_are_ignored() {
     let variables = [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
