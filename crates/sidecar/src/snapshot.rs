@@ -80,7 +80,7 @@ pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
         attempt = load_once(file, fetched);
     }
     if attempt.result.is_ok() && !attempt.seen.still() {
-        let moving = "its files change while they are read: it is tried again when they change no more";
+        let moving = "its files changed while they were read: it is loaded again once they no longer change";
         attempt.result = Err(vec![Problem::error(Place::start_of(file), moving)]);
     }
     attempt

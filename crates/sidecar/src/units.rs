@@ -63,7 +63,7 @@ pub(crate) fn mode(text: &str) -> Result<u32, UnitError> {
 }
 
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 

@@ -27,7 +27,10 @@ fn a_port_in_use_fails_the_start() {
         let serve = ["serve", "--policy", &example("people")];
         let (code, _, err) = run(&[&serve, &more[..]].concat());
         assert_eq!(code, 5);
-        assert!(err.contains(&format!("cannot listen on `{at}`: the address is in use; stop the process")), "{err}");
+        assert!(
+            err.contains(&format!("cannot listen on `{at}`: the address is in use; stop the process")),
+            "{err}"
+        );
     }
 }
 

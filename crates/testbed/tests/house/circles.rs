@@ -1,13 +1,13 @@
 //! No two files of a crate use each other, in one step or in many, unless one is the module and the other is within it.
 //!
-//! A reader of a circle must know all its files to understand one.
+//! To understand one file of a circle, a reader must know all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::{Modules, Uses};
 use crate::tree::sources;
 
-/// Circles of files of which each begins like this are not reported.
+/// Circles within these folders are not reported yet.
 const NOT_YET: [&str; 6] = [
     "crates/authorizer/",
     "crates/engine/",
