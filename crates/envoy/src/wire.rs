@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_a_message() {
+    fn rejects_malformed_messages() {
         let max = [0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
         assert_eq!(first(&max), Ok(Some((1, Value::Varint(u64::MAX)))));
         let over = [0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02];
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_varint_is_as_long_as_said_and_reads_back() {
+    fn a_varint_has_its_computed_length_and_decodes() {
         for value in [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1F_FFFF, 0x20_0000, u32::MAX as usize, usize::MAX] {
             let mut buffer = vec![0x08];
             write_varint(&mut buffer, value);

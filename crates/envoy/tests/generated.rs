@@ -50,8 +50,11 @@ fn the_service_and_its_call_have_the_names_on_the_wire() {
 }
 
 #[test]
-fn a_request_of_theirs_is_wholly_known_to_ours() {
-    use envoy_types::pb::envoy::config::core::v3::{HeaderMap, HeaderValue};
+fn the_descriptors_have_every_field_that_envoy_usually_sends() {
+    use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
+    use envoy_types::pb::envoy::config::core::v3::{
+        Address, HeaderMap, HeaderValue, Pipe, SocketAddress, address,
+    };
     let header = HeaderValue { key: "a".into(), value: "b".into(), raw_value: vec![0xFF] };
     let http = theirs::attribute_context::HttpRequest {
         id: "1".into(),
@@ -66,11 +69,21 @@ fn a_request_of_theirs_is_wholly_known_to_ours() {
         header_map: Some(HeaderMap { headers: vec![header] }),
         ..Default::default()
     };
-    let peer = |name: &str| theirs::attribute_context::Peer { principal: name.into(), ..Default::default() };
+    let peer = |name: &str, address| theirs::attribute_context::Peer {
+        address: Some(Address { address: Some(address) }),
+        principal: name.into(),
+        ..Default::default()
+    };
+    let socket = SocketAddress {
+        address: "192.0.2.1".into(),
+        port_specifier: Some(PortSpecifier::PortValue(65535)),
+        ..Default::default()
+    };
+    let pipe = Pipe { path: "/run/envoy.sock".into(), ..Default::default() };
     let request = theirs::CheckRequest {
         attributes: Some(theirs::AttributeContext {
-            source: Some(peer("s")),
-            destination: Some(peer("d")),
+            source: Some(peer("s", address::Address::SocketAddress(socket))),
+            destination: Some(peer("d", address::Address::Pipe(pipe))),
             request: Some(theirs::attribute_context::Request { http: Some(http), ..Default::default() }),
             context_extensions: [("c".to_owned(), "d".to_owned())].into(),
             ..Default::default()
@@ -83,7 +96,7 @@ fn a_request_of_theirs_is_wholly_known_to_ours() {
 }
 
 #[test]
-fn an_answer_of_ours_is_wholly_known_to_the_descriptors() {
+fn the_descriptors_have_every_field_of_an_answer() {
     let allowed = envoy::Encoder::default()
         .allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter())
         .unwrap();
@@ -93,6 +106,14 @@ fn an_answer_of_ours_is_wholly_known_to_the_descriptors() {
         let message = ours("envoy.service.auth.v3.CheckResponse", &answer[5..]);
         assert!(nothing_unknown(&message), "{message:?}");
         assert_eq!(message.encode_to_vec().len(), answer.len() - 5);
+    }
+}
+
+#[test]
+fn the_status_of_each_denial_has_a_name() {
+    let codes = compiler().descriptor_pool().get_enum_by_name("envoy.type.v3.StatusCode").unwrap();
+    for status in [400, 401, 403, 413, 503] {
+        assert!(codes.get_value(status).is_some(), "{status}");
     }
 }
 

@@ -120,7 +120,9 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     }
     let object = |key| match key {
         Value::Object(members) => Ok(members),
-        _ => Err(KeySetError::NotAKeySet),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(KeySetError::NotAKeySet)
+        }
     };
     keys.into_iter().map(object).collect()
 }

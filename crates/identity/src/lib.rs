@@ -7,6 +7,8 @@
 //! threads under the keyed hashes of `keyed_hasher`, `local_cache` for one thread, and `memory` computes how much memory
 //! they take.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod authenticator;
 mod authorization;
 mod basic;

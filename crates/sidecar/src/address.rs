@@ -23,12 +23,23 @@ pub enum AdminAddress {
     Off,
 }
 
-impl FromStr for Address {
-    type Err = String;
+/// Why a text is not an address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// `unix:` without a path.
+    #[error("`unix:` needs a path, such as `unix:/run/rolegate.sock`")]
+    NoPath,
+    /// Neither an IP address with a port nor a Unix socket.
+    #[error("not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`")]
+    Malformed,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         match text.strip_prefix("unix:") {
-            Some("") => Err("`unix:` needs a path, such as `unix:/run/rolegate.sock`".to_owned()),
+            Some("") => Err(AddressError::NoPath),
             Some(path) => Ok(Self::Unix(PathBuf::from(path))),
             None => tcp(text).map(Self::Tcp),
         }
@@ -37,20 +48,17 @@ impl FromStr for Address {
 
 /// Parses an IP address and a port. Names other than `localhost` are not allowed: they would have to be looked up,
 /// and could resolve to any address.
-fn tcp(text: &str) -> Result<SocketAddr, String> {
+fn tcp(text: &str) -> Result<SocketAddr, AddressError> {
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| {
-        "not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`"
-            .to_owned()
-    })
+    text.parse().map_err(|_| AddressError::Malformed)
 }
 
 impl FromStr for AdminAddress {
-    type Err = String;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::On) }
     }
 }
@@ -78,7 +86,7 @@ mod tests {
     use super::{Address, AdminAddress};
 
     #[test]
-    fn reads_what_it_shows() {
+    fn parses_what_it_displays() {
         for text in ["127.0.0.1:9191", "[::1]:0", "unix:/run/a.sock", "unix:relative.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -87,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn rejects_invalid_addresses() {
         for text in
             ["", "9191", ":9191", "example.com:80", "127.0.0.1", "unix:", "127.0.0.1:99999", "localhost:x"]
         {

@@ -24,35 +24,35 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  all is well; `explain`: allowed; `health`: ready, or alive
-  1  `explain`: denied; `health`: not ready
-  2  the arguments or the settings are wrong
-  3  the policy, or the cases beside it, cannot be read or do not compile
+  0  success; `explain`: the request is allowed; `health`: the server is ready, with `--live` alive
+  1  `explain`: the request is not allowed; `health`: the server is not ready
+  2  the arguments or the settings are not valid
+  3  the policy or its test cases cannot be read or are not valid
   4  `test`: a case failed
-  5  the process could not do its work (a taken port, say)";
+  5  another failure: a port is in use, no server answers `health`, and the like";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Serves Envoy's ext_authz requests until SIGTERM; SIGHUP reloads the policy.
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Checks whether a running `rolegate serve` is ready, over its admin address: for exec probes.
+    /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.
     #[command(after_help = HEALTH_EXAMPLES)]
     Health(HealthArgs),
-    /// Reports every problem of a policy as FILE:LINE:COLUMN.
+    /// Checks a policy and reports its problems as FILE:LINE:COLUMN.
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArgs),
     /// Runs the test cases of a policy.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Explains how a policy answers one request.
+    /// Explains why a policy allows or denies one request.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// Lists who may make a request.
+    /// Lists the roles, users and groups that may make a request.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
-    /// Hashes a password, read from standard input, for a policy.
+    /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
     /// Prints a completion script for a shell.
@@ -70,8 +70,8 @@ A flag wins over the environment, the environment over the settings file, the fi
 
 const HEALTH_EXAMPLES: &str = "\
 Examples:
-  rolegate health                          whether it is ready: /readyz at 127.0.0.1:9192
-  rolegate health --live                   whether it answers at all: /healthz
+  rolegate health                          asks /readyz at 127.0.0.1:9192
+  rolegate health --live                   asks /healthz instead
   rolegate health --admin unix:/run/rolegate/admin.sock
 
 In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
@@ -84,7 +84,7 @@ Examples:
 const TEST_EXAMPLES: &str = "\
 Examples:
   rolegate test policies/people            runs policies/people/cases.yaml
-  rolegate test more-cases.yaml            on the policy.yaml beside it
+  rolegate test more-cases.yaml            with the policy.yaml in the same folder
   rolegate test --policy new.yaml policies/people/cases.yaml";
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -92,7 +92,7 @@ Examples:
   rolegate explain --policy policies/people --basic alice:wonderland GET /people
   rolegate explain --policy policies/people --user bob --group staff POST /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
-  rolegate explain --policy policies/people GET /people        as an anonymous caller";
+  rolegate explain --policy policies/people GET /people        without credentials";
 
 const WHO_CAN_EXAMPLES: &str = "\
 Examples:
@@ -101,7 +101,7 @@ Examples:
 
 const HASH_EXAMPLES: &str = "\
 Examples:
-  rolegate hash-password                   asks, and does not show what is typed
+  rolegate hash-password                   prompts, and does not show what is typed
   pass show people/alice | rolegate hash-password
   rolegate hash-password --algorithm bcrypt < password";
 
@@ -113,10 +113,10 @@ Examples:
 /// The arguments of `health`.
 #[derive(Args, Debug)]
 pub struct HealthArgs {
-    /// The admin address of the server.
+    /// Address of the server's admin listener.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
-    /// Checks only whether it answers at all: a server without a policy, or one that drains, is alive.
+    /// Asks only whether it answers at all: a server that drains, or has no valid policy, is alive but not ready.
     #[arg(long)]
     pub live: bool,
 }
@@ -124,7 +124,7 @@ pub struct HealthArgs {
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
     /// Output format.
@@ -135,10 +135,10 @@ pub struct CheckArgs {
 /// The arguments of `test`.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// The cases: a file, or a folder with a `cases.yaml` in it.
+    /// The test cases: a file, or a folder that contains a `cases.yaml`.
     #[arg(value_name = "DIR|FILE")]
     pub cases: PathBuf,
-    /// The policy, if it is not the `policy.yaml` beside the cases.
+    /// The policy; by default the `policy.yaml` in the folder of the cases.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
     /// Output format.
@@ -149,16 +149,16 @@ pub struct TestArgs {
 /// The arguments of `explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
-    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// Who asks.
+    /// The caller.
     #[command(flatten)]
     pub caller: CallerArgs,
-    /// What is asked.
+    /// The request.
     #[command(flatten)]
     pub request: RequestArgs,
-    /// A header of the request; repeat it for more than one.
+    /// A header of the request; repeat the flag for more than one.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,
     /// Output format.
@@ -166,27 +166,27 @@ pub struct ExplainArgs {
     pub output: Format,
 }
 
-/// Who asks; nobody named is an anonymous caller.
+/// The caller; without any of these, an anonymous one.
 #[derive(Args, Debug)]
 pub struct CallerArgs {
-    /// HTTP Basic credentials; `-` reads them from standard input.
+    /// The caller's HTTP Basic credentials; `-` reads them from standard input.
     #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
     pub basic: Option<String>,
-    /// A JWT; `-` reads it from standard input.
+    /// The caller's JWT; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub bearer: Option<String>,
-    /// A user, assumed to be authenticated.
+    /// The caller's user name; no credentials are checked.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// A role that the token of the user carries; repeat it for more than one.
+    /// A role of the user, as a token would name it; repeat the flag for more than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
-    /// A group of the user; repeat it for more than one.
+    /// A group of the user; repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }
 
-/// What is asked.
+/// The request.
 #[derive(Args, Debug)]
 pub struct RequestArgs {
     /// The HTTP method.
@@ -194,7 +194,7 @@ pub struct RequestArgs {
     /// The path, or a URL with its host.
     #[arg(value_name = "PATH|URL")]
     pub target: String,
-    /// The HTTP host; `localhost` unless the URL has one.
+    /// The host of the request; by default that of the URL, else `localhost`.
     #[arg(long)]
     pub host: Option<String>,
 }
@@ -202,10 +202,10 @@ pub struct RequestArgs {
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
-    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// What is asked.
+    /// The request.
     #[command(flatten)]
     pub request: RequestArgs,
     /// Output format.
@@ -216,7 +216,8 @@ pub struct WhoCanArgs {
 /// The arguments of `hash-password`.
 #[derive(Args, Debug)]
 pub struct HashArgs {
-    /// The password. Prefer standard input: other users of the machine see arguments, and shells keep them.
+    /// The password. Without it, the password is read from standard input, which is safer: other users of the machine
+    /// can see arguments, and shells record them.
     pub password: Option<String>,
     /// Hash algorithm.
     #[arg(long, value_enum, default_value_t)]
@@ -232,9 +233,9 @@ pub enum Algorithm {
     /// Argon2id (RFC 9106), recommended.
     #[default]
     Argon2id,
-    /// bcrypt: for hashes that other programs read too; 72 bytes at most.
+    /// bcrypt, for hashes that other programs read too; a password has at most 72 bytes.
     Bcrypt,
-    /// PBKDF2 with HMAC-SHA-256 (RFC 8018): where regulations require it.
+    /// PBKDF2 with HMAC-SHA-256 (RFC 8018), for where regulations require it.
     Pbkdf2Sha256,
 }
 

@@ -1,4 +1,4 @@
-//! The decision log: one line of JSON per decision on standard output, with who asked for what, and the answer.
+//! The decision log: one line of JSON per decision on standard output, with the user, the request and the answer.
 //!
 //! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!

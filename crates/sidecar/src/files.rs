@@ -13,15 +13,15 @@ use policy::Files;
 /// whether loading again could have another result.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedFiles {
-    seen: Mutex<BTreeMap<Asked, u64>>,
+    seen: Mutex<BTreeMap<Source, u64>>,
 }
 
 /// What was read from the file system, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen(BTreeMap<Asked, u64>);
+pub(crate) struct Seen(BTreeMap<Source, u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Source {
     File(PathBuf),
     Folder(PathBuf),
 }
@@ -30,13 +30,13 @@ impl Files for RecordedFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let answer = read(path);
         let known = answer.as_deref().map(of_parts);
-        self.remember(Asked::File(path.to_owned()), fingerprint(&known));
+        self.remember(Source::File(path.to_owned()), fingerprint(&known));
         answer
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
         let answer = list(folder);
-        self.remember(Asked::Folder(folder.to_owned()), fingerprint(&answer));
+        self.remember(Source::Folder(folder.to_owned()), fingerprint(&answer));
         answer
     }
 }
@@ -48,8 +48,8 @@ impl RecordedFiles {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, asked: Asked, fingerprint: u64) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(asked, fingerprint);
+    fn remember(&self, source: Source, fingerprint: u64) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(source, fingerprint);
     }
 }
 
@@ -57,11 +57,11 @@ impl Seen {
     /// Whether reading all of it again would give the same results.
     #[must_use]
     pub(crate) fn still(&self) -> bool {
-        self.0.iter().all(|(asked, known)| {
+        self.0.iter().all(|(source, known)| {
             *known
-                == match asked {
-                    Asked::File(path) => fingerprint(&skim(path)),
-                    Asked::Folder(path) => fingerprint(&list(path)),
+                == match source {
+                    Source::File(path) => fingerprint(&skim(path)),
+                    Source::Folder(path) => fingerprint(&list(path)),
                 }
         })
     }
@@ -70,14 +70,14 @@ impl Seen {
     /// links.
     #[must_use]
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Asked::folders).collect();
+        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Source::folders).collect();
         folders.sort_unstable();
         folders.dedup();
         folders
     }
 }
 
-impl Asked {
+impl Source {
     fn folders(&self) -> Vec<PathBuf> {
         match self {
             Self::Folder(folder) => vec![folder.clone()],
@@ -173,6 +173,7 @@ fn list(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
@@ -205,7 +206,7 @@ mod tests {
     use super::{PART, RecordedFiles, read_at_most};
 
     #[test]
-    fn knows_whether_an_answer_would_be_another() {
+    fn detects_whether_a_result_would_change() {
         let folder = tempfile::tempdir().unwrap();
         let (here, missing) = (folder.path().join("here"), folder.path().join("missing"));
         std::fs::write(&here, "1").unwrap();
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_a_file_of_any_size_again() {
+    fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 7] {
@@ -236,7 +237,7 @@ mod tests {
             let seen = files.into_seen();
             assert!(seen.still(), "{size}");
             // A change of any byte, or of the size, is noticed.
-            for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|it| *it < size) {
+            for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|at| *at < size) {
                 let mut other = bytes.clone();
                 other[at] ^= 1;
                 std::fs::write(&file, other).unwrap();

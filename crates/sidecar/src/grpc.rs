@@ -31,6 +31,6 @@ mod worker;
 pub use check::CheckService;
 pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
-pub use listener::{Address, Listener};
+pub use listener::Listener;
 pub use options::Options;
 pub use server::{Counting, Running, Server};

@@ -49,7 +49,7 @@ impl Fetcher {
     pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
         let client = Client::default();
         let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
-        let mut look = tokio::time::interval(POLL_INTERVAL);
+        let mut polls = tokio::time::interval(POLL_INTERVAL);
         urls.mark_changed();
         loop {
             tokio::select! {
@@ -57,7 +57,7 @@ impl Fetcher {
                     Ok(()) => self.follow(&urls.borrow_and_update().clone(), &mut tasks, &client),
                     Err(_) => std::future::pending().await,
                 },
-                _ = look.tick() => self.pass_on_requests(&tasks),
+                _ = polls.tick() => self.pass_on_requests(&tasks),
             }
         }
     }
@@ -73,11 +73,11 @@ impl Fetcher {
     }
 
     fn start(&self, url: KeyUrl, source: KeySource, client: Client) -> Task {
-        let (early, asked) = mpsc::channel(1);
+        let (early, early_requests) = mpsc::channel(1);
         let KeySource { refresh, issuers } = source.clone();
         let (events, status) = (self.events.clone(), self.status.clone());
         let fetches = Fetches { url, issuers, refresh, client, events, status };
-        Task { source, early, task: tokio::spawn(fetches.run(asked)) }
+        Task { source, early, task: tokio::spawn(fetches.run(early_requests)) }
     }
 
     fn pass_on_requests(&self, tasks: &BTreeMap<KeyUrl, Task>) {

@@ -4,6 +4,8 @@
 //! `reload` loads and activates policies, and [`grpc`] serves requests. Only this crate does I/O and reads the clock
 //! and the environment.
 
+#![deny(clippy::wildcard_enum_match_arm)]
+
 use std::ffi::OsString;
 use std::io;
 
@@ -34,7 +36,7 @@ mod socket;
 mod status;
 mod units;
 
-pub use address::{Address, AdminAddress};
+pub use address::{Address, AddressError, AdminAddress};
 pub use exit::Exit;
 pub use settings::{DecisionLog, LogFormat, LogLevel, OnStale, ServeArgs, Settings, SettingsError};
 
@@ -63,12 +65,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 /// Why the command line, the environment or the settings file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub enum Unparsed {
     /// An argument or an environment variable is not valid, or the arguments ask for help or the version.
-    Arguments(clap::Error),
+    Arguments(#[from] clap::Error),
     /// The settings file cannot be read or is not valid.
-    Settings(SettingsError),
+    Settings(#[from] SettingsError),
 }
 
 /// Parses the command line. A setting that it does not have comes from the environment, then from the settings file,
@@ -77,9 +80,9 @@ pub enum Unparsed {
 /// # Errors
 /// When an argument, an environment variable or an entry of the settings file is not valid.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
-    let command = settings::with_file(Cli::command(), arguments).map_err(Unparsed::Settings)?;
-    let matches = command.try_get_matches_from(arguments).map_err(Unparsed::Arguments)?;
-    Cli::from_arg_matches(&matches).map_err(Unparsed::Arguments)
+    let command = settings::with_file(Cli::command(), arguments)?;
+    let matches = command.try_get_matches_from(arguments)?;
+    Ok(Cli::from_arg_matches(&matches)?)
 }
 
 fn run(cli: Cli, output: &mut Output<'_>) -> Exit {

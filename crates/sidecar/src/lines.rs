@@ -143,9 +143,9 @@ mod tests {
 
     use super::{Counts, Lines, MAX_BYTES, SLOTS};
 
-    /// Writes to a pipe, as standard output is in a container. Nobody reads it until the end.
+    /// Writes to a pipe, as standard output is in a container. It is read only at the end.
     #[test]
-    fn lines_that_nobody_reads_take_what_they_may_and_no_more() {
+    fn unread_lines_stay_within_the_limit() {
         let (mut reader, pipe) = std::io::pipe().unwrap();
         let counts = Arc::new(Counts::default());
         let (lines, writer) = Lines::start("test", pipe, counts.clone()).unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_larger_than_all_is_dropped() {
+    fn a_line_larger_than_the_queue_is_dropped() {
         let counts = Arc::new(Counts::default());
         let (lines, writer) = Lines::start("test", std::io::sink(), counts.clone()).unwrap();
         lines.offer(vec![b'x'; MAX_BYTES]);
@@ -188,7 +188,7 @@ mod tests {
 
     /// A reader takes one line and goes: no other line counts as written.
     #[test]
-    fn only_what_has_left_counts_as_written() {
+    fn lines_count_as_written_only_after_the_write() {
         struct OneWrite(bool);
         impl std::io::Write for OneWrite {
             fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {

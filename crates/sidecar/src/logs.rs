@@ -1,7 +1,7 @@
 //! The process log, on standard error. Decisions have a log of their own, see `decisions`.
 //!
 //! No thread waits for the reader of the log: a full pipe would otherwise block the thread that loads policies, or
-//! the one that answers probes, until somebody reads it. Lines that do not fit into the queue of [`Lines`] are
+//! the one that answers probes, until the log is read. Lines that do not fit into the queue of [`Lines`] are
 //! dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
@@ -34,21 +34,13 @@ pub(crate) struct Logs {
 struct Queue(Arc<ArcSwapOption<Lines>>);
 
 /// Why the log cannot be started.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(crate) enum LogsError {
     /// The system cannot create a thread.
-    Thread(io::Error),
+    Thread(#[from] io::Error),
     /// A log was started before.
-    Twice(TryInitError),
-}
-
-impl std::fmt::Display for LogsError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Thread(error) => error.fmt(f),
-            Self::Twice(error) => error.fmt(f),
-        }
-    }
+    Twice(#[from] TryInitError),
 }
 
 impl Logs {
@@ -84,9 +76,9 @@ impl Write for Queue {
 /// When a log was started before, or the system cannot create a thread.
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, LogsError> {
     let counts = Arc::new(Counts::default());
-    let (lines, writer) = Lines::start("logs", io::stderr(), counts.clone()).map_err(LogsError::Thread)?;
+    let (lines, writer) = Lines::start("logs", io::stderr(), counts.clone())?;
     let queue = Queue(Arc::new(ArcSwapOption::from_pointee(lines)));
-    subscribe(format, level, queue.clone()).map_err(LogsError::Twice)?;
+    subscribe(format, level, queue.clone())?;
     Ok(Logs { queue, writer, counts })
 }
 

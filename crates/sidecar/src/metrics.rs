@@ -99,7 +99,7 @@ impl Collector for Metrics {
         checks(&mut page, &(self.totals)())?;
         page.gauge(
             "rolegate_ready",
-            "Whether requests should come here",
+            "Whether this process is ready for requests",
             u8::from(self.status.ready().is_ok()),
         )?;
         policy(&mut page, &facts.policy)?;
@@ -255,9 +255,9 @@ impl Page<'_> {
         durations: &Distribution,
         powers: RangeInclusive<u32>,
     ) -> fmt::Result {
-        let bound = |it: Option<Duration>| it.map_or(f64::INFINITY, |it| it.as_secs_f64());
+        let seconds = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
         let coarse = durations.coarse(powers).into_iter();
-        let buckets: Vec<(f64, u64)> = coarse.map(|(it, number)| (bound(it), number)).collect();
+        let buckets: Vec<(f64, u64)> = coarse.map(|(bound, number)| (seconds(bound), number)).collect();
         let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
         let mut family = self.family(name, help, MetricType::Histogram)?;
         family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use policy::Problem;
 use serde::Serialize;
 
 /// Standard output and standard error, or their replacements in a test.
@@ -54,4 +55,9 @@ impl<'a> Output<'a> {
             let _ = writeln!(io::stderr(), "rolegate: cannot print: {error}");
         }
     }
+}
+
+/// The problems of a file, as lines of text for people.
+pub(crate) fn problem_lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

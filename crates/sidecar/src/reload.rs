@@ -49,10 +49,10 @@ const MAX_SLEEP: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Something has changed in a folder of the policy, or a folder has been moved or removed. However many changes
-    /// there are, it is sent once until the thread has taken notice.
+    /// there are, it is sent once until the thread has taken them.
     Changed,
     /// A reload is requested (SIGHUP).
-    Asked,
+    Reload,
     /// Keys have been fetched from a URL, changed or not. The sender is dropped once the keys are processed.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
     /// The process is stopping.
@@ -141,17 +141,17 @@ impl Reloader {
     /// # Errors
     /// When the system cannot create a thread.
     pub(crate) fn start(self) -> io::Result<Policies> {
-        let (events, told) = channel();
+        let (events, received) = channel();
         let folders = Folders::new(events.clone());
         let background = Background::start()?;
         thread::Builder::new().name("policy".to_owned()).spawn(move || {
             priority::lower(priority::POLICY);
-            self.run(&told, folders, &background);
+            self.run(&received, folders, &background);
         })?;
         Ok(Policies { events })
     }
 
-    fn run(mut self, told: &Receiver<Event>, mut folders: Folders, background: &Background) {
+    fn run(mut self, events: &Receiver<Event>, mut folders: Folders, background: &Background) {
         folders.watch(self.seen.folders());
         // Something may have changed between the first load and the start of the watch.
         let mut look = Some(Instant::now());
@@ -166,14 +166,14 @@ impl Reloader {
                 wake = wake.min(Instant::now() + MAX_DELAY);
             }
             let mut reloaded = false;
-            match told.recv_timeout(wake.saturating_duration_since(Instant::now())) {
+            match events.recv_timeout(wake.saturating_duration_since(Instant::now())) {
                 Ok(Event::Changed) => {
-                    if folders.take_notice() {
+                    if folders.take_changes() {
                         folders.watch(self.seen.folders());
                     }
                     look.get_or_insert_with(|| rest.max(Instant::now() + SETTLE_TIME));
                 }
-                Ok(Event::Asked) => reloaded = self.reload_as_asked(background),
+                Ok(Event::Reload) => reloaded = self.reload_on_request(background),
                 Ok(Event::Keys(url, keys, taken)) => {
                     self.take_keys(&url, keys);
                     drop(taken);
@@ -184,7 +184,7 @@ impl Reloader {
             let now = Instant::now();
             if now >= look.unwrap_or(poll).min(poll) {
                 (look, poll) = (None, self.next_poll());
-                self.judge_age(now);
+                self.check_age(now);
                 // A folder that was missing may exist now.
                 folders.watch(self.seen.folders());
                 if self.reload_if_changed(background) {
@@ -192,7 +192,7 @@ impl Reloader {
                 } else {
                     rest = Instant::now() + (now.elapsed() * SHARE).min(MAX_DELAY);
                 }
-                self.judge_age(Instant::now());
+                self.check_age(Instant::now());
                 // Done here because this thread has time, and wakes every few seconds.
                 memory::give_back();
             }
@@ -207,16 +207,17 @@ impl Reloader {
     /// When to poll next. Staleness is checked at polls, so the interval is at most half of each maximum staleness.
     fn next_poll(&self) -> Instant {
         let Rules { poll, max_policy_age, max_keys_age, .. } = self.rules;
-        let often = [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|it| !it.is_zero());
+        let often =
+            [poll, max_policy_age / 2, max_keys_age / 2].into_iter().filter(|interval| !interval.is_zero());
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
     /// Reloads because of a request for it. Returns whether there was anything to load.
-    fn reload_as_asked(&mut self, background: &Background) -> bool {
+    fn reload_on_request(&mut self, background: &Background) -> bool {
         let reloaded = self.reload_if_changed(background);
         if !reloaded {
             self.status.note(|facts| facts.policy.unchanged += 1);
-            tracing::info!(file = %self.file.display(), "reload asked for: the files are unchanged");
+            tracing::info!(file = %self.file.display(), "reload requested: the files are unchanged");
         }
         reloaded
     }
@@ -361,22 +362,22 @@ impl Reloader {
         }
     }
 
-    fn judge_age(&mut self, now: Instant) {
+    fn check_age(&mut self, now: Instant) {
         let facts = self.status.facts().policy;
         let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
         if !facts.stale && age.is_some_and(|age| is_over(age, self.rules.max_policy_age)) {
-            self.let_policy_go_stale();
+            self.mark_policy_stale();
         }
         let max = self.rules.max_keys_age;
         let over = |at: &Instant| is_over(now.saturating_duration_since(*at), max);
         let stale: Vec<_> =
             self.fetched_at.iter().filter(|(_, at)| over(at)).map(|(url, _)| url.clone()).collect();
         for url in stale {
-            self.let_keys_go_stale(&url);
+            self.mark_keys_stale(&url);
         }
     }
 
-    fn let_policy_go_stale(&mut self) {
+    fn mark_policy_stale(&mut self) {
         let deny = self.rules.on_stale == OnStale::Deny;
         if deny {
             self.active.replace(None);
@@ -385,17 +386,17 @@ impl Reloader {
             facts.policy.stale = true;
             facts.policy.revision = facts.policy.revision.take().filter(|_| !deny);
         });
-        let action = if deny { "every check is an error now" } else { "it stays active" };
-        tracing::error!(file = %self.file.display(), "the policy is past its maximum age: {action}");
+        let action = if deny { "every check gets an error" } else { "it stays active" };
+        tracing::error!(file = %self.file.display(), "the policy exceeds its maximum staleness: {action}");
     }
 
-    fn let_keys_go_stale(&mut self, url: &KeyUrl) {
+    fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
         let deny = self.rules.on_stale == OnStale::Deny;
         self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !deny));
-        let action = if deny { "no token verifies with them now" } else { "they stay active" };
+        let action = if deny { "tokens that need them get 401" } else { "they stay active" };
         let issuers = self.issuers_of(url);
-        tracing::error!(%url, %issuers, "keys are past their maximum age: {action}");
+        tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
         if deny {
             self.fetched.remove(url);
             match self.compile() {

@@ -2,7 +2,6 @@
 //!
 //! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
 
-use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use crate::grpc::{self, CheckService, Listener, Running};
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::metrics::Metrics;
+use crate::output::problem_lines;
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::Settings;
 use crate::socket::{BindError, Bound, SocketFile};
@@ -48,38 +48,20 @@ pub struct Server {
 }
 
 /// Why a server did not start, or did not stop cleanly.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The policy does not compile.
+    #[error("the policy does not compile\n{}", problem_lines(.0))]
     Policy(Vec<Problem>),
     /// An address cannot be bound.
-    Bind(BindError),
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// The system cannot provide a thread, a socket or the like.
-    System(io::Error),
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
     /// A second signal to stop came before all requests had ended.
+    #[error("stopped at once by a second signal")]
     Interrupted,
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(problems) => {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                write!(f, "the policy does not compile\n{}", lines.join("\n"))
-            }
-            Self::Bind(error) => error.fmt(f),
-            Self::System(error) => write!(f, "cannot start: {error}"),
-            Self::Interrupted => f.write_str("a second signal came: stopped at once"),
-        }
-    }
-}
-
-impl std::error::Error for ServeError {}
-
-impl From<io::Error> for ServeError {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
 }
 
 impl Server {
@@ -94,7 +76,7 @@ impl Server {
             Reloader::first(&settings, current.clone(), status.clone()).map_err(ServeError::Policy)?;
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
-            let bound = Bound::new(address, settings.socket_mode).map_err(ServeError::Bind)?;
+            let bound = Bound::new(address, settings.socket_mode)?;
             files.extend(bound.file);
             Ok((bound.address, bound.listener))
         };
@@ -192,8 +174,8 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            if self.policies.events().send(Event::Asked).is_err() {
-                tracing::error!("the thread that reloads has ended: the policy stays as it is");
+            if self.policies.events().send(Event::Reload).is_err() {
+                tracing::error!("the policy thread has ended: the policy cannot be reloaded");
             }
         }
     }
@@ -203,7 +185,7 @@ impl Serving {
         let Self { drain_delay, drain_timeout, status, running, policies, writer, _files } = self;
         tokio::select! {
             () = drain(&status, running, drain_delay, drain_timeout) => {}
-            () = told_to_stop(signals) => return Err(ServeError::Interrupted),
+            () = stop_signal(signals) => return Err(ServeError::Interrupted),
         }
         policies.stop();
         if let Some(writer) = writer {
@@ -216,15 +198,15 @@ impl Serving {
 /// First the end is announced (readiness ends, health reports `NOT_SERVING`), then connections are closed in two
 /// phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
-    tracing::info!(?timeout, "stopping: requests in flight may end");
+    tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
     running.announce();
-    // Envoy checks health only from time to time; until it knows, it would take a closed listener for a failure.
+    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
     sleep(delay).await;
     if running.drain(timeout).await {
         tracing::info!("stopped");
     } else {
-        tracing::warn!("stopped: what was open after the drain timeout is closed");
+        tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
     }
 }
 
@@ -257,7 +239,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
     while !status.facts().all_keys_loaded() {
         if Instant::now() >= end {
-            tracing::warn!("keys have not arrived: tokens that need them get 401 until they do");
+            tracing::warn!("keys have not arrived: until then, tokens that need them get 401");
             return;
         }
         sleep(Duration::from_millis(5)).await;
@@ -265,7 +247,7 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
 }
 
 /// Resolves on a signal to stop. Signals to reload are ignored: the server is stopping.
-async fn told_to_stop(signals: &mut UnboundedReceiver<Signal>) {
+async fn stop_signal(signals: &mut UnboundedReceiver<Signal>) {
     loop {
         match signals.recv().await {
             Some(Signal::Stop) => return,

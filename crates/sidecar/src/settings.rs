@@ -18,15 +18,16 @@ pub use file::SettingsError;
 
 /// The settings of `rolegate serve`.
 ///
-/// The names in the environment end in the flag's own (`ROLEGATE_HASH_QUEUE`); none of them is one that Kubernetes
-/// makes up for a service called `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
+/// The environment variable of a setting is `ROLEGATE_` and the name of its flag (`ROLEGATE_HASH_QUEUE`). None is a
+/// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The policy: a file, or a folder with a `policy.yaml` in it.
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
 
-    /// Where Envoy reaches rolegate; repeat it for more than one. Port 0 lets the system choose.
+    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`; repeat the flag
+    /// for more than one. Port 0 lets the system choose a free port.
     #[arg(
         long,
         env = "ROLEGATE_LISTEN",
@@ -36,25 +37,25 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Address of the admin listener (/healthz, /readyz, /metrics, /histograms), or `off`.
+    /// Address of the admin listener, which serves /healthz, /readyz, /metrics and /histograms, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
-    /// Address of a listener that serves only /metrics, for a Prometheus on another host; or `off`.
+    /// Address of another HTTP listener, which serves only /metrics, or `off`.
     ///
-    /// The admin address can then stay on loopback.
+    /// With it a Prometheus on another host can read the metrics while the admin listener stays on loopback.
     #[arg(long, env = "ROLEGATE_METRICS", value_name = "ADDR", default_value = "off")]
     pub metrics: AdminAddress,
 
-    /// The permissions of Unix sockets, in octal.
+    /// Permissions of the Unix sockets that rolegate creates, in octal.
     #[arg(long, env = "ROLEGATE_SOCKET_MODE", value_name = "MODE", default_value = "0660", value_parser = units::mode)]
     pub socket_mode: u32,
 
-    /// Number of request threads; 0 means one per core.
+    /// Number of threads that serve requests; 0 means one per core.
     #[arg(long, env = "ROLEGATE_THREADS", value_name = "N", default_value = "0")]
     pub threads: u16,
 
-    /// Maximum size of a CheckRequest. It holds the headers of a request and, if Envoy sends it, the body.
+    /// Maximum size of a CheckRequest, which contains the headers of a request and, if Envoy sends it, its body.
     #[arg(
         long,
         env = "ROLEGATE_MAX_MESSAGE_SIZE",
@@ -64,7 +65,8 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open connections; Envoy opens one per worker and endpoint.
+    /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy
+    /// opens one connection per worker thread and endpoint.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024")]
     pub max_connections: u16,
 
@@ -72,13 +74,13 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
     pub hash_threads: u16,
 
-    /// Maximum number of passwords that wait to be hashed; beyond it, those from the source (an IPv4 address, or the
-    /// /64 of an IPv6 address) with the most recent unsuccessful attempts are denied with 503.
+    /// Maximum number of passwords that wait to be hashed. When the queue is full, passwords are denied with 503, first
+    /// those from the IPv4 address, or the /64 of an IPv6 address, that has sent the most wrong passwords recently.
     #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
     pub hash_queue: u16,
 
-    /// How long requests are served as before after SIGTERM, while health checks already answer `NOT_SERVING`: more
-    /// than two health-check intervals of Envoy, so that it uses another instance before connections are closed.
+    /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If
+    /// it is longer than two health-check intervals of Envoy, Envoy uses another instance before connections are closed.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_DELAY",
@@ -88,7 +90,7 @@ pub struct Settings {
     )]
     pub drain_delay: Duration,
 
-    /// Maximum time for requests in flight to finish, after the drain delay.
+    /// Maximum time that requests in flight may take after the drain delay; then their connections are closed.
     #[arg(
         long,
         env = "ROLEGATE_DRAIN_TIMEOUT",
@@ -98,8 +100,8 @@ pub struct Settings {
     )]
     pub drain_timeout: Duration,
 
-    /// How often the files of the policy are compared with the active policy, in addition to watching them; 0 means
-    /// never, except for a folder that cannot be watched: it is checked every second.
+    /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
+    /// means never; a folder that cannot be watched is then checked every second.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -109,8 +111,8 @@ pub struct Settings {
     )]
     pub poll_interval: Duration,
 
-    /// Maximum staleness of the policy: how long the last good one is kept while its files do not load; 0 means no
-    /// limit.
+    /// Maximum staleness of the policy: how long the last good policy may be used while its files do not load; 0 means
+    /// no limit.
     #[arg(
         long,
         env = "ROLEGATE_MAX_POLICY_AGE",
@@ -120,7 +122,8 @@ pub struct Settings {
     )]
     pub max_policy_age: Duration,
 
-    /// Maximum staleness of fetched keys: how long they are kept while they cannot be fetched again; 0 means no limit.
+    /// Maximum staleness of fetched keys: how long they may be used while they cannot be fetched again; 0 means no
+    /// limit.
     #[arg(
         long,
         env = "ROLEGATE_MAX_KEYS_AGE",
@@ -130,75 +133,75 @@ pub struct Settings {
     )]
     pub max_keys_age: Duration,
 
-    /// What happens to a policy, or to keys, beyond their maximum staleness.
+    /// What happens when the policy or fetched keys exceed their maximum staleness.
     #[arg(long, env = "ROLEGATE_ON_STALE", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// How long the start waits for keys that are fetched. Until they arrive, tokens that need them get 401.
+    /// Maximum time that the start waits until keys are fetched. Tokens get 401 as long as their keys are missing.
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
-    /// What log lines look like; `auto` is text on a terminal and JSON elsewhere.
+    /// Format of log lines.
     #[arg(long, env = "ROLEGATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
 
-    /// What is logged, to standard error.
+    /// Which messages are logged, to standard error.
     #[arg(long, env = "ROLEGATE_LOG_LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 
-    /// Which decisions are logged, one line of JSON each, to standard output.
+    /// Which decisions are logged, to standard output, as one JSON object per line.
     #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
     pub decision_log: DecisionLog,
 }
 
-/// What happens to a policy, or to keys, beyond their maximum staleness.
+/// What happens when the policy or fetched keys exceed their maximum staleness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnStale {
-    /// They are kept, with a log line and a metric.
+    /// They are still used; a log line and a metric report it.
     Keep,
-    /// A stale policy answers every check with an error, and readiness ends; stale keys verify no token.
+    /// With a stale policy every check gets an error and /readyz fails; tokens whose keys are stale get 401.
     Deny,
 }
 
-/// What log lines look like.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Text for people.
     Text,
 }
 
-/// What is logged.
+/// Which messages are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What keeps the process from its work.
+    /// Errors: rolegate cannot do part of its work.
     Error,
-    /// And what somebody should look at.
+    /// Errors, and warnings: somebody should look at them.
     Warn,
-    /// And what happens now and then: start, reload, stop.
+    /// Errors, warnings, and events such as start, reload and stop.
     Info,
-    /// And what helps to find a fault.
+    /// All of these, and details that help to find the cause of a problem.
     Debug,
 }
 
 /// Which decisions are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DecisionLog {
-    /// None.
+    /// No decisions.
     Off,
-    /// Those that refuse.
+    /// Decisions that do not let a request through.
     Denied,
-    /// All.
+    /// All decisions.
     All,
 }
 
-/// The arguments of `rolegate serve`: the settings, and where the file with them is.
+/// The arguments of `rolegate serve`: the settings, and the path of a settings file.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct ServeArgs {
-    /// A YAML file with settings: the names of the flags below, without the dashes before them.
+    /// A YAML file with settings, named like the flags below without their leading dashes.
     #[arg(long, env = "ROLEGATE_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -207,7 +210,7 @@ pub struct ServeArgs {
     pub settings: Settings,
 }
 
-/// Makes the values of the settings file, if one is named, the defaults behind flags and environment.
+/// Uses the values of the settings file, if one is named, as defaults: flags and environment win over them.
 ///
 /// `command` is the whole command line, in which `serve` has [`ServeArgs`]. Returns it with the new defaults.
 ///

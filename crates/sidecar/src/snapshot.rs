@@ -17,7 +17,7 @@ use crate::files::{RecordedFiles, Seen};
 /// An attempt to load a policy.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// What was read: it tells whether another attempt could have another result.
+    /// What was read, to find out whether another attempt could have another result.
     pub seen: Seen,
     /// The snapshot, or every problem.
     pub result: Result<Snapshot, Vec<Problem>>,
@@ -69,7 +69,7 @@ const READS: usize = 5;
 /// Loads and compiles the policy in `file`.
 ///
 /// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files of two versions
-/// are a policy that nobody wrote, so they are read again. A policy that keeps changing is not activated.
+/// are a mixture, so they are read again. A policy that keeps changing is not activated.
 #[must_use]
 pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
@@ -80,7 +80,7 @@ pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
         attempt = load_once(file, fetched);
     }
     if attempt.result.is_ok() && !attempt.seen.still() {
-        let moving = "its files change while they are read: it is tried again when they change no more";
+        let moving = "its files changed while they were read: it is loaded again once they no longer change";
         attempt.result = Err(vec![Problem::error(Place::start_of(file), moving)]);
     }
     attempt
@@ -147,8 +147,9 @@ pub(crate) fn survive<T>(
     file: &Path,
     load: impl FnOnce() -> Result<T, Vec<Problem>>,
 ) -> Result<T, Vec<Problem>> {
-    let bug =
-        || vec![Problem::error(Place::start_of(file), "loading it panicked: this is a bug in rolegate")];
+    let bug = || {
+        vec![Problem::error(Place::start_of(file), "loading this policy panicked: this is a bug in rolegate")]
+    };
     catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| Err(bug()))
 }
 
@@ -177,7 +178,7 @@ mod tests {
 
     /// Replaces the files of a folder as Kubernetes does, again and again, while they are read again and again.
     #[test]
-    fn files_of_two_versions_never_come_into_force_together() {
+    fn files_of_two_versions_are_never_activated_together() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         publish(folder, 0);

@@ -1,6 +1,5 @@
 //! Sockets: bound before anything starts, and removed when the server stops.
 
-use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -31,20 +30,13 @@ pub(crate) struct SocketFile {
 }
 
 /// Why an address cannot be bound.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on `{address}`: {reason}; {advice}")]
 pub struct BindError {
     address: Address,
     reason: String,
     advice: &'static str,
 }
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot listen on `{}`: {}; {}", self.address, self.reason, self.advice)
-    }
-}
-
-impl std::error::Error for BindError {}
 
 impl Bound {
     /// Binds an address. `mode` sets the permissions of a Unix socket's file.
@@ -62,11 +54,12 @@ impl Bound {
 
 type Failure = (String, &'static str);
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::AddrInUse => {
-                "stop what listens there, or choose another with `--listen`, `--admin` or `--metrics`"
+                "stop the process that listens there, or choose another with `--listen`, `--admin` or `--metrics`"
             }
             ErrorKind::AddrNotAvailable => "it is not an address of this machine",
             ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
@@ -78,10 +71,10 @@ fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     Ok(Bound { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
 }
 
-/// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so that nobody whom
-/// the mode keeps out can connect in between, and so that a stale file is replaced in one step.
+/// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so that
+/// the mode applies from the first connection on, and so that a stale file is replaced in one step.
 fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
-    refuse_taken(path)?;
+    check_free(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let fresh = path.with_file_name(name);
@@ -103,7 +96,7 @@ fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
 }
 
 /// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as they are.
-fn refuse_taken(path: &Path) -> Result<(), Failure> {
+fn check_free(path: &Path) -> Result<(), Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -115,15 +108,17 @@ fn refuse_taken(path: &Path) -> Result<(), Failure> {
     match UnixStream::connect(path) {
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Err((plain(&error), "somebody else's socket is there; choose another path"))
+            Err((plain(&error), "another user's socket is there; choose another path"))
         }
-        // Any other result, such as a full backlog, means that somebody listens.
-        Ok(_) | Err(_) => {
-            Err(("the address is in use".to_owned(), "stop what listens there, or choose another path"))
-        }
+        // Any other result, such as a full backlog, means that a process listens.
+        Ok(_) | Err(_) => Err((
+            "the address is in use".to_owned(),
+            "stop the process that listens there, or choose another path",
+        )),
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => "the address is in use".to_owned(),
@@ -136,7 +131,8 @@ fn plain(error: &io::Error) -> String {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.identity);
+        let ours =
+            fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
         if ours {
             let _ = fs::remove_file(&self.path);
         }
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_is_named() {
+    fn a_port_in_use_is_named() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = taken.local_addr().unwrap();
         let error = Bound::new(&Address::Tcp(at), 0o660).unwrap_err().to_string();

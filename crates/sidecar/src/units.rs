@@ -2,14 +2,27 @@
 
 use std::time::Duration;
 
+/// Why a text is not the value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UnitError {
+    /// Not a duration.
+    #[error("not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`")]
+    Duration,
+    /// Not a size.
+    #[error("not a size: write one such as `65536`, `64KiB` or `4MiB`")]
+    Size,
+    /// Not the mode of a file that its owner can write.
+    #[error("not a mode: write one such as `0660`; the owner must be able to write")]
+    Mode,
+}
+
 /// Parses a duration: a whole number and `ms`, `s`, `m`, `h` or `d`. `0` needs no unit.
 ///
 /// # Errors
-/// When it is not valid; the error says how to write it.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`".to_owned();
+/// When the text is not valid; the error says how to write it.
+pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let number: u64 = number.parse().map_err(|_| UnitError::Duration)?;
     let milliseconds = match unit {
         "ms" => 1,
         "s" => 1000,
@@ -17,41 +30,40 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "" if number == 0 => 0,
-        _ => return Err(wrong()),
+        _ => return Err(UnitError::Duration),
     };
-    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(wrong)
+    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or(UnitError::Duration)
 }
 
 /// Parses a size in bytes: a whole number above zero, alone or with `B`, `KiB` or `MiB`.
 ///
 /// # Errors
-/// When it is not valid; the error says how to write it.
-pub(crate) fn size(text: &str) -> Result<usize, String> {
-    let wrong = || "not a size: write one such as `65536`, `64KiB` or `4MiB`".to_owned();
+/// When the text is not valid; the error says how to write it.
+pub(crate) fn size(text: &str) -> Result<usize, UnitError> {
     let (number, unit) = split(text);
-    let number: usize = number.parse().map_err(|_| wrong())?;
+    let number: usize = number.parse().map_err(|_| UnitError::Size)?;
     let bytes = match unit {
         "" | "B" => 1,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
-        _ => return Err(wrong()),
+        _ => return Err(UnitError::Size),
     };
-    number.checked_mul(bytes).filter(|size| *size > 0).ok_or_else(wrong)
+    number.checked_mul(bytes).filter(|size| *size > 0).ok_or(UnitError::Size)
 }
 
 /// Parses the permissions of a file, in octal digits. The owner must be able to write.
 ///
 /// # Errors
-/// When it is not valid; the error says how to write it.
-pub(crate) fn mode(text: &str) -> Result<u32, String> {
+/// When the text is not valid; the error says how to write it.
+pub(crate) fn mode(text: &str) -> Result<u32, UnitError> {
     u32::from_str_radix(text, 8)
         .ok()
         .filter(|mode| *mode <= 0o777 && mode & 0o200 != 0)
-        .ok_or_else(|| "not a mode: write one such as `0660`; the owner must be able to write".to_owned())
+        .ok_or(UnitError::Mode)
 }
 
 fn split(text: &str) -> (&str, &str) {
-    let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
@@ -72,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_has_none() {
+    fn rejects_invalid_values() {
         for text in ["", "5", "5 m", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d"] {
             assert!(duration(text).is_err(), "{text}");
         }

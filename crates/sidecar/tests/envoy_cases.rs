@@ -1,4 +1,4 @@
-//! The cases of every example under `policies/`, asked through a real Envoy in each shape that Envoy can give a request.
+//! The cases of every example under `policies/`, sent through a real Envoy in each form in which it can forward a request.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 

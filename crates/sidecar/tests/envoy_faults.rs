@@ -15,7 +15,7 @@ use testbed::{Options, Stack};
 const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
 const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
-/// Long enough for a machine that is busy with other things.
+/// Timeouts that are long enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(15);
 
 async fn people(envoy: Settings, instances: usize) -> Stack {
@@ -34,17 +34,17 @@ fn alice() -> Kinds {
 
 async fn get(stack: &Stack) -> u16 {
     let mut connection = stack.connect(Version::Http1).await.unwrap();
-    let proof = [("authorization".to_owned(), ALICE.to_owned())];
-    connection.send("GET", "/people", "localhost", &proof, b"").await.unwrap().status
+    let authorization = [("authorization".to_owned(), ALICE.to_owned())];
+    connection.send("GET", "/people", "localhost", &authorization, b"").await.unwrap().status
 }
 
-/// Whatever happened, nothing was let through that should not have been.
+/// No request reached the application that the policy denies.
 fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
     assert_eq!(tally.refused.get(&200), None, "{tally:?}");
     assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
 }
 
-/// `envoy.md`: a timeout is an error, and an error is refused.
+/// To Envoy a timeout is an error, and an error is denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_hangs_allows_nothing() {
     let hasty = Settings { timeout: Duration::from_millis(200), health_checks: false, ..Settings::default() };
@@ -105,16 +105,16 @@ async fn a_thousand_cancelled_requests_close_no_connection() {
     let stack = people(Settings { health_checks: false, ..patient() }, 1).await;
     assert_eq!(get(&stack).await, 200);
     let opened = stack.envoy.stat("cluster.rolegate.upstream_cx_total").await.unwrap();
-    // While rolegate stands still, all of them are on their way to it; then their clients leave, all at once.
+    // While rolegate is stopped, all of them wait for it; then their clients disconnect at once.
     stack.rolegates.first().unwrap().pause();
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..50 {
         let connection = stack.connect(Version::Http2).await.unwrap();
         for _ in 0..20 {
             let mut connection = connection.share().unwrap();
-            let proof = [("authorization".to_owned(), ALICE.to_owned())];
+            let authorization = [("authorization".to_owned(), ALICE.to_owned())];
             clients.spawn(async move {
-                connection.send("GET", "/people", "localhost", &proof, b"").await.is_ok()
+                connection.send("GET", "/people", "localhost", &authorization, b"").await.is_ok()
             });
         }
     }
@@ -146,7 +146,7 @@ async fn waiting(stack: &Stack, wanted: u64) {
     }
 }
 
-/// Asks until it is let in.
+/// Repeats a request until it is allowed.
 async fn eventually_allowed(stack: &Stack) {
     let until = Instant::now() + PATIENT;
     while get(stack).await != 200 {
@@ -154,7 +154,7 @@ async fn eventually_allowed(stack: &Stack) {
     }
 }
 
-/// Killed under load, nobody gets in; back again, all is well at once.
+/// While rolegate is killed under load, no request passes; after its restart, requests are answered again at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_should_not() {
     for version in [Version::Http1, Version::Http2] {
@@ -165,13 +165,13 @@ async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_shou
         traffic.more(200).await.unwrap();
         let before = stack.app.requests();
         traffic.more(200).await.unwrap();
-        assert_eq!(stack.app.requests(), before, "without an answer nobody gets in");
+        assert_eq!(stack.app.requests(), before, "without an answer no request passes");
         stack.rolegates[0].restart().await.unwrap();
-        // A second for Envoy to find out; then every request is answered as if nothing had been.
+        // Envoy needs a second to notice; then every request is answered as before.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let tally = traffic.stop().await;
         nothing_slipped_through(&stack, &tally);
-        assert!(tally.allowed.keys().all(|it| matches!(it, 200 | 503)), "{tally:?}");
+        assert!(tally.allowed.keys().all(|status| matches!(status, 200 | 503)), "{tally:?}");
         assert!(tally.allowed.contains_key(&503), "{tally:?}");
 
         let after = Traffic::start(stack.envoy.address, 8, version, &alice());
@@ -180,7 +180,7 @@ async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_shou
     }
 }
 
-/// Two instances, each stopped and started again in turn under load: no request fails.
+/// Two instances are stopped and started again in turn under load: no request fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_request() {
     for version in [Version::Http1, Version::Http2] {
@@ -210,7 +210,7 @@ fn only_right_answers(stack: &Stack, tally: &Tally) {
     assert_eq!((allowed, refused), (vec![&200], vec![&403]), "{tally:?}\n{}", stack.envoy.log());
 }
 
-/// Waits until Envoy takes this many instances for healthy.
+/// Waits until this many instances are healthy to Envoy.
 async fn healthy(stack: &Stack, wanted: u64) {
     let until = Instant::now() + PATIENT;
     while stack.envoy.stat("cluster.rolegate.membership_healthy").await.unwrap() != Some(wanted) {

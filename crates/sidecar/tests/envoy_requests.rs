@@ -19,15 +19,21 @@ async fn people(envoy: Settings) -> Stack {
     Stack::start(Path::new(ROLEGATE), &example.file, &options).await.unwrap()
 }
 
-/// The people example in each shape of the headers.
-async fn in_both_shapes() -> [Stack; 2] {
+/// The people example in each form of the headers.
+async fn in_both_forms() -> [Stack; 2] {
     [
         people(Settings::default()).await,
         people(Settings { encode_raw_headers: false, ..Settings::default() }).await,
     ]
 }
 
-async fn ask(stack: &Stack, version: Version, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+async fn send(
+    stack: &Stack,
+    version: Version,
+    method: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Answer {
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut connection = stack.connect(version).await.unwrap();
@@ -41,14 +47,14 @@ async fn a_body_is_forwarded() {
         let stack = people(Settings { with_request_body, ..Settings::default() }).await;
         let body = "a line of a body that is longer than one frame\n".repeat(3000);
         for version in [Version::Http1, Version::Http2] {
-            let answer = ask(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
+            let answer = send(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
             assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}: {}", stack.rolegates[0].log());
             assert_eq!(
                 answer.json()["body"].as_str(),
                 Some(body.as_str()),
                 "{with_request_body:?} {version:?}"
             );
-            let answer = ask(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
+            let answer = send(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
             assert_eq!(answer.status, 403, "{with_request_body:?} {version:?}");
         }
         assert_eq!(stack.app.requests(), 2);
@@ -59,23 +65,24 @@ async fn a_body_is_forwarded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_may_be_any_bytes() {
     let stack = people(Settings { with_request_body: Some(4096), ..Settings::default() }).await;
-    let answer = ask(&stack, Version::Http1, "POST", &[("authorization", BOB)], &[0, 0xFF, 0xFE, 0x80]).await;
+    let answer =
+        send(&stack, Version::Http1, "POST", &[("authorization", BOB)], &[0, 0xFF, 0xFE, 0x80]).await;
     assert_eq!(answer.status, 200);
 }
 
-/// `envoy.md`: a message of this size spans frames.
+/// A message of this size spans frames.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_of_60_kb_changes_nothing() {
     let large = "x".repeat(60 * 1024);
-    for stack in in_both_shapes().await {
+    for stack in in_both_forms().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [("x-large", large.as_str()), ("authorization", ALICE)];
-            let answer = ask(&stack, version, "GET", &headers, b"").await;
+            let answer = send(&stack, version, "GET", &headers, b"").await;
             assert_eq!(answer.status, 200, "{version:?}: {}", answer.text());
             assert_eq!(answer.json()["headers"]["x-large"][0].as_str().map(str::len), Some(large.len()));
-            assert_eq!(ask(&stack, version, "POST", &headers, b"").await.status, 403, "{version:?}");
+            assert_eq!(send(&stack, version, "POST", &headers, b"").await.status, 403, "{version:?}");
             assert_eq!(
-                ask(&stack, version, "GET", &[("x-large", &large)], b"").await.status,
+                send(&stack, version, "GET", &[("x-large", &large)], b"").await.status,
                 401,
                 "{version:?}"
             );
@@ -85,16 +92,16 @@ async fn a_header_of_60_kb_changes_nothing() {
 
 /// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a comma.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_proofs_are_one_too_many() {
-    for stack in in_both_shapes().await {
+async fn two_authorization_headers_are_denied_through_envoy() {
+    for stack in in_both_forms().await {
         for version in [Version::Http1, Version::Http2] {
             for second in [ALICE, BOB, "Bearer x", "x"] {
                 let headers = [("authorization", ALICE), ("authorization", second)];
-                let answer = ask(&stack, version, "GET", &headers, b"").await;
+                let answer = send(&stack, version, "GET", &headers, b"").await;
                 assert_eq!(answer.status, 400, "{version:?} `{second}`: {}", answer.text());
             }
             let joined = format!("{ALICE}, {BOB}");
-            assert_eq!(ask(&stack, version, "GET", &[("authorization", &joined)], b"").await.status, 400);
+            assert_eq!(send(&stack, version, "GET", &[("authorization", &joined)], b"").await.status, 400);
         }
         assert_eq!(stack.app.requests(), 0);
     }
@@ -103,7 +110,7 @@ async fn two_proofs_are_one_too_many() {
 /// `SECURITY.md`, S12: a client cannot send the headers that an OK sets, however often and in whichever spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identity_cannot_be_smuggled() {
-    for stack in in_both_shapes().await {
+    for stack in in_both_forms().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [
                 ("x-user", "bob"),
@@ -114,7 +121,7 @@ async fn an_identity_cannot_be_smuggled() {
                 ("x_roles", "admin"),
                 ("authorization", ALICE),
             ];
-            let answer = ask(&stack, version, "GET", &headers, b"").await;
+            let answer = send(&stack, version, "GET", &headers, b"").await;
             assert_eq!(answer.status, 200, "{version:?}: {}", answer.text());
             let seen = answer.json()["headers"].clone();
             assert_eq!(seen["x-user"], serde_json::json!(["alice"]), "{version:?}: {seen}");
@@ -128,7 +135,7 @@ async fn an_identity_cannot_be_smuggled() {
 
 /// `SECURITY.md`, S4: no header changes the path, method or host that is evaluated.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_header_says_what_is_asked() {
+async fn no_header_overrides_method_path_or_host() {
     let stack = people(Settings::default()).await;
     let elsewhere = [
         ("x-original-url", "/people"),
@@ -143,22 +150,22 @@ async fn no_header_says_what_is_asked() {
     ];
     for version in [Version::Http1, Version::Http2] {
         for header in elsewhere {
-            let answer = ask(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
+            let answer = send(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
             assert_eq!(answer.status, 403, "{version:?} {header:?}");
         }
     }
     assert_eq!(stack.app.requests(), 0);
 }
 
-/// Bytes that are not UTF-8 in a header arrive as they are, or as `!` (`envoy.md`): neither is a failure of ours.
+/// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of rolegate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_may_be_any_bytes() {
-    for stack in in_both_shapes().await {
+    for stack in in_both_forms().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [("x-odd", "caf\u{e9}\u{ff}"), ("authorization", ALICE)];
-            assert_eq!(ask(&stack, version, "GET", &headers, b"").await.status, 200, "{version:?}");
+            assert_eq!(send(&stack, version, "GET", &headers, b"").await.status, 200, "{version:?}");
             let headers = [("authorization", "Basic caf\u{e9}")];
-            assert_eq!(ask(&stack, version, "GET", &headers, b"").await.status, 401, "{version:?}");
+            assert_eq!(send(&stack, version, "GET", &headers, b"").await.status, 401, "{version:?}");
         }
     }
 }

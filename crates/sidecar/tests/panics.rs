@@ -1,10 +1,10 @@
-//! What is seen of a panic. In a process of its own, as the hook and the log are the whole process's.
+//! What a panic prints. A test of its own process, because the hook and the log belong to the whole process.
 
 use std::io;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A log that is kept.
+/// A log in memory.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -19,7 +19,7 @@ impl io::Write for Kept {
     }
 }
 
-/// Invariant 7 of the architecture: no proof in a log, whatever the value was that something panicked on.
+/// Invariant 7 of `crates/README.md`: no credentials in a log, whatever value a panic message contains.
 #[test]
 fn a_panic_shows_its_place_and_not_its_message() {
     let kept = Kept::default();
@@ -27,8 +27,8 @@ fn a_panic_shows_its_place_and_not_its_message() {
     tracing_subscriber::fmt().json().with_writer(move || writer.clone()).init();
     sidecar::panics::show_only_the_place();
     let ended = catch_unwind(|| {
-        let proof = String::from("Basic YWxpY2U6d29uZGVybGFuZA==");
-        assert_eq!(proof, "", "this prints both");
+        let credentials = String::from("Basic YWxpY2U6d29uZGVybGFuZA==");
+        assert_eq!(credentials, "", "this prints both");
     });
     assert!(ended.is_err());
     let log = String::from_utf8_lossy(&kept.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();

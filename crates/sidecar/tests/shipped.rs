@@ -1,8 +1,8 @@
-//! What `deploy/` ships, held against the program: the flags that manifests give it, the policies in them, and the names
-//! of metrics in alerts and dashboard.
+//! Compares what `deploy/` ships with the program: the flags in manifests, the policies in them, and the names of metrics
+//! in alerts and dashboard.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-#![expect(clippy::panic, reason = "what a tool says is the message of the failed test")]
+#![expect(clippy::panic, reason = "the output of a tool is the message of the failed test")]
 #![expect(clippy::indexing_slicing, reason = "JSON without a member is null here")]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 
@@ -19,7 +19,7 @@ use testbed::{Options, Stack};
 
 const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
 
-/// A policy that makes every metric appear: the users of the example, and keys by an address where nobody answers.
+/// A policy that makes every metric appear: the users of the example, and keys at a URL that does not answer.
 const POLICY: &str = "
 version: 1
 identity:
@@ -35,7 +35,7 @@ grants:
   guest: { users: [alice] }
 ";
 
-/// `/metrics` of a rolegate that has allowed, refused and failed: its names, each with its labels.
+/// `/metrics` of a rolegate that has allowed, denied and failed: the names of the metrics, each with its labels.
 async fn live() -> BTreeMap<String, BTreeSet<String>> {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.yaml");
@@ -45,8 +45,8 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
     let stack = Stack::start(Path::new(ROLEGATE), &policy, &options).await.unwrap();
     let mut connection = stack.connect(Version::Http1).await.unwrap();
     for (path, status) in [("/people", 200), ("/secret", 403)] {
-        let proof = [("authorization".to_owned(), "Basic YWxpY2U6d29uZGVybGFuZA==".to_owned())];
-        let answer = connection.send("GET", path, "localhost", &proof, b"").await.unwrap();
+        let authorization = [("authorization".to_owned(), "Basic YWxpY2U6d29uZGVybGFuZA==".to_owned())];
+        let answer = connection.send("GET", path, "localhost", &authorization, b"").await.unwrap();
         assert_eq!(answer.status, status, "{path}");
     }
     let rolegate = stack.rolegates.first().unwrap();
@@ -54,7 +54,7 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
     loop {
         let mut admin = Connection::open(rolegate.admin, Version::Http1).await.unwrap();
         let page = admin.send("GET", "/metrics", "localhost", &[], b"").await.unwrap().text();
-        // The keys are listed as soon as the first fetch has been begun.
+        // The keys are listed as soon as the first fetch has started.
         if page.contains("rolegate_keys_fetches_total") || Instant::now() > until {
             return names(&page);
         }
@@ -64,27 +64,29 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
 
 fn names(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in page.lines().filter(|it| !it.starts_with('#')) {
+    for line in page.lines().filter(|line| !line.starts_with('#')) {
         let end = line.find(['{', ' ']).unwrap();
         let (name, rest) = line.split_at(end);
         let labels =
-            rest.strip_prefix('{').and_then(|it| it.split_once('}')).map_or("", |(labels, _)| labels);
+            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(labels, _)| labels);
         let own = found.entry(name.to_owned()).or_default();
-        own.extend(labels.split(',').filter_map(|it| it.split_once('=')).map(|(label, _)| label.to_owned()));
+        own.extend(
+            labels.split(',').filter_map(|label| label.split_once('=')).map(|(label, _)| label.to_owned()),
+        );
     }
     found
 }
 
-/// Labels that Prometheus itself gives, by where it found a target.
+/// Labels that Prometheus itself adds to a target.
 const OF_PROMETHEUS: &[&str] = &["job", "instance", "namespace", "pod"];
 
-/// Holds an expression to the page: its metrics, and the labels it asks these for or groups by.
-fn holds(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet<String>>) {
+/// Checks that the metrics of an expression, and the labels that it selects or groups by, are on the page.
+fn check_expression(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet<String>>) {
     let words = words(expression);
     let metrics: Vec<&str> = words
         .iter()
         .copied()
-        .filter(|it| it.starts_with("rolegate_") || it.starts_with("process_"))
+        .filter(|word| word.starts_with("rolegate_") || word.starts_with("process_"))
         .collect();
     assert!(!metrics.is_empty() || words.contains(&"up"), "{at}: no metric of ours in `{expression}`");
     let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
@@ -98,7 +100,7 @@ fn holds(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet<String>>) 
 }
 
 fn words(expression: &str) -> Vec<&str> {
-    expression.split(|it: char| !it.is_alphanumeric() && it != '_').filter(|it| !it.is_empty()).collect()
+    expression.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect()
 }
 
 /// The labels in braces, and those after `by`, `without` and `ignoring`.
@@ -106,29 +108,29 @@ fn labels(expression: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for selector in expression.split('{').skip(1) {
         let inside = selector.split_once('}').unwrap().0;
-        found.extend(inside.split(',').filter_map(|it| it.split(['=', '!']).next()).map(str::trim));
+        found.extend(inside.split(',').filter_map(|matcher| matcher.split(['=', '!']).next()).map(str::trim));
     }
     for keyword in ["by (", "without (", "ignoring (", "on ("] {
         for group in expression.split(keyword).skip(1) {
             found.extend(group.split_once(')').unwrap().0.split(',').map(str::trim));
         }
     }
-    found.retain(|it| !it.is_empty());
+    found.retain(|label| !label.is_empty());
     found
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn alerts_and_dashboard_ask_for_what_there_is() {
+async fn alerts_and_dashboard_use_existing_metrics() {
     let live = live().await;
     for (at, expression) in alerts().into_iter().chain(dashboard()) {
-        holds(&at, &expression, &live);
+        check_expression(&at, &expression, &live);
     }
 }
 
 fn alerts() -> Vec<(String, String)> {
     let documents = yaml(&deploy("prometheus/alerts.yaml")).unwrap_or_else(|error| panic!("{error}"));
     let rules = documents.first().unwrap()["groups"][0]["rules"].as_array().unwrap();
-    let found: Vec<_> = rules.iter().map(|it| (text(&it["alert"]), text(&it["expr"]))).collect();
+    let found: Vec<_> = rules.iter().map(|rule| (text(&rule["alert"]), text(&rule["expr"]))).collect();
     assert!(found.len() >= 10, "the alerts were not found");
     found
 }
@@ -139,7 +141,7 @@ fn dashboard() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in board["panels"].as_array().unwrap() {
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "a panel's number stands twice: {}", panel["id"]);
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have the number {}", panel["id"]);
         let place = &panel["gridPos"];
         assert!(places.insert((place["x"].as_u64(), place["y"].as_u64())), "two panels at {place}");
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -152,14 +154,14 @@ fn dashboard() -> Vec<(String, String)> {
             .as_array()
             .unwrap()
             .iter()
-            .map(|it| (text(&it["name"]), text(&it["expr"]))),
+            .map(|query| (text(&query["name"]), text(&query["expr"]))),
     );
     found
 }
 
-/// Every metric that says that something is wrong is asked for by an alert.
+/// Every metric that reports a failure is used by an alert.
 #[test]
-fn what_can_go_wrong_has_an_alert() {
+fn every_failure_metric_has_an_alert() {
     let alerts = alerts();
     let all: Vec<&str> = alerts.iter().flat_map(|(_, expression)| words(expression)).collect();
     for metric in [
@@ -180,7 +182,7 @@ fn what_can_go_wrong_has_an_alert() {
     }
 }
 
-/// `rolegate check`, and the cases of the example that the policy is: what ships for Kubernetes decides as it says.
+/// The policy that ships for Kubernetes passes `rolegate check` and the cases of the example that it is a copy of.
 #[test]
 fn the_policy_of_the_base_is_the_example() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,13 +199,13 @@ fn the_policy_of_the_base_is_the_example() {
 
 /// A misspelt flag would keep every pod from starting.
 #[test]
-fn the_program_takes_the_flags_that_manifests_give() {
+fn manifests_use_valid_flags() {
     let mut seen = 0;
     for name in ["overlays/shared", "examples/sidecar"] {
         let manifests = kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));
-        for pod in manifests.iter().map(|it| &it["spec"]["template"]["spec"]) {
+        for pod in manifests.iter().map(|manifest| &manifest["spec"]["template"]["spec"]) {
             for container in
-                ["containers", "initContainers"].iter().flat_map(|it| pod[it].as_array()).flatten()
+                ["containers", "initContainers"].iter().flat_map(|kind| pod[kind].as_array()).flatten()
             {
                 if container["name"] == "rolegate" {
                     takes(container["args"].as_array().unwrap().iter().map(text).collect());
@@ -215,11 +217,12 @@ fn the_program_takes_the_flags_that_manifests_give() {
     }
     assert_eq!(seen, 2);
     let unit = fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
-    let start = unit.lines().find_map(|it| it.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
+    let start =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
     takes(start.split(' ').map(str::to_owned).collect());
 }
 
-/// Whether the commands of its probes are the program's. Nobody listens where they ask here.
+/// Checks that the commands of its probes are valid. Here no server answers them.
 fn probes(container: &Value) {
     let mut seen = 0;
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
@@ -229,37 +232,37 @@ fn probes(container: &Value) {
         let mut command = Command::new(ROLEGATE);
         command.args(arguments.iter().map(text)).env("ROLEGATE_ADMIN", "unix:/nonexistent/rolegate.sock");
         let done = command.output().unwrap();
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(5), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(5), "{arguments:?}: {stderr}");
         seen += 1;
     }
     assert!(seen > 0, "no probe by a command");
 }
 
-/// Whether all that is wrong with these arguments is that there is no such policy here.
+/// Checks that these arguments are valid: the only error is that their policy does not exist here.
 fn takes(mut arguments: Vec<String>) {
-    let place = arguments.iter_mut().find(|it| it.contains("/etc/rolegate")).unwrap();
+    let place = arguments.iter_mut().find(|argument| argument.contains("/etc/rolegate")).unwrap();
     *place = place.replace("/etc/rolegate", "/nonexistent/rolegate");
     let done = Command::new(ROLEGATE).args(&arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(3), "{arguments:?}: {said}");
-    assert!(said.contains("/nonexistent/rolegate"), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(3), "{arguments:?}: {stderr}");
+    assert!(stderr.contains("/nonexistent/rolegate"), "{arguments:?}: {stderr}");
 }
 
-/// The settings that the chart lets through are those that there are, without those that it sets itself.
+/// The chart accepts every setting, except for those that it sets itself.
 #[test]
 fn the_chart_knows_every_setting() {
     let help = Command::new(ROLEGATE).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    let flags = help.lines().filter_map(|it| it.trim_start().strip_prefix("--"));
-    let mut own: BTreeSet<&str> = flags.filter_map(|it| it.split(' ').next()).collect();
+    let flags = help.lines().filter_map(|line| line.trim_start().strip_prefix("--"));
+    let mut own: BTreeSet<&str> = flags.filter_map(|flag| flag.split(' ').next()).collect();
     for set in ["config", "policy", "listen", "admin", "metrics", "socket-mode"] {
         assert!(own.remove(set), "no setting `{set}`");
     }
     let schema = fs::read_to_string(deploy("helm/rolegate/values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
     let known = schema["properties"]["settings"]["propertyNames"]["enum"].as_array().unwrap();
-    assert_eq!(own, known.iter().map(|it| it.as_str().unwrap()).collect());
+    assert_eq!(own, known.iter().map(|name| name.as_str().unwrap()).collect());
 }
 
 fn text(value: &Value) -> String {

@@ -6,7 +6,7 @@ use testbed::client::{Connection, Version};
 use testbed::envoy::{Settings, Target};
 use testbed::{App, Envoy};
 
-/// `envoy.md`: no answer is an error, and `failure_mode_allow` ships as false.
+/// To Envoy no answer is an error, and `failure_mode_allow` is false in every configuration under `deploy/`.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_rolegate_every_request_is_refused() {
     for settings in [

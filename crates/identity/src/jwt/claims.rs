@@ -126,7 +126,7 @@ fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value>
     rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
         Value::Object(members) => members.get(&**name),
         Value::Array(items) => items.get(index(name)?),
-        _ => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     })
 }
 

@@ -129,7 +129,10 @@ fn read(
                 KeySetError::Mixed(_) => {
                     problem.help("replace the shared secrets: whoever reads a set of public keys knows them")
                 }
-                _ => problem,
+                KeySetError::TooLong
+                | KeySetError::NotJson(_)
+                | KeySetError::NotAKeySet
+                | KeySetError::NoUsableKey(_) => problem,
             });
             None
         }

@@ -5,7 +5,6 @@
 //! the limit reached, and every probe was reset for as long as they liked.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::body::Bytes;
@@ -57,16 +56,9 @@ pub(super) struct Place {
 }
 
 /// The connection was evicted while its page was being sent.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("evicted for another connection")]
 pub(super) struct Evicted;
-
-impl fmt::Display for Evicted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("evicted for another connection")
-    }
-}
-
-impl std::error::Error for Evicted {}
 
 impl Connections {
     /// Registers a connection, after evicting another if necessary. The receiver resolves when the connection is
@@ -171,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_waits_makes_place() {
+    fn the_oldest_waiting_connection_is_evicted() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
         open[0].0.send(b"page".to_vec());
@@ -183,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_makes_place_where_none_waits() {
+    fn the_oldest_connection_is_evicted_if_none_waits() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
         open.iter().for_each(|(place, _)| place.send(b"page".to_vec()));

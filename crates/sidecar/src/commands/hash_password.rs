@@ -23,10 +23,10 @@ const MAX_LINE: u64 = 64 << 10;
 pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
     let password = match &args.password {
         Some(password) => {
-            output.error("warning: a password in the arguments is seen by others and kept by shells");
+            output.error("warning: other users can see a password in the arguments, and shells record it");
             password.clone()
         }
-        None => match ask(output) {
+        None => match read_password(output) {
             Ok(password) => password,
             Err(error) => {
                 output.error(&format!("cannot read the password: {error}"));
@@ -61,7 +61,7 @@ fn recipe(algorithm: Algorithm) -> Recipe {
 }
 
 /// Reads the first line of standard input, without its line ending. A terminal does not show what is typed.
-fn ask(output: &mut Output<'_>) -> io::Result<String> {
+fn read_password(output: &mut Output<'_>) -> io::Result<String> {
     let silence = io::stdin().is_terminal().then(Silence::new);
     if silence.is_some() {
         output.prompt("password: ");

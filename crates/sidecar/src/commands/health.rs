@@ -19,13 +19,13 @@ const MAX_ANSWER: usize = 16 << 10;
 /// Prints the answer of the server. The exit code says whether it is ready, or alive.
 pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     let AdminAddress::On(address) = &args.admin else {
-        output.error("`--admin` is `off`: there is no address to ask");
+        output.error("`--admin` is `off`: there is no admin listener");
         return Exit::Arguments;
     };
     let path = if args.live { "/healthz" } else { "/readyz" };
-    match ask(address, path) {
-        Ok((status, said)) => {
-            output.line(said.trim_end());
+    match get(address, path) {
+        Ok((status, body)) => {
+            output.line(body.trim_end());
             if status == 200 { Exit::Fine } else { Exit::Denied }
         }
         Err(error) => {
@@ -35,7 +35,7 @@ pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     }
 }
 
-fn ask(address: &Address, path: &str) -> io::Result<(u16, String)> {
+fn get(address: &Address, path: &str) -> io::Result<(u16, String)> {
     let end = Instant::now() + TIMEOUT;
     match address {
         Address::Tcp(at) => {
@@ -68,7 +68,7 @@ where
         answer.extend_from_slice(part);
     }
     parse(&String::from_utf8_lossy(&answer))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer over HTTP"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
 
 fn left(end: Instant) -> io::Result<Duration> {

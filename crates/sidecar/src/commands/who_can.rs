@@ -21,7 +21,7 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
             Exit::Fine
         }
         Err(reason) => {
-            output.error(&format!("nobody can: such a request is always denied: {reason}"));
+            output.error(&format!("this request is invalid for every caller: {reason}"));
             Exit::Arguments
         }
     }

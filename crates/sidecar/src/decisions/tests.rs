@@ -1,4 +1,4 @@
-//! The content of the decision log, and what happens when nobody reads it.
+//! The content of the decision log, and what happens when it is not read.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};

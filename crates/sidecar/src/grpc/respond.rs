@@ -1,4 +1,4 @@
-//! Writes gRPC answers to a stream ("gRPC over HTTP2", `PROTOCOL-HTTP2.md`: Responses).
+//! Writes gRPC answers to a stream ("gRPC over HTTP2": Responses).
 
 use authorizer::Limit;
 use bytes::Bytes;

@@ -10,11 +10,13 @@ use identity::Verified;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use crate::address::Address;
+
 use super::acceptor;
 use super::check::CheckService;
 use super::counters::{self, Totals};
 use super::hashing::Hashing;
-use super::listener::{Address, Listener};
+use super::listener::Listener;
 use super::message::{Budget, Limits};
 use super::options::Options;
 use super::orders::Order;

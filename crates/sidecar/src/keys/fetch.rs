@@ -32,37 +32,27 @@ pub(crate) struct Client {
 }
 
 /// Why a key set was not fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FetchError {
     /// The URL is neither `https:` nor `http:` on a loopback address.
+    #[error("neither `https:` nor `http:` on a loopback address")]
     Address,
     /// The root certificates cannot be read.
+    #[error("cannot load root certificates: {0}")]
     Roots(String),
     /// There was no complete answer.
+    #[error("{0}")]
     Unreachable(String),
     /// The status is not 200. Redirects are not followed: they could lead anywhere.
+    #[error("status {status}{}", if matches!(.0, 300..=399) { ": redirects are not followed" } else { "" }, status = .0)]
     Status(u16),
     /// The answer is larger than 1 MiB.
+    #[error("the answer is larger than 1 MiB")]
     TooLarge,
     /// It took longer than 10 s.
+    #[error("no complete answer within 10 s")]
     Timeout,
 }
-
-impl std::fmt::Display for FetchError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Address => f.write_str("neither `https:` nor `http:` on a loopback address"),
-            Self::Roots(reason) => write!(f, "no roots of trust: {reason}"),
-            Self::Unreachable(reason) => f.write_str(reason),
-            Self::Status(status @ 300..=399) => write!(f, "status {status}: redirects are not followed"),
-            Self::Status(status) => write!(f, "status {status}"),
-            Self::TooLarge => f.write_str("the answer is larger than 1 MiB"),
-            Self::Timeout => f.write_str("no complete answer within 10 s"),
-        }
-    }
-}
-
-impl Error for FetchError {}
 
 impl Client {
     /// Fetches the key set at this URL.
@@ -126,7 +116,7 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
 }
 
 fn client() -> Result<Https, String> {
-    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|it| std::env::var_os(it).is_some());
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
     let connector = with_roots(named)?.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
@@ -151,7 +141,7 @@ fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String
 fn is_allowed(uri: &Uri) -> bool {
     let loopback = |host: &str| {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     };
     match uri.scheme_str() {
         Some("https") => uri.host().is_some(),

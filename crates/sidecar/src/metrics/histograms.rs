@@ -1,4 +1,4 @@
-//! The page `/histograms`: durations in fine buckets, to compute percentiles of any tail. Two readings can be
+//! The page `/histograms`: durations in fine buckets, to compute percentiles of any tail. Two of these pages can be
 //! subtracted bucket by bucket.
 
 use serde_json::{Value, json};

@@ -43,7 +43,7 @@ impl Times {
         // The second field is the program's name in parentheses, which may hold anything.
         let (_, after_name) = stat.rsplit_once(')')?;
         let mut fields =
-            after_name.split_ascii_whitespace().skip(11).map(|it| it.parse::<f64>().unwrap_or(0.0));
+            after_name.split_ascii_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap_or(0.0));
         let cpu = fields.next()? + fields.next()?;
         let started_after_boot = fields.nth(6)? / TICKS;
         let up: f64 =
@@ -62,5 +62,5 @@ fn field(text: &str, name: &str) -> Option<u64> {
     text.lines()
         .find_map(|line| line.strip_prefix(name))?
         .split_ascii_whitespace()
-        .find_map(|it| it.parse().ok())
+        .find_map(|field| field.parse().ok())
 }

@@ -53,10 +53,10 @@ fn every_figure_is_on_the_page() {
         r#"rolegate_log_lines_total{result="written"} 0"#,
         "# EOF",
     ] {
-        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
     }
     assert!(!page.contains("secret"));
-    let resident = page.lines().find_map(|it| it.strip_prefix("process_resident_memory_bytes ")).unwrap();
+    let resident = page.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
     assert!(resident.parse::<f64>().unwrap() > 1e5);
 }
 

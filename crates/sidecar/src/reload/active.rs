@@ -55,7 +55,7 @@ mod tests {
     use super::{ActiveSnapshot, Background};
 
     #[test]
-    fn a_snapshot_is_not_freed_by_who_answers_with_it() {
+    fn a_request_thread_frees_no_snapshot() {
         let now = Arc::new(ArcSwapOption::empty());
         let mut active = ActiveSnapshot::new(now.clone());
         let first = snapshot();
@@ -69,7 +69,7 @@ mod tests {
         active.free_replaced(&background);
         assert!(active.has_replaced());
         drop((guard, owned));
-        assert!(weak.upgrade().is_some(), "freed by who answered with it");
+        assert!(weak.upgrade().is_some(), "freed by the thread of a request");
         active.free_replaced(&background);
         // The background thread frees it, which may take a while.
         let freed = (0..30_000).any(|_| {

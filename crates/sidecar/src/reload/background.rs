@@ -36,10 +36,10 @@ impl Background {
     /// # Errors
     /// When the system cannot create a thread.
     pub(super) fn start() -> io::Result<Self> {
-        let (jobs, given) = channel::<Job>();
+        let (jobs, received) = channel::<Job>();
         thread::Builder::new().name("background".to_owned()).spawn(move || {
             priority::lower(priority::BACKGROUND);
-            for job in given {
+            for job in received {
                 job();
             }
         })?;
@@ -55,11 +55,11 @@ impl Background {
     ) -> T {
         let work = Arc::new(work);
         let (send, result) = channel();
-        let there = work.clone();
+        let background_work = work.clone();
         let job = move |free: &dyn Fn()| {
-            let result = there();
+            let result = background_work();
             // Drops what the closure holds, such as the previous snapshot, before the thread counts as free.
-            drop(there);
+            drop(background_work);
             free();
             // Fails if the caller has stopped waiting.
             let _ = send.send(result);
@@ -68,7 +68,7 @@ impl Background {
             match result.recv_timeout(timeout) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => tracing::warn!(
-                    "the processors are busy: the policy thread now does what the background thread did not finish in {timeout:?}"
+                    "the background thread has not finished within {timeout:?}, because requests use the processors: the policy thread does its work"
                 ),
                 // The job panicked, which has been logged.
                 Err(RecvTimeoutError::Disconnected) => {}
@@ -80,11 +80,11 @@ impl Background {
         work()
     }
 
-    /// Drops `what` in the background, or here while another job is unfinished.
-    pub(super) fn free<T: Send + 'static>(&self, what: T) {
+    /// Drops a value in the background, or here while another job is unfinished.
+    pub(super) fn free<T: Send + 'static>(&self, value: T) {
         // If it is not sent, it is dropped with the closure.
         let _ = self.send(move |free| {
-            drop(what);
+            drop(value);
             free();
         });
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn does_it_elsewhere() {
+    fn runs_a_task_on_the_background_thread() {
         let background = Background::start().unwrap();
         for _ in 0..3 {
             assert_eq!(background.run(TIMEOUT, name), "background");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn does_here_what_comes_to_nothing_there() {
+    fn runs_a_task_itself_if_the_background_thread_does_not_finish_it() {
         let background = Background::start().unwrap();
         let here = name();
         let (release, wait) = channel::<()>();
@@ -138,7 +138,7 @@ mod tests {
         // While that job hangs, nothing is queued behind it.
         assert_eq!(background.run(TIMEOUT, name), here);
         let (send, by) = channel();
-        background.free(Told(send));
+        background.free(ReportsDrop(send));
         assert_eq!(by.try_recv(), Ok(here));
         // Once it ends, the thread is used again.
         release.send(()).unwrap();
@@ -150,24 +150,24 @@ mod tests {
     }
 
     /// Reports which thread has dropped it.
-    struct Told(Sender<String>);
+    struct ReportsDrop(Sender<String>);
 
-    impl Drop for Told {
+    impl Drop for ReportsDrop {
         fn drop(&mut self) {
             self.0.send(name()).unwrap();
         }
     }
 
     #[test]
-    fn frees_elsewhere() {
+    fn frees_on_the_background_thread() {
         let background = Background::start().unwrap();
         let (send, by) = channel();
-        background.free(Told(send));
+        background.free(ReportsDrop(send));
         assert_eq!(by.recv().as_deref(), Ok("background"));
     }
 
     #[test]
-    fn a_thread_that_is_gone_is_no_reason_not_to_do_it() {
+    fn runs_a_task_itself_if_the_background_thread_is_gone() {
         let background = Background::start().unwrap();
         let mine = name();
         assert_eq!(

@@ -31,7 +31,7 @@ pub(super) struct Folders {
 #[derive(Debug, Default)]
 struct Changes {
     /// Whether the thread has been sent an event.
-    told: bool,
+    is_sent: bool,
     /// Paths that were removed, moved or replaced. A folder of the policy may be among them.
     moved: BTreeSet<PathBuf>,
     /// There were more than [`MAX_MOVED`] of them: any folder may have moved.
@@ -49,14 +49,14 @@ impl Folders {
     pub(super) fn new(events: Sender<Event>) -> Self {
         let changes = Arc::new(Mutex::new(Changes::default()));
         let noted = changes.clone();
-        let tell = move |event| {
+        let on_event = move |event| {
             if lock(&noted).note(event) {
                 // Sending fails only when the process stops.
                 let _ = events.send(Event::Changed);
             }
         };
-        let watcher = notify::recommended_watcher(tell)
-            .inspect_err(|error| tracing::warn!(%error, "files cannot be watched: they are polled"))
+        let watcher = notify::recommended_watcher(on_event)
+            .inspect_err(|error| tracing::warn!(%error, "files cannot be watched, only polled"))
             .ok();
         Self::with(watcher, changes)
     }
@@ -107,7 +107,7 @@ impl Folders {
     /// Takes all changes reported so far, and returns whether a path has moved. Watches on moved folders end: the
     /// system reports a folder that was removed or moved away only once, and what is at its path afterwards is
     /// another folder, even with the same inode number.
-    pub(super) fn take_notice(&mut self) -> bool {
+    pub(super) fn take_changes(&mut self) -> bool {
         let Changes { moved, all_moved, .. } = std::mem::take(&mut *lock(&self.changes));
         let Some(watcher) = &mut self.watcher else { return false };
         self.watched.retain(|folder, _| {
@@ -127,7 +127,7 @@ fn identity(folder: &Path) -> Option<Identity> {
 }
 
 impl Changes {
-    /// Records an event, and returns whether the policy thread must be told.
+    /// Records an event, and returns whether it must be sent to the policy thread.
     fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
         // An error means that events were lost, and changes may be among them.
         let is_change = event.as_ref().map_or(true, |event| is_change(event.kind));
@@ -140,7 +140,7 @@ impl Changes {
                 self.all_moved = true;
             }
         }
-        is_change && !std::mem::replace(&mut self.told, true)
+        is_change && !std::mem::replace(&mut self.is_sent, true)
     }
 }
 
@@ -176,34 +176,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut folders = Folders::with(None, Arc::default());
         assert!(!folders.watch(vec![folder.path().to_owned()]));
-        assert!(folders.misses_one(), "nobody would look at it where polling is off");
+        assert!(folders.misses_one(), "so that it is checked even if polling is off");
     }
 
     #[test]
-    fn an_error_of_the_watch_is_a_reason_to_look() {
+    fn an_error_of_the_watch_causes_a_check() {
         assert!(Changes::default().note(Err(notify::Error::generic("lost"))));
     }
 
     #[test]
-    fn a_flood_of_events_is_told_once_and_kept_in_a_few_paths() {
+    fn a_flood_of_events_is_reported_once_and_bounded() {
         let watcher = notify::recommended_watcher(|_| {}).unwrap();
         let changes = Arc::new(Mutex::new(Changes::default()));
         let mut folders = Folders::with(Some(watcher), changes.clone());
         let folder = tempfile::tempdir().unwrap();
         folders.watch(vec![folder.path().to_owned()]);
         for round in 0..3 {
-            let mut told = 0;
+            let mut sent = 0;
             for number in 0..10_000 {
                 let gone = notify::Event::new(EventKind::Remove(RemoveKind::File))
                     .add_path(PathBuf::from(format!("/gone/{number}")));
                 let mut changes = changes.lock().unwrap();
-                told += u32::from(changes.note(Ok(gone)));
+                sent += u32::from(changes.note(Ok(gone)));
                 assert!(changes.moved.len() <= MAX_MOVED);
             }
-            assert_eq!(told, 1, "{round}");
-            assert!(folders.take_notice(), "any folder may be among them");
+            assert_eq!(sent, 1, "{round}");
+            assert!(folders.take_changes(), "any folder may be among them");
             assert!(folders.watch(vec![folder.path().to_owned()]), "watched again");
         }
-        assert!(!folders.take_notice(), "nothing came since");
+        assert!(!folders.take_changes(), "nothing came since");
     }
 }

@@ -19,7 +19,7 @@ pub enum Signal {
 /// # Errors
 /// When a handler cannot be installed.
 pub fn signals() -> io::Result<UnboundedReceiver<Signal>> {
-    let (tell, signals) = unbounded_channel();
+    let (sender, signals) = unbounded_channel();
     let kinds = [
         (SignalKind::terminate(), Signal::Stop),
         (SignalKind::interrupt(), Signal::Stop),
@@ -27,8 +27,8 @@ pub fn signals() -> io::Result<UnboundedReceiver<Signal>> {
     ];
     for (kind, meaning) in kinds {
         let mut stream = signal(kind)?;
-        let tell = tell.clone();
-        tokio::spawn(async move { while stream.recv().await.is_some() && tell.send(meaning).is_ok() {} });
+        let sender = sender.clone();
+        tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(meaning).is_ok() {} });
     }
     Ok(signals)
 }

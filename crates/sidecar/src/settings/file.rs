@@ -1,12 +1,13 @@
 //! The settings file: YAML, one mapping of names to values or lists of values.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
 use policy::{Place, Problem};
 use saphyr_parser::{Event, Marker, Parser, Span};
+
+use crate::output::problem_lines;
 
 /// One setting in a file.
 #[derive(Debug)]
@@ -18,9 +19,10 @@ pub(super) struct Entry {
 }
 
 /// Why a settings file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// It cannot be read.
+    #[error("cannot read the settings file `{}`: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -28,24 +30,9 @@ pub enum SettingsError {
         reason: String,
     },
     /// Its problems.
+    #[error("{}", problem_lines(.0))]
     Wrong(Vec<Problem>),
 }
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, reason } => {
-                write!(f, "cannot read the settings file `{}`: {reason}", path.display())
-            }
-            Self::Wrong(problems) => {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                f.write_str(&lines.join("\n"))
-            }
-        }
-    }
-}
-
-impl std::error::Error for SettingsError {}
 
 /// Reads a settings file and validates each entry with `settings`, a command with one argument for each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
@@ -72,13 +59,13 @@ struct Written {
 }
 
 fn duplicates(written: &[Written]) -> Vec<Problem> {
-    let earlier = |index: usize, name: &str| written.iter().take(index).find(|it| it.name == name);
+    let earlier = |index: usize, name: &str| written.iter().take(index).find(|entry| entry.name == name);
     written
         .iter()
         .enumerate()
-        .filter_map(|(index, it)| earlier(index, &it.name).map(|first| (it, first)))
-        .map(|(it, first)| {
-            Problem::error(it.at.clone(), format!("`{}` is set twice", it.name))
+        .filter_map(|(index, entry)| earlier(index, &entry.name).map(|first| (entry, first)))
+        .map(|(entry, first)| {
+            Problem::error(entry.at.clone(), format!("`{}` is set twice", entry.name))
                 .related(first.at.clone(), "first set here")
         })
         .collect()
@@ -96,7 +83,7 @@ fn entry(written: Written, settings: &Command) -> Result<Entry, Problem> {
         return Err(Problem::error(at.clone(), format!("`{}` takes one value, not a list", written.name)));
     }
     for (value, at) in &written.values {
-        judge(settings, &written.name, value).map_err(|message| Problem::error(at.clone(), message))?;
+        validate(settings, &written.name, value).map_err(|message| Problem::error(at.clone(), message))?;
     }
     let id = arg.get_id().as_str().to_owned();
     Ok(Entry { id, values: written.values.into_iter().map(|(value, _)| value).collect() })
@@ -108,12 +95,12 @@ fn unknown<'a>(written: &Written, names: impl Iterator<Item = &'a str>) -> Probl
     match names.into_iter().find(|name| **name == *kebab || name.starts_with(&*kebab)) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),
         None => problem
-            .help("the settings are the flags of `rolegate serve --help`, without the dashes before them"),
+            .help("settings are named like the flags in `rolegate serve --help`, without the leading dashes"),
     }
 }
 
 /// Validates a value: it must be accepted as `--name=value` on the command line.
-fn judge(settings: &Command, name: &str, value: &str) -> Result<(), String> {
+fn validate(settings: &Command, name: &str, value: &str) -> Result<(), String> {
     let arguments = ["settings".to_owned(), format!("--{name}={value}")];
     let Err(error) = settings.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let reason = match (error.kind(), std::error::Error::source(&error)) {
@@ -159,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     fn place(&self, mark: Marker) -> Place {
-        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         Place {
             file: self.path.into(),
             line: number(mark.line()).max(1),
@@ -184,7 +171,7 @@ impl<'a> Reader<'a> {
         }
         match self.next()? {
             (Event::StreamEnd, _) => Ok(written),
-            (_, at) => Err(Problem::error(at, "one document is expected, here is a second")),
+            (_, at) => Err(Problem::error(at, "a second document: only one is allowed")),
         }
     }
 

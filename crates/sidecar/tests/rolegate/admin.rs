@@ -1,5 +1,4 @@
-//! The admin listener under clients that hold on to their connections: it is what tells the kubelet and Prometheus how
-//! rolegate is, so it answers whoever comes next.
+//! The admin listener under clients that keep their connections open: it must still answer the kubelet and Prometheus.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -9,7 +8,7 @@ use tokio::net::TcpSocket;
 
 use crate::process::{LONG, PolicyFolder, Server, example, http_get, run, wait_until};
 
-/// More than the listener holds at a time.
+/// More connections than the listener keeps open.
 const MANY: usize = 100;
 
 fn connected(address: SocketAddr) -> TcpStream {
@@ -18,7 +17,7 @@ fn connected(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What a kubelet does, one after the other. Nothing is tried again: a single reset is a failed probe.
+/// Probes as a kubelet sends them, one after the other, without retries: a single reset is a failed probe.
 fn every_probe_is_answered(server: &Server) {
     for probe in 0..50 {
         let path = if probe % 2 == 0 { "/healthz" } else { "/readyz" };
@@ -43,7 +42,7 @@ fn kept_connections_do_not_starve_probes() {
     every_probe_is_answered(&server);
 }
 
-/// However many there are, 64 are open at a time.
+/// However many connections are opened, at most 64 stay open.
 #[test]
 fn connections_are_bounded() {
     let server = Server::start(&example("people"), &[]);
@@ -78,15 +77,15 @@ fn half_closed_connections_are_answered_and_starve_nobody() {
         })
         .collect();
     every_probe_is_answered(&server);
-    let mut asked = connected(server.admin());
-    write!(asked, "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
-    asked.shutdown(Shutdown::Write).unwrap();
+    let mut connection = connected(server.admin());
+    write!(connection, "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    connection.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
-    asked.read_to_string(&mut answer).unwrap();
+    connection.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
 }
 
-/// A policy whose page of metrics is more than what the sockets between hold: 2 MB, by long addresses of keys.
+/// A policy whose page of metrics is larger than socket buffers: 2 MB, because of long URLs of keys.
 fn policy_with_a_large_page() -> PolicyFolder {
     let mut policy = "version: 1\nidentity:\n  jwt:\n".to_owned();
     for number in 0..300 {
@@ -101,7 +100,7 @@ fn policy_with_a_large_page() -> PolicyFolder {
     PolicyFolder::new(&policy)
 }
 
-/// Asks for a page and reads none of it.
+/// Requests a page and reads none of it.
 async fn reads_nothing(address: SocketAddr, path: &str) -> tokio::net::TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -111,7 +110,7 @@ async fn reads_nothing(address: SocketAddr, path: &str) -> tokio::net::TcpStream
     stream
 }
 
-/// Each holds a page of 2 MB, were there no bound on what all of them hold.
+/// Without a bound, each connection would hold a page of 2 MB.
 #[tokio::test]
 async fn slow_readers_starve_nobody_and_take_no_memory() {
     let policy = policy_with_a_large_page();
@@ -131,7 +130,7 @@ async fn slow_readers_starve_nobody_and_take_no_memory() {
     assert!(status == 200 && page.ends_with("# EOF\n"), "a scrape beside them");
 }
 
-/// Nobody else comes, so nobody is evicted: it is the deadlines that end these.
+/// No other connections come, so none is evicted: deadlines end these.
 #[tokio::test]
 async fn every_connection_has_a_deadline() {
     let policy = policy_with_a_large_page();
@@ -148,11 +147,11 @@ async fn every_connection_has_a_deadline() {
 
 fn open_sockets(server: &Server) -> usize {
     let entries = std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
-    let links = entries.flatten().filter_map(|it| std::fs::read_link(it.path()).ok());
-    links.filter(|it| it.to_string_lossy().starts_with("socket:")).count()
+    let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Prometheus comes from elsewhere, and the probes do not.
+/// Prometheus connects from another host, probes from this one.
 #[test]
 fn the_metrics_listener_has_the_metrics_and_nothing_else() {
     let server = Server::start(&example("people"), &["--metrics", "127.0.0.1:0"]);
@@ -185,7 +184,7 @@ fn health_asks_a_running_server() {
 }
 
 #[test]
-fn health_takes_a_unix_socket_and_nothing_that_is_no_answer() {
+fn health_connects_to_a_unix_socket_and_rejects_what_is_not_http() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("admin.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The commands that read a policy, say something and end.
+//! The commands that read a policy, print something and exit.
 
 use crate::process::{PolicyFolder, example, open_to_all, rolegate, run, run_with};
 
@@ -13,7 +13,7 @@ grants:
 ";
 
 #[test]
-fn a_sound_policy_is_fine() {
+fn a_valid_policy_passes_the_check() {
     for name in ["people", "jwt", "owner", "api"] {
         let (code, out, _) = run(&["check", &example(name)]);
         assert_eq!(code, 0, "{name}: {out}");
@@ -54,7 +54,7 @@ grants:
 }
 
 #[test]
-fn problems_are_there_for_programs_too() {
+fn problems_are_printed_as_json_too() {
     let folder = PolicyFolder::new(BROKEN);
     let (code, out, _) = run(&["check", "--output", "json", &folder.arg()]);
     assert_eq!(code, 3);
@@ -67,14 +67,14 @@ fn problems_are_there_for_programs_too() {
 }
 
 #[test]
-fn a_missing_policy_is_a_policy_that_does_not_compile() {
+fn a_missing_policy_is_a_policy_error() {
     let (code, out, _) = run(&["check", "/nowhere/policy.yaml"]);
     assert_eq!(code, 3);
     assert!(out.contains("/nowhere/policy.yaml") && out.contains("no such file"), "{out}");
 }
 
 #[test]
-fn wrong_arguments_are_told_apart() {
+fn invalid_arguments_have_their_own_exit_code() {
     for args in [
         &["chek", "x"][..],
         &["check"],
@@ -112,7 +112,7 @@ fn the_cases_of_the_examples_hold() {
 }
 
 #[test]
-fn a_case_that_fails_is_shown_with_what_came() {
+fn a_failed_case_is_shown_with_the_actual_answer() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     folder.write(
         "cases.yaml",
@@ -134,7 +134,7 @@ fn a_case_that_fails_is_shown_with_what_came() {
 }
 
 #[test]
-fn cases_that_cannot_be_read_are_no_passed_cases() {
+fn unreadable_cases_do_not_pass() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
     folder.write("cases.yaml", "[]\n");
@@ -162,11 +162,11 @@ fn explain_says_why() {
     assert_eq!(code, 0);
     let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(explanation["rule"]["role"], "admin");
-    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is refused whoever asks");
+    assert_eq!(explain(&["GET", "/a/../../b"]).0, 1, "a request that is invalid for every caller");
 }
 
 #[test]
-fn explain_takes_a_proof_from_standard_input() {
+fn explain_reads_credentials_from_standard_input() {
     let (code, out, _) = run_with(
         &["explain", "--policy", &example("people"), "--basic", "-", "GET", "/people"],
         "alice:wonderland\n",
@@ -190,7 +190,7 @@ fn explain_takes_roles_groups_and_headers() {
 }
 
 #[test]
-fn who_can_names_them() {
+fn who_can_lists_users() {
     let people = example("people");
     let (code, out, _) = run(&["who-can", "--policy", &people, "POST", "/people"]);
     assert_eq!(code, 0);
@@ -203,7 +203,7 @@ fn who_can_names_them() {
 }
 
 #[test]
-fn a_hash_is_one_that_a_policy_takes() {
+fn a_hash_works_in_a_policy() {
     for (algorithm, start) in
         [("argon2id", "$argon2id$"), ("bcrypt", "$2b$"), ("pbkdf2-sha256", "$pbkdf2-sha256$")]
     {
@@ -221,7 +221,7 @@ fn a_hash_is_one_that_a_policy_takes() {
 }
 
 #[test]
-fn a_password_that_cannot_be_one_is_refused_and_not_shown() {
+fn an_invalid_password_is_rejected_and_not_shown() {
     assert_eq!(run_with(&["hash-password"], "\n").0, 2);
     let long = "x".repeat(73);
     let (code, out, err) = run_with(&["hash-password", "--algorithm", "bcrypt"], &long);
@@ -230,7 +230,7 @@ fn a_password_that_cannot_be_one_is_refused_and_not_shown() {
 }
 
 #[test]
-fn a_password_in_the_arguments_is_warned_about() {
+fn a_password_in_the_arguments_causes_a_warning() {
     let (code, out, err) = run(&["hash-password", "--output", "json", "wonderland"]);
     assert_eq!(code, 0);
     assert!(err.contains("warning") && !err.contains("wonderland"), "{err}");
@@ -239,7 +239,7 @@ fn a_password_in_the_arguments_is_warned_about() {
 }
 
 #[test]
-fn shells_get_their_completions() {
+fn every_shell_has_completions() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let (code, out, _) = run(&["completions", shell]);
         assert_eq!(code, 0);
@@ -248,7 +248,7 @@ fn shells_get_their_completions() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     use std::process::Stdio;
     let mut child =
         rolegate(&["completions", "zsh"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -257,9 +257,9 @@ fn a_reader_who_has_seen_enough_is_no_error() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// Not cut either: the hash would be of another password.
+/// It is not truncated either: the hash would be of another password.
 #[test]
-fn a_line_without_an_end_is_no_password() {
+fn an_endless_line_is_not_a_password() {
     let (code, out, err) = run_with(&["hash-password"], &"x".repeat(64 << 10));
     assert!(code != 0 && out.is_empty() && err.contains("64 KiB"), "{code} {out} {err}");
 }

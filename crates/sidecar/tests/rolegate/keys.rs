@@ -1,4 +1,4 @@
-//! Keys that are fetched: from an issuer on the loopback interface.
+//! Keys that are fetched from an issuer, here on the loopback interface.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -11,17 +11,17 @@ use rustix::process::Signal;
 use serde_json::json;
 use testbed::tokens::Signer;
 
-use crate::asking::{Came, Envoy};
+use crate::client::{Answer, Envoy};
 use crate::process::{PolicyFolder, Server, rolegate, run, wait_until};
 
-/// The thread that answers probes does not read the roots of trust, which may be on a file system that hangs.
+/// The thread that answers probes does not read root certificates, which may be on a file system that hangs.
 #[test]
-fn probes_are_answered_while_roots_of_trust_are_read() {
+fn probes_are_answered_while_root_certificates_are_read() {
     let policy = PolicyFolder::new(
         "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
          keys: { url: \"https://127.0.0.1:9/keys\" }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n",
     );
-    // Whoever opens a FIFO to read waits until somebody opens it to write.
+    // Opening a FIFO to read blocks until it is opened to write.
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("roots.pem");
     mknodat(CWD, &roots, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -60,14 +60,14 @@ impl Issuer {
         let at = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new(ok(keys)));
         let fetches = Arc::new(AtomicUsize::new(0));
-        let (says, counts) = (answer.clone(), fetches.clone());
+        let (served, counts) = (answer.clone(), fetches.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { continue };
                 let mut request = [0; 4096];
                 let _ = stream.read(&mut request);
                 counts.fetch_add(1, Ordering::SeqCst);
-                let _ = stream.write_all(says.lock().unwrap().as_bytes());
+                let _ = stream.write_all(served.lock().unwrap().as_bytes());
             }
         });
         Self { at, answer, fetches }
@@ -125,8 +125,8 @@ fn key_set(signer: &Signer, kid: &str) -> String {
     set.to_string()
 }
 
-async fn ask(envoy: &mut Envoy, token: &str) -> Came {
-    envoy.ask("GET", "/", &[("authorization", token)]).await
+async fn check(envoy: &mut Envoy, token: &str) -> Answer {
+    envoy.check("GET", "/", &[("authorization", token)]).await
 }
 
 #[tokio::test]
@@ -135,29 +135,29 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
     let issuer = Issuer::start(&key_set(&old, "old"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(ask(&mut envoy, &token(&old, "old")).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(200));
     assert_eq!(issuer.fetches(), 1);
     issuer.publish(&key_set(&new, "new"));
-    assert_eq!(ask(&mut envoy, &token(&new, "new")).await, Came::Http(401), "the key is not there yet");
+    assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(401), "the key is not there yet");
     wait_until(|| issuer.fetches() == 2, || "an early fetch".to_owned());
     server.wait_for_log("keys changed");
     server.wait_for_logs("keys changed", 2);
-    assert_eq!(ask(&mut envoy, &token(&new, "new")).await, Came::Http(200));
-    assert_eq!(ask(&mut envoy, &token(&old, "old")).await, Came::Http(401), "the old key is gone");
+    assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(200));
+    assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(401), "the old key is gone");
 }
 
 #[tokio::test]
-async fn a_flood_of_unknown_key_ids_is_one_fetch_an_interval() {
+async fn a_flood_of_unknown_key_ids_causes_one_fetch_per_interval() {
     let signer = Signer::new().unwrap();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
     for round in 0..20 {
-        assert_eq!(ask(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await, Came::Http(401));
+        assert_eq!(check(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await, Answer::Http(401));
         tokio::time::sleep(Duration::from_millis(60)).await;
     }
     assert_eq!(issuer.fetches(), 2, "the first, and one for all of these");
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 
 #[tokio::test]
@@ -177,10 +177,10 @@ async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
         (ok(&" ".repeat((1 << 20) + 1)), "larger than 1 MiB"),
         (ok("nonsense"), "fetched keys not used"),
     ];
-    for (answer, said) in failing {
+    for (answer, logged) in failing {
         issuer.answer(answer);
-        server.wait_for_log(said);
-        assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200), "{said}");
+        server.wait_for_log(logged);
+        assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200), "{logged}");
     }
     assert!(server.metric(&issuer.metric("failed")) >= Some(3.0));
     assert!(server.metric(&issuer.metric("rejected")) >= Some(1.0));
@@ -197,28 +197,28 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     assert_eq!(server.page("/readyz").0, 200);
     server.wait_for_log("keys have not arrived");
     assert_eq!(server.metric(&issuer.loaded()), Some(0.0));
-    assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));
+    assert_eq!(envoy.check("GET", "/open", &[]).await, Answer::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(401));
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 
 #[tokio::test]
-async fn keys_past_their_age_verify_nothing_if_that_is_chosen() {
+async fn stale_keys_verify_nothing_if_configured() {
     let signer = Signer::new().unwrap();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let more = ["--max-keys-age", "2s", "--on-stale", "deny"];
     let server = Server::start(&issuer.policy("1s").arg(), &more);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
     issuer.answer(String::new());
     server.wait_for_metric(&issuer.loaded(), 0.0);
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(401));
-    assert_eq!(envoy.ask("GET", "/open", &[]).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(401));
+    assert_eq!(envoy.check("GET", "/open", &[]).await, Answer::Http(200));
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
-    assert_eq!(ask(&mut envoy, &token(&signer, "k")).await, Came::Http(200));
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The process `rolegate` as its users meet it: its command line, its settings, how it starts, reloads and stops.
+//! The process `rolegate` as its users see it: command line, settings, start, reload and stop.
 //!
-//! Every test starts the real program on ports that the system chooses, and ends it by its number.
+//! Every test starts the real program on ports that the system chooses, and ends it by its process id.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,8 +10,8 @@
 )]
 
 mod admin;
-mod asking;
 mod cli;
+mod client;
 mod keys;
 mod process;
 mod reloading;

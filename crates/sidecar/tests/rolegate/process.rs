@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take on a machine that does much else.
+/// How long anything may take on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// The program with these arguments and no environment but what a test adds.
+/// The program with these arguments and an empty environment.
 pub(crate) fn rolegate(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rolegate"));
     command.args(args).env_clear().stdin(Stdio::null());
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
     ended(&rolegate(args).output().unwrap())
 }
 
-/// Runs it with this on standard input.
+/// Runs the program with this standard input.
 pub(crate) fn run_with(args: &[&str], input: &str) -> (i32, String, String) {
     let mut child =
         rolegate(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -38,7 +38,7 @@ fn ended(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-/// One of the policies that come with the project.
+/// One of the policies in `policies/`.
 pub(crate) fn example(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     root.join("policies").join(name).display().to_string()
@@ -64,7 +64,7 @@ impl Server {
         Self::spawn(rolegate(&[&args, more].concat()))
     }
 
-    /// Starts this command, with what it prints in files.
+    /// Starts this command, with its output in files.
     pub(crate) fn spawn(command: Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let out = std::fs::File::create(folder.path().join("out")).unwrap();
@@ -82,7 +82,7 @@ impl Server {
         Self { child, folder }
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -111,12 +111,12 @@ impl Server {
         wait_until(|| self.log().matches(text).count() >= times, || format!("`{text}` in\n{}", self.log()));
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.logged_address("listening")
     }
 
-    /// Where its admin pages are.
+    /// The address of its admin listener.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.logged_address("admin pages")
     }
@@ -129,12 +129,12 @@ impl Server {
         addresses.filter_map(|line| line["address"].as_str()?.parse().ok()).next().unwrap()
     }
 
-    /// What an admin page says: status and body.
+    /// An admin page: status and body.
     pub(crate) fn page(&self, path: &str) -> (u16, String) {
         self.try_page(path).unwrap()
     }
 
-    /// The same, where the connection may be closed without an answer.
+    /// The same, or `None` if the connection is closed without an answer.
     pub(crate) fn try_page(&self, path: &str) -> Option<(u16, String)> {
         http_get(self.admin(), path)
     }
@@ -153,8 +153,8 @@ impl Server {
         );
     }
 
-    /// Its resident memory in KiB, without asking itself, which would make it do something.
-    #[expect(clippy::disallowed_methods, reason = "what the system says of the process is read")]
+    /// Its resident memory in KiB, read from the system, so that the process itself does nothing for it.
+    #[expect(clippy::disallowed_methods, reason = "it reads what the system reports about the process")]
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -177,7 +177,7 @@ impl Server {
             },
             || "the end of the process".to_owned(),
         );
-        status.and_then(|it| it.code()).unwrap_or(-1)
+        status.and_then(|status| status.code()).unwrap_or(-1)
     }
 
     /// The decision log.
@@ -244,7 +244,7 @@ impl PolicyFolder {
     }
 }
 
-/// A policy under which everybody may GET this path, without any proof.
+/// A policy under which everybody may GET this path, without credentials.
 pub(crate) fn open_to_all(path: &str) -> String {
     format!("version: 1\nroles:\n  anyone:\n    allow: [\"GET {path}\"]\n")
 }

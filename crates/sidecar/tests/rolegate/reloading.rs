@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
 
-use crate::asking::{Came, Envoy, basic};
+use crate::client::{Answer, Envoy, basic};
 use crate::process::{PolicyFolder, Server, open_to_all, wait_until};
 
 const OK: &str = r#"rolegate_policy_reloads_total{result="ok"}"#;
@@ -12,27 +12,33 @@ const FAILED: &str = r#"rolegate_policy_reloads_total{result="failed"}"#;
 const UNCHANGED: &str = r#"rolegate_policy_reloads_total{result="unchanged"}"#;
 
 #[tokio::test]
-async fn a_changed_file_comes_into_force() {
+async fn a_changed_file_is_activated() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(401));
+    assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(401));
     folder.write("policy.yaml", &open_to_all("/b"));
     server.wait_for_metric(OK, 1.0);
-    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(200), "the same connection sees the new policy");
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(401));
+    assert_eq!(
+        envoy.check("GET", "/b", &[]).await,
+        Answer::Http(200),
+        "the same connection sees the new policy"
+    );
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(401));
     server.wait_for_log("policy reloaded");
 }
 
-/// A large policy takes seconds to load, so request threads come first: the thread that keeps it current is nicer by 10, the
-/// one that compiles by 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
-/// `SCHED_IDLE` gets no time at all on a busy processor, and holds up the end of the process.
+/// A large policy takes seconds to load, so request threads come first: the policy thread has
+/// niceness 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
+/// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.
 #[cfg(target_os = "linux")]
 #[test]
 fn request_threads_come_before_loading() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
-    let of = |name: &str| threads(server.id()).find(|(of, _)| of == name).map(|it| it.1).unwrap_or_default();
+    let of = |name: &str| {
+        threads(server.id()).find(|(of, _)| of == name).map(|(_, niceness)| niceness).unwrap_or_default()
+    };
     for (thread, more) in [("policy", 10), ("background", 19)] {
         let nice = (of("worker-0").0 + more).min(19);
         wait_until(|| of(thread).0 == nice, || format!("{thread}: nice {nice}, not {:?}", of(thread)));
@@ -54,8 +60,8 @@ fn threads(process: u32) -> impl Iterator<Item = (String, (i32, i32))> {
     })
 }
 
-/// A watch is on the folder that stood there when it began: what comes in its place must be watched anew, and nobody
-/// polls here.
+/// A watch applies to the folder that was at the path when it began. A folder that replaces it must be watched anew; polling
+/// is off here.
 #[tokio::test]
 async fn a_folder_in_place_of_another_is_watched() {
     let outer = tempfile::tempdir().unwrap();
@@ -80,7 +86,7 @@ async fn a_folder_in_place_of_another_is_watched() {
         }),
         ("away", &|path| {
             std::fs::remove_dir_all(&folder).unwrap();
-            // Longer than a change is waited after, so that it is looked for while nothing is there.
+            // Longer than the pause after a change, so that the files are checked while the folder is missing.
             std::thread::sleep(std::time::Duration::from_millis(300));
             new(&folder, path);
         }),
@@ -96,14 +102,14 @@ async fn a_folder_in_place_of_another_is_watched() {
             let before = server.metric(OK).unwrap();
             change(&path);
             wait_until(|| server.metric(OK) > Some(before), || format!("{path}: {}", server.log()));
-            assert_eq!(envoy.ask("GET", &path, &[]).await, Came::Http(200), "{path}");
+            assert_eq!(envoy.check("GET", &path, &[]).await, Answer::Http(200), "{path}");
         }
     }
 }
 
-/// A link further up is not watched, as little as some network file systems can be: polling finds the change.
+/// A link further up is not watched, nor can some network file systems be: polling finds the change.
 #[tokio::test]
-async fn polling_finds_a_change_that_no_watch_tells() {
+async fn polling_finds_a_change_that_no_watch_reports() {
     let (first, second) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
     let outer = tempfile::tempdir().unwrap();
     let link = outer.path().join("link");
@@ -112,18 +118,18 @@ async fn polling_finds_a_change_that_no_watch_tells() {
     symlink(second.path(), outer.path().join("new")).unwrap();
     std::fs::rename(outer.path().join("new"), &link).unwrap();
     server.wait_for_metric(OK, 1.0);
-    assert_eq!(crate::asking::ask(server.address(), "GET", "/b", &[]).await, Came::Http(200));
+    assert_eq!(crate::client::check(server.address(), "GET", "/b", &[]).await, Answer::Http(200));
 }
 
 #[tokio::test]
-async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
+async fn the_last_good_policy_is_kept_if_the_new_one_does_not_load() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
     let revision = revision(&server);
     folder.write("policy.yaml", "version: 1\nroles:\n  anyone: { alow: [\"GET /b\"] }\n");
     server.wait_for_metric(FAILED, 1.0);
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     assert_eq!(server.page("/readyz").0, 200);
     assert!(server.metric("rolegate_policy_failing_seconds") > Some(0.0));
     assert_eq!(self::revision(&server), revision);
@@ -131,11 +137,11 @@ async fn what_does_not_load_leaves_the_last_good_policy_in_force() {
     server.wait_for_log("the last good one stays active");
     std::fs::remove_file(folder.path().join("policy.yaml")).unwrap();
     server.wait_for_metric(FAILED, 2.0);
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     folder.write("policy.yaml", &open_to_all("/b"));
     server.wait_for_metric(OK, 1.0);
     assert_eq!(server.metric("rolegate_policy_failing_seconds"), Some(0.0));
-    assert_eq!(envoy.ask("GET", "/b", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
 }
 
 fn revision(server: &Server) -> String {
@@ -145,7 +151,7 @@ fn revision(server: &Server) -> String {
 
 /// A ConfigMap is a folder of links through `..data`, which Kubernetes swaps for another in one step.
 #[tokio::test]
-async fn a_swapped_config_map_comes_into_force() {
+async fn a_swapped_config_map_is_activated() {
     let folder = tempfile::tempdir().unwrap();
     let version = |name: &str, path: &str| {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -162,12 +168,12 @@ async fn a_swapped_config_map_comes_into_force() {
         std::fs::rename(folder.path().join("..data_tmp"), folder.path().join("..data")).unwrap();
         std::fs::remove_dir_all(folder.path().join(format!("..{}", number - 1))).unwrap();
         server.wait_for_metric(OK, f64::from(number - 1));
-        assert_eq!(envoy.ask("GET", path, &[]).await, Came::Http(200));
+        assert_eq!(envoy.check("GET", path, &[]).await, Answer::Http(200));
     }
 }
 
 #[tokio::test]
-async fn a_signal_asks_for_a_reload() {
+async fn sighup_reloads_the_policy() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     server.signal(Signal::HUP);
@@ -192,12 +198,12 @@ async fn included_files_and_password_files_are_watched() {
     let mut envoy = Envoy::connect(server.address()).await;
     let u = basic("u:one");
     let headers = [("authorization", u.as_str())];
-    assert_eq!(envoy.ask("GET", "/a", &headers).await, Came::Http(200));
-    assert_eq!(envoy.ask("GET", "/b", &headers).await, Came::Http(403));
+    assert_eq!(envoy.check("GET", "/a", &headers).await, Answer::Http(200));
+    assert_eq!(envoy.check("GET", "/b", &headers).await, Answer::Http(403));
     std::fs::write(folder.path().join("roles/more.yaml"), "roles:\n  anyone: { allow: [\"GET /b\"] }\n")
         .unwrap();
     wait_until(|| server.metric(OK) >= Some(1.0), || server.log());
-    assert_eq!(envoy.ask("GET", "/b", &headers).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/b", &headers).await, Answer::Http(200));
     assert_eq!(
         server.metric("rolegate_hashes_total"),
         Some(1.0),
@@ -206,37 +212,41 @@ async fn included_files_and_password_files_are_watched() {
     let other = crate::process::run_with(&["hash-password", "--algorithm", "bcrypt"], "two").1;
     folder.write("htpasswd", &format!("u:{other}"));
     server.wait_for_metric(OK, server.metric(OK).unwrap() + 1.0);
-    assert_eq!(envoy.ask("GET", "/a", &headers).await, Came::Http(401), "the old password is not remembered");
+    assert_eq!(
+        envoy.check("GET", "/a", &headers).await,
+        Answer::Http(401),
+        "the old password is not remembered"
+    );
 }
 
 #[tokio::test]
-async fn a_policy_past_its_age_denies_if_that_is_chosen() {
+async fn a_stale_policy_denies_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "deny"]);
     let mut envoy = Envoy::connect(server.address()).await;
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(
-        envoy.ask("GET", "/a", &[]).await,
-        Came::Http(200),
+        envoy.check("GET", "/a", &[]).await,
+        Answer::Http(200),
         "age counts from when the files stop loading"
     );
     folder.write("policy.yaml", "version: 2\n");
     server.wait_for_metric("rolegate_policy_stale", 1.0);
-    assert!(matches!(envoy.ask("GET", "/a", &[]).await, Came::Error(_)));
+    assert!(matches!(envoy.check("GET", "/a", &[]).await, Answer::Error(_)));
     assert_eq!(server.page("/readyz"), (503, "not ready: the policy is stale\n".to_owned()));
     folder.write("policy.yaml", &open_to_all("/a"));
     server.wait_for_metric("rolegate_ready", 1.0);
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     assert_eq!(server.metric("rolegate_policy_stale"), Some(0.0));
 }
 
 #[tokio::test]
-async fn a_policy_past_its_age_stays_if_that_is_chosen() {
+async fn a_stale_policy_is_kept_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &["--max-policy-age", "100ms"]);
     folder.write("policy.yaml", "version: 2\n");
     server.wait_for_metric("rolegate_policy_stale", 1.0);
-    assert_eq!(crate::asking::ask(server.address(), "GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(crate::client::check(server.address(), "GET", "/a", &[]).await, Answer::Http(200));
     assert_eq!(server.page("/readyz").0, 200);
 }
 
@@ -249,7 +259,7 @@ async fn a_reload_fails_no_request() {
     for number in 1..=5 {
         folder.write("policy.yaml", &format!("{}    # {number}\n", open_to_all("/a")));
         for _ in 0..50 {
-            assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+            assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
         }
         server.wait_for_metric(OK, f64::from(number));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::asking::{Came, basic};
+use crate::client::{Answer, basic};
 use crate::keys::Issuer;
 use crate::process::{PolicyFolder, Server, run, wait_until};
 
@@ -33,7 +33,7 @@ fn hidden_by(args: &[&str]) -> String {
     format!("{code} {out}{err}")
 }
 
-/// What an issuer may answer, with what is logged of it. Each hands the secret back where it can.
+/// Answers of an issuer, with what is logged about each. Each returns the secret where it can.
 fn answers() -> Vec<(String, &'static str)> {
     let closed = "connection: close\r\n\r\n";
     let redirect =
@@ -54,11 +54,11 @@ fn no_command_shows_the_secret_of_a_url() {
     let folder = policy(&issuer);
     let folder = folder.arg();
     for output in ["text", "json"] {
-        let said = hidden_by(&["check", "--output", output, &folder]);
-        assert!(said.starts_with('0'), "{said}");
+        let printed = hidden_by(&["check", "--output", output, &folder]);
+        assert!(printed.starts_with('0'), "{printed}");
         for (answer, _) in answers() {
             issuer.answer(answer);
-            // A token of one of them, and nonsense.
+            // A token of one of them, and an invalid one.
             for token in ["eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL29uZS5leGFtcGxlIn0.AAAA", "x"] {
                 let explain =
                     ["explain", "--policy", &folder, "--output", output, "--bearer", token, "GET", "/"];
@@ -68,14 +68,14 @@ fn no_command_shows_the_secret_of_a_url() {
         hidden_by(&["who-can", "--policy", &folder, "--output", output, "GET", "/"]);
     }
     issuer.answer(String::new());
-    let said = hidden_by(&["explain", "--policy", &folder, "--bearer", "x", "GET", "/"]);
-    for told in ["https://one.example at", "https://two.example at", &format!("`http://{}/keys`", issuer.at)]
+    let printed = hidden_by(&["explain", "--policy", &folder, "--bearer", "x", "GET", "/"]);
+    for shown in ["https://one.example at", "https://two.example at", &format!("`http://{}/keys`", issuer.at)]
     {
-        assert!(said.contains(told), "{told}: {said}");
+        assert!(printed.contains(shown), "{shown}: {printed}");
     }
 }
 
-/// What is no URL that is taken, or stands where none is, is shown no more.
+/// Nor is it shown if the URL is invalid, or is the value of another key.
 #[test]
 fn no_problem_shows_the_secret_of_a_url() {
     for keys in [
@@ -98,8 +98,8 @@ fn no_problem_shows_the_secret_of_a_url() {
             "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      keys: {keys}\n"
         ));
         for output in ["text", "json"] {
-            let said = hidden_by(&["check", "--output", output, &folder.arg()]);
-            assert!(said.starts_with('3'), "{keys}: {said}");
+            let printed = hidden_by(&["check", "--output", output, &folder.arg()]);
+            assert!(printed.starts_with('3'), "{keys}: {printed}");
             hidden_by(&["explain", "--policy", &folder.arg(), "--output", output, "GET", "/"]);
         }
         let mut server = Server::start_unready(&folder.arg(), &["--log-level", "debug"]);
@@ -115,28 +115,28 @@ async fn a_server_shows_no_secret_of_a_url() {
     let folder = policy(&issuer);
     let more = ["--keys-wait", "0s", "--log-level", "debug", "--max-keys-age", "1s", "--decision-log", "all"];
     let server = Server::start(&folder.arg(), &more);
-    for (answer, said) in answers() {
-        let before = server.log().matches(said).count();
+    for (answer, printed) in answers() {
+        let before = server.log().matches(printed).count();
         issuer.answer(answer);
         wait_until(
-            || server.log().matches(said).count() > before,
-            || format!("`{said}` in\n{}", server.log()),
+            || server.log().matches(printed).count() > before,
+            || format!("`{printed}` in\n{}", server.log()),
         );
     }
-    let came = crate::asking::ask(server.address(), "GET", "/", &[("authorization", &basic("a:b"))]).await;
-    assert!(matches!(came, Came::Http(401 | 403)), "{came:?}");
+    let came = crate::client::check(server.address(), "GET", "/", &[("authorization", &basic("a:b"))]).await;
+    assert!(matches!(came, Answer::Http(401 | 403)), "{came:?}");
     let (_, page) = server.page("/metrics");
     for (at, text) in [("log", server.log()), ("out", server.out()), ("metrics", page.clone())] {
         hidden(at, &text);
     }
     hidden("histograms", &server.page("/histograms").1);
-    // Prometheus takes no page with the same series twice.
+    // Prometheus rejects a page with the same series twice.
     let series: Vec<&str> = page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
-    let keys = series.iter().filter(|it| it.starts_with("rolegate_keys_")).count();
+    let keys = series.iter().filter(|name| name.starts_with("rolegate_keys_")).count();
     assert!(keys >= 12, "{page}");
     assert_eq!(series.iter().collect::<BTreeSet<_>>().len(), series.len(), "{page}");
     for name in ["one", "two"] {
-        let told = format!("\"issuers\":\"https://{name}.example\"");
-        assert!(server.log().contains(&told), "{told} in\n{}", server.log());
+        let logged = format!("\"issuers\":\"https://{name}.example\"");
+        assert!(server.log().contains(&logged), "{logged} in\n{}", server.log());
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::asking::{Came, Envoy, ask, basic};
+use crate::client::{Answer, Envoy, basic, check};
 use crate::process::{LONG, PolicyFolder, Server, example, open_to_all, rolegate, run, wait_until};
 
-/// What a start says that must fail: its exit code and standard error.
-fn refused(policy: &str, more: &[&str]) -> (i32, String) {
+/// The exit code and standard error of a start that must fail.
+fn failed_start(policy: &str, more: &[&str]) -> (i32, String) {
     let serve = ["serve", "--policy", policy, "--admin", "off", "--listen", "127.0.0.1:0"];
     let (code, out, err) = run(&[&serve, more].concat());
     assert_eq!(out, "");
@@ -20,52 +20,55 @@ fn refused(policy: &str, more: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_taken_port_ends_the_start() {
+fn a_port_in_use_fails_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
     for more in [["--listen", at.as_str()], ["--admin", at.as_str()]] {
         let serve = ["serve", "--policy", &example("people")];
         let (code, _, err) = run(&[&serve, &more[..]].concat());
         assert_eq!(code, 5);
-        assert!(err.contains(&format!("cannot listen on `{at}`: the address is in use; stop what")), "{err}");
+        assert!(
+            err.contains(&format!("cannot listen on `{at}`: the address is in use; stop the process")),
+            "{err}"
+        );
     }
 }
 
 #[test]
-fn an_unreadable_policy_ends_the_start() {
-    let (code, err) = refused("/nowhere", &[]);
+fn an_unreadable_policy_fails_the_start() {
+    let (code, err) = failed_start("/nowhere", &[]);
     assert_eq!(code, 3);
     assert!(err.contains("/nowhere") && err.contains("no such file"), "{err}");
     let folder = PolicyFolder::new("version: 1\nroles: [");
-    let (code, err) = refused(&folder.arg(), &[]);
+    let (code, err) = failed_start(&folder.arg(), &[]);
     assert_eq!(code, 3);
     assert!(err.contains("policy.yaml:"), "{err}");
 }
 
 #[test]
-fn a_bad_key_file_ends_the_start() {
+fn a_bad_key_file_fails_the_start() {
     let policy = "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n\
                   \x20     keys: { file: jwks.json }\nroles:\n  authenticated: { allow: [\"GET /\"] }\n";
     let folder = PolicyFolder::new(policy);
-    let (code, err) = refused(&folder.arg(), &[]);
+    let (code, err) = failed_start(&folder.arg(), &[]);
     assert_eq!(code, 3);
     assert!(err.contains("jwks.json"), "a missing key file: {err}");
     for keys in
         ["not json", "{\"keys\":[]}", "{\"keys\":[{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"c2VjcmV0\"}]}"]
     {
         folder.write("jwks.json", keys);
-        let (code, err) = refused(&folder.arg(), &[]);
+        let (code, err) = failed_start(&folder.arg(), &[]);
         assert_eq!(code, 3, "{keys}");
         assert!(err.contains("policy.yaml:6:") && !err.contains("c2VjcmV0"), "{keys}: {err}");
     }
 }
 
 #[test]
-fn bad_settings_end_the_start() {
+fn bad_settings_fail_the_start() {
     for more in
         [["--threads", "many"], ["--listen", "example.com:80"], ["--on-stale", "allow"], ["--config", "/no"]]
     {
-        assert_eq!(refused(&example("people"), &more).0, 2, "{more:?}");
+        assert_eq!(failed_start(&example("people"), &more).0, 2, "{more:?}");
     }
 }
 
@@ -84,10 +87,10 @@ async fn requests_are_answered_on_every_listener() {
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let (alice, wrong) = (basic("alice:wonderland"), basic("alice:wrong"));
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &alice)]).await, Came::Http(200));
-    assert_eq!(envoy.ask("POST", "/people", &[("authorization", &alice)]).await, Came::Http(403));
-    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &wrong)]).await, Came::Http(401));
-    assert_eq!(envoy.ask("GET", "/a/../../b", &[]).await, Came::Http(400));
+    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+    assert_eq!(envoy.check("POST", "/people", &[("authorization", &alice)]).await, Answer::Http(403));
+    assert_eq!(envoy.check("GET", "/people", &[("authorization", &wrong)]).await, Answer::Http(401));
+    assert_eq!(envoy.check("GET", "/a/../../b", &[]).await, Answer::Http(400));
     std::os::unix::net::UnixStream::connect(&socket).unwrap();
     drop(envoy);
     server.signal(Signal::TERM);
@@ -96,7 +99,7 @@ async fn requests_are_answered_on_every_listener() {
 }
 
 #[test]
-fn the_admin_pages_say_how_it_is() {
+fn the_admin_pages_report_the_state() {
     let server = Server::start(&example("people"), &[]);
     assert_eq!(server.page("/healthz"), (200, "ok\n".to_owned()));
     assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
@@ -113,10 +116,10 @@ async fn checks_are_counted() {
     let alice = basic("alice:wonderland");
     let mut envoy = Envoy::connect(server.address()).await;
     for _ in 0..3 {
-        envoy.ask("GET", "/people", &[("authorization", &alice)]).await;
+        envoy.check("GET", "/people", &[("authorization", &alice)]).await;
     }
-    envoy.ask("POST", "/people", &[("authorization", &alice)]).await;
-    envoy.ask("GET", "/people", &[]).await;
+    envoy.check("POST", "/people", &[("authorization", &alice)]).await;
+    envoy.check("GET", "/people", &[]).await;
     let checks = |labels| server.metric(&format!("rolegate_checks_total{{{labels}}}"));
     assert_eq!(checks(r#"decision="allowed",reason="""#), Some(3.0));
     assert_eq!(checks(r#"decision="denied",reason="not_allowed""#), Some(1.0));
@@ -133,12 +136,12 @@ async fn checks_are_counted() {
 
 /// One hash of argon2id takes 19 MiB, which must not stay in the process for ever.
 #[tokio::test]
-async fn what_a_hash_took_goes_back_to_the_system() {
+async fn the_memory_of_a_hash_returns_to_the_system() {
     let server = Server::start(&example("people"), &["--poll-interval", "500ms"]);
     let alice = basic("alice:wonderland");
     let before = server.resident();
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.ask("GET", "/people", &[("authorization", &alice)]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
     let what = || format!("its memory: {before} KiB before, {} after", server.resident());
     wait_until(|| server.resident() < before + 12_000, what);
 }
@@ -149,10 +152,10 @@ async fn the_decision_log_says_who_and_why_and_no_secret() {
     let (alice, wrong) = (basic("alice:wonderland"), basic("alice:hunter2"));
     let mut envoy = Envoy::connect(server.address()).await;
     let cookie = ("cookie", "session=c00kie");
-    envoy.ask("GET", "/people?token=qu3ry", &[("authorization", &alice), cookie]).await;
-    envoy.ask("POST", "/people#fr4gment", &[("authorization", &alice)]).await;
-    envoy.ask("GET", "/people", &[("authorization", &wrong)]).await;
-    envoy.ask("GET", "/people", &[("authorization", "Bearer t0ken")]).await;
+    envoy.check("GET", "/people?token=qu3ry", &[("authorization", &alice), cookie]).await;
+    envoy.check("POST", "/people#fr4gment", &[("authorization", &alice)]).await;
+    envoy.check("GET", "/people", &[("authorization", &wrong)]).await;
+    envoy.check("GET", "/people", &[("authorization", "Bearer t0ken")]).await;
     drop(envoy);
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 0);
@@ -163,12 +166,12 @@ async fn the_decision_log_says_who_and_why_and_no_secret() {
     assert_eq!(lines[0]["rule"], "guest: GET /people");
     assert_eq!(lines[0]["user"], "alice");
     assert_eq!((&lines[1]["reason"], &lines[2]["reason"]), (&"not_allowed".into(), &"bad_password".into()));
-    let said = server.out() + &server.log();
+    let printed = server.out() + &server.log();
     let encoded = |value: &str| value.strip_prefix("Basic ").unwrap().to_owned();
     for secret in
         ["wonderland", "hunter2", "c00kie", "qu3ry", "fr4gment", "t0ken", &encoded(&alice), &encoded(&wrong)]
     {
-        assert!(!said.contains(secret), "`{secret}` in\n{said}");
+        assert!(!printed.contains(secret), "`{secret}` in\n{printed}");
     }
 }
 
@@ -176,27 +179,27 @@ async fn the_decision_log_says_who_and_why_and_no_secret() {
 async fn a_drain_lets_requests_end() {
     let mut server = Server::start(&open_to_all_folder().arg(), &["--drain-timeout", "5s"]);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 0, "an idle connection does not hold the end up");
     let log = server.log();
     assert!(log.contains("stopping") && log.contains("\"stopped\""), "{log}");
 }
 
-/// The last requests before the end count, too.
+/// The last requests before the end are counted too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_goes_on_counting() {
+async fn counters_work_during_a_drain() {
     let server = Server::start(&open_to_all_folder().arg(), &["--drain-delay", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
-    assert_eq!(envoy.ask("GET", "/a", &[]).await, Came::Http(200));
+    assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     server.wait_for_metric("rolegate_checks_total{decision=\"allowed\",reason=\"\"}", 2.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_does_not_wait() {
+async fn a_second_signal_stops_at_once() {
     let mut server = Server::start(&example("people"), &["--drain-timeout", "1h"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let _in_flight = envoy.begin().await;
@@ -208,20 +211,20 @@ async fn a_second_signal_does_not_wait() {
     assert_eq!(server.ended(), 5);
 }
 
-/// The folder may go at once: what was loaded is active.
+/// The folder may be removed at once: the loaded policy is active.
 fn open_to_all_folder() -> PolicyFolder {
     PolicyFolder::new(&open_to_all("/a"))
 }
 
 #[test]
-fn an_interrupt_stops_too() {
+fn sigint_stops_too() {
     let mut server = Server::start(&example("people"), &[]);
     server.signal(Signal::INT);
     assert_eq!(server.ended(), 0);
 }
 
 #[test]
-fn after_the_end_the_port_is_free_again() {
+fn the_port_is_free_after_the_stop() {
     let mut server = Server::start(&example("people"), &[]);
     let at = server.address().to_string();
     server.signal(Signal::TERM);
@@ -265,21 +268,21 @@ async fn without_file_descriptors_idle_connections_make_room() {
     let mut server = Server::spawn(command);
     server.wait_for_log("\"listening\"");
     let alice = basic("alice:wonderland");
-    let allowed = async || ask(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
-    assert_eq!(allowed().await, Came::Http(200));
+    let allowed = async || check(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
+    assert_eq!(allowed().await, Answer::Http(200));
     let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
     server.wait_for_log("cannot accept a connection");
-    assert_eq!(allowed().await, Came::Http(200), "behind the idle ones in the queue");
+    assert_eq!(allowed().await, Answer::Http(200), "behind the idle ones in the queue");
     drop(idle);
-    assert_eq!(allowed().await, Came::Http(200));
+    assert_eq!(allowed().await, Answer::Http(200));
     assert_eq!(server.page("/readyz").0, 200);
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 0);
 }
 
-/// Whoever read the log has gone: lines are lost, requests are not.
+/// The reader of the log has gone: lines are lost, requests are not.
 #[tokio::test]
-async fn a_log_that_nobody_reads_stops_nothing() {
+async fn a_closed_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (listen, admin) = (folder.path().join("listen"), folder.path().join("admin"));
     let (listen, admin) = (format!("unix:{}", listen.display()), format!("unix:{}", admin.display()));
@@ -294,7 +297,7 @@ async fn a_log_that_nobody_reads_stops_nothing() {
     for path in ["/one", "/two"] {
         policy.write("policy.yaml", &open_to_all(path));
         let end = Instant::now() + LONG;
-        while envoy.ask("GET", path, &[]).await != Came::Http(200) {
+        while envoy.check("GET", path, &[]).await != Answer::Http(200) {
             assert!(Instant::now() < end, "{path}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -312,8 +315,8 @@ fn admin_may_be_off() {
     assert!(!server.log().contains("admin pages"));
 }
 
-/// A container runtime that does not read standard output must not make the process grow: lines of 20 kB, which clients
-/// choose, were kept in thousands.
+/// A container runtime that does not read standard output must not make the process grow. Once thousands of lines of
+/// 20 kB were kept, a size that clients choose.
 #[tokio::test]
 async fn a_decision_log_that_nobody_reads_takes_no_memory() {
     let (_unread, stdout) = std::io::pipe().unwrap();
@@ -324,24 +327,24 @@ async fn a_decision_log_that_nobody_reads_takes_no_memory() {
     server.wait_for_log("\"listening\"");
     let mut envoy = Envoy::connect(server.address()).await;
     let hostile = "\u{1}".repeat(1000);
-    let ask = async |envoy: &mut Envoy| {
-        assert_eq!(envoy.ask(&hostile, &hostile, &[]).await, Came::Http(400));
+    let check = async |envoy: &mut Envoy| {
+        assert_eq!(envoy.check(&hostile, &hostile, &[]).await, Answer::Http(400));
     };
     for _ in 0..10 {
-        ask(&mut envoy).await;
+        check(&mut envoy).await;
     }
     let before = server.resident();
     for _ in 0..4000 {
-        ask(&mut envoy).await;
+        check(&mut envoy).await;
     }
     let after = server.resident();
     assert!(after < before + (16 << 10), "{before} KiB before, {after} KiB after");
     assert!(server.metric("rolegate_decision_log_lines_total{result=\"dropped\"}") > Some(1000.0));
 }
 
-/// Whoever reads the log has stopped reading, and the pipe is full: the thread that loads policies must not wait there.
+/// The reader of the log has stopped reading, and the pipe is full: the policy thread must not block on it.
 #[tokio::test]
-async fn a_log_that_is_not_read_stops_nothing() {
+async fn a_full_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, admin) = (folder.path().join("listen"), folder.path().join("admin"));
     let (listen, admin) = (format!("unix:{}", socket.display()), format!("unix:{}", admin.display()));
@@ -358,7 +361,7 @@ async fn a_log_that_is_not_read_stops_nothing() {
         }
         policy.write("policy.yaml", &text);
         let end = Instant::now() + LONG;
-        while envoy.ask("GET", path, &[]).await != Came::Http(200) {
+        while envoy.check("GET", path, &[]).await != Answer::Http(200) {
             assert!(Instant::now() < end, "{path}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

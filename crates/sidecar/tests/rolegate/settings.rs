@@ -53,11 +53,11 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
     let (_folder, path) = file(text);
     let config = format!("--config={}", path.display());
-    parse(&[&[config][..], &more.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()].concat())
+    parse(&[&[config][..], &more.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()].concat())
 }
 
 #[test]
-fn every_setting_is_tried_here() {
+fn every_setting_has_a_test_value() {
     let command = Cli::command();
     let serve = command.find_subcommand("serve").unwrap();
     let mut names: Vec<_> = serve.get_arguments().filter_map(|arg| arg.get_long()).collect();
@@ -77,7 +77,7 @@ fn flags_and_file_agree() {
         let values: Vec<&str> = value.split(',').collect();
         let mut text = format!(
             "{name}: [{}]\n",
-            values.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ")
+            values.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ")
         );
         if *name != "policy" {
             flags.push("--policy=q".to_owned());
@@ -89,7 +89,7 @@ fn flags_and_file_agree() {
     }
 }
 
-/// In a process of its own: the environment belongs to all of one.
+/// In a process of its own, because the environment belongs to the whole process.
 #[test]
 fn environment_agrees_and_flags_win() {
     let people = example("people");
@@ -104,7 +104,7 @@ fn environment_agrees_and_flags_win() {
     let policy = ("ROLEGATE_POLICY", people.as_str());
     let (code, err) = run(&[], &[policy, listen]);
     assert_eq!(code, 5);
-    assert!(err.contains(&taken), "the environment says where to listen: {err}");
+    assert!(err.contains(&taken), "the environment sets the address: {err}");
     let (code, err) = run(&["--listen", "127.0.0.1:x"], &[policy, listen]);
     assert_eq!(code, 2);
     assert!(err.contains("127.0.0.1:x"), "the flag wins over the environment: {err}");
@@ -121,9 +121,9 @@ fn environment_agrees_and_flags_win() {
     assert!(err.contains("many"), "{err}");
 }
 
-/// Kubernetes gives every container of a namespace variables for a service of this name.
+/// Kubernetes sets variables for a service named `rolegate` in every container of its namespace.
 #[test]
-fn variables_of_kubernetes_do_no_harm() {
+fn variables_that_kubernetes_sets_are_ignored() {
     let variables = [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
     let output = rolegate(&["check", &example("people")]).envs(variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
@@ -139,7 +139,7 @@ fn a_flag_wins_over_the_file() {
 }
 
 #[test]
-fn every_problem_of_a_file_is_told_with_its_place() {
+fn every_problem_of_a_file_is_reported_with_its_place() {
     let text = "thread: 3\nhash_queue: 9\non-stale: drop\nadmin: [off, off]\nthreads: 1\nthreads: 2\n";
     let error = parse_file(text, &["--policy=q"]).unwrap_err();
     let expected = [
@@ -160,7 +160,7 @@ fn every_problem_of_a_file_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_settings_file_is_refused() {
+fn an_invalid_settings_file_is_rejected() {
     for text in [
         "- a\n",
         "threads\n",

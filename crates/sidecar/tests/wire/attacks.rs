@@ -1,5 +1,5 @@
-//! What an attacker sends, at the program itself: it stays alive, its memory stays bounded, a well-behaved client beside
-//! it is served meanwhile, and all is well afterwards. Each attack is bounded in time and number.
+//! Attacks on the program over the wire: it stays alive, its memory stays bounded, and a well-behaved client is served
+//! during the attack and after it. Each attack is bounded in time and number.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use crate::support::*;
 
 /// By how much the memory of the process may grow.
 const GROWTH_KIB: u64 = 64 << 10;
-/// No attack lasts longer.
+/// Maximum duration of an attack.
 const LIMIT: Duration = Duration::from_millis(1500);
 /// How long a check of the well-behaved client may take, beside the attack and a second after it. Other tests share the
 /// processors, so this finds a client that starves; how much slower it gets is measured by `make attack`.
 const STARVED: Duration = Duration::from_secs(5);
 
 /// Runs the attack on a fresh process, with a well-behaved client beside it. `reached` says whether the reaction is one
-/// of a server that was really attacked.
+/// of a server that the attack has reached.
 async fn survive(
     attack: impl FnOnce(SocketAddr) -> Reaction + Send + 'static,
     reached: impl Fn(&Reaction) -> bool,
@@ -66,7 +66,7 @@ async fn survive(
         .await;
         assert!(after <= STARVED, "a check after the attack took {after:?}");
     }
-    // It would wait for connections whose tasks do not run any more.
+    // Otherwise it would wait for connections whose tasks no longer run.
     server.kill();
 }
 
@@ -117,7 +117,7 @@ fn hammer(
     reaction
 }
 
-/// How the server took what was sent on all these connections.
+/// The reaction of the server on all these connections together.
 fn reactions(connections: Vec<Raw>) -> Reaction {
     let mut all = Reaction::default();
     connections.into_iter().for_each(|mut raw| all += raw.reaction_now());
@@ -157,7 +157,7 @@ async fn continuation_flood() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// One line into the table, then thousands of references to it (CVE-2016-6581). Each is refused with 431.
+/// One line into the table, then thousands of references to it (CVE-2016-6581). Each gets 431.
 #[tokio::test]
 async fn hpack_bomb() {
     let attack = |address| {
@@ -172,7 +172,7 @@ async fn hpack_bomb() {
     survive(attack, |reaction| reaction.heads > 50 || reaction.calm > 0).await;
 }
 
-/// CVE-2019-9515. Who does not read the acknowledgements is not read from any more.
+/// CVE-2019-9515. The server stops reading from a client that does not read the acknowledgements.
 #[tokio::test]
 async fn settings_flood() {
     let attack = |address| {
@@ -205,22 +205,22 @@ async fn empty_frames() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// CVE-2019-9511, CVE-2019-9517: everything is asked, and no window is opened for the answers. Their heads come, and
-/// nothing of their bodies.
+/// CVE-2019-9511, CVE-2019-9517: many requests, and no window for the answers. Their heads
+/// come, but no data.
 #[tokio::test]
 async fn windows_that_stay_shut() {
     let attack = |address| {
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
-        let ask = |stream| {
+        let request = |stream| {
             let headers = frame(HEADERS, END_HEADERS, stream, &check_head());
             [headers, frame(DATA, END_STREAM, stream, &message)].concat()
         };
-        let asked: Vec<u8> = (0..1000).flat_map(|number| ask(2 * number + 1)).collect();
+        let requests: Vec<u8> = (0..1000).flat_map(|number| request(2 * number + 1)).collect();
         let mut connections = Vec::new();
         for _ in 0..100 {
             // SETTINGS_INITIAL_WINDOW_SIZE is 0.
             if let Ok(mut raw) = Raw::open(address, &[(4, 0)]) {
-                let _ = raw.settle().and_then(|()| raw.write(&asked));
+                let _ = raw.settle().and_then(|()| raw.write(&requests));
                 connections.push(raw);
             }
         }
@@ -230,7 +230,7 @@ async fn windows_that_stay_shut() {
     survive(attack, |reaction| reaction.heads > 5000 && reaction.data == 0).await;
 }
 
-/// Ten thousand connections, or as many as the limit of file descriptors allows, that say hello and nothing more. At most
+/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing more. At most
 /// 1,024 are kept.
 #[tokio::test]
 async fn idle_connections() {
@@ -287,7 +287,7 @@ async fn messages_of_ten_mebibytes() {
     survive(attack, |reaction| reaction.heads > 100).await;
 }
 
-/// Messages that are within the limit each, many at once, and never finished: what is over the budget of all is refused.
+/// Messages that are within the limit each, many at once, and never finished: beyond the common budget they are denied.
 #[tokio::test]
 async fn messages_that_never_end() {
     let attack = |address| {
@@ -312,8 +312,8 @@ async fn messages_that_never_end() {
         std::thread::sleep(Duration::from_secs(1));
         let all = connections.len() * 4;
         // A denial has a body; its trailers are a head too.
-        let refused = connections.iter_mut().map(|raw| raw.reaction_now().data).sum();
-        Reaction { heads: refused, unread: all - refused, ..Reaction::default() }
+        let denied = connections.iter_mut().map(|raw| raw.reaction_now().data).sum();
+        Reaction { heads: denied, unread: all - denied, ..Reaction::default() }
     };
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
@@ -351,7 +351,7 @@ async fn unfinished_calls_of_other_services() {
     survive(attack, |reaction| reaction.heads + reaction.resets > 50).await;
 }
 
-/// Four watchers of health for each that is let in.
+/// Four times as many health watchers as are accepted.
 #[tokio::test]
 async fn thousands_of_watchers() {
     let attack = |address| {

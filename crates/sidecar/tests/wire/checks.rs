@@ -1,4 +1,4 @@
-//! Verdicts over the wire: right ones, and errors that are never an OK.
+//! Verdicts over the wire: they are right, and errors are never an OK.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -21,32 +21,32 @@ async fn both_shapes_of_headers_get_the_same_verdicts() {
     let server = serve();
     let client = connect(&server).await;
     for shape in [Shape::Map, Shape::Raw] {
-        let ask = |method, path, headers: &[(&str, &str)]| {
+        let verdict = |method, path, headers: &[(&str, &str)]| {
             let (client, message) = (client.clone(), message(shape, method, path, headers));
             async move { check(&client, &message).await }
         };
-        let allowed = ask("GET", "/people", &[("authorization", ALICE), ("x-user", "root")]).await;
+        let allowed = verdict("GET", "/people", &[("authorization", ALICE), ("x-user", "root")]).await;
         assert!(allowed.is_ok(), "{shape:?}");
         let Some(HttpResponse::OkResponse(ok)) = allowed.verdict().http_response else {
             panic!("no headers")
         };
         let set: Vec<_> = ok.headers.iter().filter_map(|option| option.header.as_ref()).collect();
         assert!(set.iter().any(|header| header.key == "x-user" && header.value == "alice"));
-        assert_eq!(ask("POST", "/people", &[("authorization", ALICE)]).await.denied(), 403);
-        assert_eq!(ask("GET", "/people", &[("authorization", WRONG)]).await.denied(), 401);
-        assert_eq!(ask("GET", "/people", &[]).await.denied(), 401);
-        assert_eq!(ask("GET", "/people%2F", &[("authorization", ALICE)]).await.denied(), 400);
+        assert_eq!(verdict("POST", "/people", &[("authorization", ALICE)]).await.denied(), 403);
+        assert_eq!(verdict("GET", "/people", &[("authorization", WRONG)]).await.denied(), 401);
+        assert_eq!(verdict("GET", "/people", &[]).await.denied(), 401);
+        assert_eq!(verdict("GET", "/people%2F", &[("authorization", ALICE)]).await.denied(), 400);
     }
     let totals = server.totals();
     assert_eq!(totals.allowed, 2);
-    let refused: u64 = totals.denied.iter().map(|(_, count)| count).sum();
-    assert_eq!(refused, 8);
+    let denied: u64 = totals.denied.iter().map(|(_, count)| count).sum();
+    assert_eq!(denied, 8);
     assert_eq!((totals.handler.count(), totals.evaluation.count()), (10, 10));
 }
 
-/// A refusal rather than an error, as it is the client's doing: `failure_mode_allow` would let an error pass.
+/// A denial rather than an error, because a client can cause it: `failure_mode_allow` would let an error pass.
 #[tokio::test]
-async fn more_header_lines_than_are_looked_at_are_refused() {
+async fn too_many_header_lines_are_denied() {
     let server = serve();
     let client = connect(&server).await;
     let mut lines = vec![("x-filler", "1"); envoy::request::MAX_HEADERS - 5];
@@ -58,7 +58,7 @@ async fn more_header_lines_than_are_looked_at_are_refused() {
 }
 
 #[tokio::test]
-async fn two_authorizations_are_refused() {
+async fn two_authorization_headers_are_denied() {
     let server = serve();
     let client = connect(&server).await;
     let message =
@@ -91,10 +91,10 @@ async fn equal_passwords_at_once_are_hashed_once() {
     let client = connect(&server).await;
     for authorization in [ALICE, WRONG] {
         let before = server.totals().hashing.done;
-        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", authorization)]);
+        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", authorization)]);
         let checks = (0..50).map(|_| {
-            let (client, asked) = (client.clone(), asked.clone());
-            tokio::spawn(async move { check(&client, &asked).await })
+            let (client, check_message) = (client.clone(), check_message.clone());
+            tokio::spawn(async move { check(&client, &check_message).await })
         });
         for reply in checks.collect::<Vec<_>>() {
             assert_eq!(reply.await.unwrap().is_ok(), authorization == ALICE);
@@ -113,10 +113,10 @@ async fn a_full_queue_is_a_denial() {
     let server = serve_with(service, Options { hash_queue: 1, ..options() });
     let client = connect(&server).await;
     let checks = (0..30).map(|number| {
-        let proof = base64_of(&format!("alice:guess-{number}"));
-        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", &proof)]);
+        let credentials = base64_of(&format!("alice:guess-{number}"));
+        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
         let client = client.clone();
-        tokio::spawn(async move { check(&client, &asked).await })
+        tokio::spawn(async move { check(&client, &check_message).await })
     });
     let mut overloaded = 0;
     for reply in checks.collect::<Vec<_>>() {
@@ -126,7 +126,7 @@ async fn a_full_queue_is_a_denial() {
     }
     assert!(overloaded >= 20, "{overloaded}");
     assert_eq!(server.totals().hashing.rejected, overloaded as u64);
-    // And all is well afterwards.
+    // Afterwards checks are answered again.
     assert!(check(&client, &by_alice()).await.is_ok());
 }
 
@@ -154,7 +154,7 @@ async fn without_a_policy_there_is_no_verdict() {
     assert_eq!(errors(&server, ErrorKind::NotReady), 2);
 }
 
-/// Panics over every second decision, and takes note of all.
+/// Counts decisions, and panics on every second one.
 #[derive(Debug, Default)]
 struct Panics(AtomicUsize);
 
@@ -178,7 +178,7 @@ async fn a_panic_is_an_error_for_its_request_and_for_no_other() {
     assert_eq!(server.totals().connections, 1);
 }
 
-/// Keeps what it is offered.
+/// Keeps the records that it gets.
 #[derive(Debug, Default)]
 struct Keeps(std::sync::Mutex<Vec<String>>);
 
@@ -189,21 +189,21 @@ impl DecisionSink for Keeps {
 }
 
 #[tokio::test]
-async fn the_decision_log_is_told_why_and_no_secret() {
+async fn the_decision_sink_gets_the_reason_and_no_secret() {
     let sink = Arc::new(Keeps::default());
     let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
     check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
     check(&client, &message(Shape::Map, "GET", "/a%2Fb?token=hush#hush", &[("authorization", WRONG)])).await;
-    let told = sink.0.lock().unwrap();
-    assert_eq!(told.len(), 2);
+    let records = sink.0.lock().unwrap();
+    assert_eq!(records.len(), 2);
     for part in
         ["path: \"/people\"", "user: Some(\"alice\")", "allowed: true", "guest: GET /people", "1234567890"]
     {
-        assert!(told[0].contains(part), "{part} in {}", told[0]);
+        assert!(records[0].contains(part), "{part} in {}", records[0]);
     }
-    assert!(told[1].contains("path: \"/a%2Fb\"") && told[1].contains("invalid_path"), "{}", told[1]);
-    let all = told.concat();
+    assert!(records[1].contains("path: \"/a%2Fb\"") && records[1].contains("invalid_path"), "{}", records[1]);
+    let all = records.concat();
     for secret in ["hush", "wonderland", "looking-glass", "YWxp", "Basic"] {
         assert!(!all.contains(secret), "{secret}");
     }
@@ -224,7 +224,7 @@ async fn works_over_a_unix_socket_and_two_listeners_at_once() {
     }
 }
 
-/// Envoy hands on whatever bytes a client sends. What a client can cause is a denial.
+/// Envoy forwards whatever bytes a client sends. What a client can cause is a denial.
 #[tokio::test]
 async fn texts_that_are_not_utf8_are_denied() {
     let server = serve();
@@ -267,17 +267,17 @@ async fn answers_are_small_whatever_the_request() {
     assert_eq!(reply.denied(), 400);
 }
 
-/// A caller that is known costs no hash, so a check answers while the hashing threads are busy.
+/// A known caller needs no hash, so a check answers while the hashing threads are busy.
 #[tokio::test]
 async fn passwords_that_wait_do_not_keep_others_waiting() {
     let server = serve();
     let client = connect(&server).await;
     assert!(check(&client, &by_alice()).await.is_ok());
     let guesses = (0..20).map(|number| {
-        let proof = base64_of(&format!("alice:other-{number}"));
-        let asked = message(Shape::Raw, "GET", "/people", &[("authorization", &proof)]);
+        let credentials = base64_of(&format!("alice:other-{number}"));
+        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
         let client = client.clone();
-        tokio::spawn(async move { check(&client, &asked).await })
+        tokio::spawn(async move { check(&client, &check_message).await })
     });
     let guesses: Vec<_> = guesses.collect();
     tokio::task::yield_now().await;

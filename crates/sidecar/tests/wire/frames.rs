@@ -16,11 +16,11 @@ pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// A connection without manners: it writes what it is told, and reads only when it is told.
+/// A connection that writes any bytes and reads only on demand.
 pub(crate) struct Raw(TcpStream);
 
 impl Raw {
-    /// Connects and says that it speaks HTTP/2, with these settings.
+    /// Connects and sends the HTTP/2 preface with these settings.
     pub(crate) fn open(address: SocketAddr, settings: &[(u16, u32)]) -> std::io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
         stream.set_write_timeout(Some(Duration::from_millis(200)))?;
@@ -39,7 +39,7 @@ impl Raw {
         self.0.write_all(bytes)
     }
 
-    /// Reads what comes until it stops coming: how the server takes what it was sent.
+    /// Reads until nothing more comes, and returns the server's reaction.
     pub(crate) fn reaction(&mut self) -> Reaction {
         let mut came = Vec::new();
         let mut buffer = [0; 1 << 16];
@@ -60,17 +60,17 @@ impl Raw {
     }
 }
 
-/// How long it is waited for what must have come already.
+/// Maximum wait for what must have arrived already.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 impl Raw {
-    /// The same for what has come already.
+    /// The same, for what has arrived already.
     pub(crate) fn reaction_now(&mut self) -> Reaction {
         self.0.set_read_timeout(Some(AT_ONCE)).unwrap();
         self.reaction()
     }
 
-    /// Lets the server say what it allows, and agrees: only then its windows are open.
+    /// Reads and acknowledges the server's settings: only then are the windows open.
     pub(crate) fn settle(&mut self) -> std::io::Result<()> {
         self.0.set_read_timeout(Some(Duration::from_millis(100)))?;
         let mut greeting = [0; 1024];
@@ -87,7 +87,7 @@ impl Raw {
     }
 }
 
-/// How a server took what it was sent: how often it did each of these things.
+/// The reaction of a server: how often it did each of these.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reaction {
     /// Heads of answers.
@@ -100,7 +100,7 @@ pub(crate) struct Reaction {
     pub(crate) calm: usize,
     /// Connections that were closed.
     pub(crate) closed: usize,
-    /// Connections that it did not read from any more.
+    /// Connections that it no longer read from.
     pub(crate) unread: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Messages that come in pieces, and bytes that are no message.
+//! Messages in several pieces, and bytes that are not a message.
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ async fn the_rest_of_a_message_must_come_in_time() {
     assert_eq!(server.totals().in_flight, 0);
 }
 
-/// All of the message is there, and more might follow.
+/// The message is complete, but the stream has not ended.
 #[tokio::test]
 async fn the_end_of_a_message_must_come_in_time() {
     let service = CheckService::new(people());

@@ -1,4 +1,4 @@
-//! Passwords that must be hashed: who comes first, what nobody waits for, and what a reload changes meanwhile.
+//! Passwords that must be hashed: their order, callers that disconnect, and reloads in the meantime.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::support::*;
 const HONEST: &str = "192.0.2.1";
 const FLOOD: &str = "198.51.100.7";
 
-/// Asks at once with so many different wrong passwords from one address.
+/// Sends this many checks at once with different wrong passwords from one address.
 fn flood(client: &Client, count: usize) -> Vec<JoinHandle<Reply>> {
-    let ask = |number: usize| {
+    let guess = |number: usize| {
         let wrong = base64_of(&format!("alice:guess-{number}"));
-        let asked = from(FLOOD, "GET", "/people", &[("authorization", &wrong)]);
+        let check_message = from(FLOOD, "GET", "/people", &[("authorization", &wrong)]);
         let client = client.clone();
-        tokio::spawn(async move { check(&client, &asked).await })
+        tokio::spawn(async move { check(&client, &check_message).await })
     };
-    (0..count).map(ask).collect()
+    (0..count).map(guess).collect()
 }
 
 fn honest() -> Vec<u8> {
@@ -35,7 +35,7 @@ async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
     }
 }
 
-/// How many hashes an honest first sign-in waits for is counted, rather than how long it takes.
+/// Counts the hashes that an honest first sign-in waits for, which is more reliable than its time.
 #[tokio::test]
 async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
     let server = serve();
@@ -55,7 +55,7 @@ async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
 async fn a_flood_that_fills_the_queue_displaces_nobody_else() {
     let server = serve_with(CheckService::new(people()), Options { hash_queue: 4, ..options() });
     let client = connect(&server).await;
-    // Enough to be known for its wrong passwords.
+    // Enough wrong passwords for this source to come last.
     for reply in flood(&client, 4) {
         assert_eq!(reply.await.unwrap().denied(), 401);
     }
@@ -78,8 +78,8 @@ async fn a_flood_that_fills_the_queue_displaces_nobody_else() {
     assert_eq!(server.totals().hashing.rejected, displaced);
 }
 
-/// Sends a check and leaves it unanswered.
-async fn ask(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
+/// Sends a check and does not read the answer.
+async fn send(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
     let mut client = client.clone().ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(framed(message), true).unwrap();
@@ -90,14 +90,14 @@ async fn ask(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h2
 async fn a_check_whose_caller_leaves_is_not_hashed() {
     let server = serve();
     let client = connect(&server).await;
-    let mut asked = Vec::new();
+    let mut calls = Vec::new();
     for number in 0..100 {
         let wrong = base64_of(&format!("alice:guess-{number}"));
         let message = message(Shape::Raw, "GET", "/people", &[("authorization", &wrong)]);
-        asked.push(ask(&client, &message).await);
+        calls.push(send(&client, &message).await);
     }
     wait_until(&server, |server| server.totals().in_flight == 100).await;
-    for (_, stream) in &mut asked {
+    for (_, stream) in &mut calls {
         stream.send_reset(h2::Reason::CANCEL);
     }
     wait_until(&server, |server| server.totals().in_flight == 0).await;
@@ -107,7 +107,7 @@ async fn a_check_whose_caller_leaves_is_not_hashed() {
     assert!(hashing.done + hashing.abandoned <= 101, "{hashing:?}");
 }
 
-/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; another one each time.
+/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(500_000).unwrap();
     let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
@@ -123,19 +123,19 @@ fn replace(published: &Published, policy: &str) {
     published.store(Some(Arc::new(compiled(policy, previous.as_deref()))));
 }
 
-/// Starts to hash alice's password and returns once a thread is at it.
+/// Starts to hash alice's password and returns once a thread hashes it.
 async fn while_hashing(
     server: &Running,
     client: &Client,
 ) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
-    let asked = ask(client, &by_alice()).await;
+    let sent = send(client, &by_alice()).await;
     wait_until(server, |server| {
         let totals = server.totals();
         totals.in_flight == 1 && totals.hashing.queued == 0
     })
     .await;
     assert_eq!(server.totals().hashing.done, 0, "hashing takes longer than this");
-    asked
+    sent
 }
 
 #[tokio::test]
@@ -170,8 +170,7 @@ async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
     }
 }
 
-/// As it is with a user whose hash is made anew while it signs in: the old hash proves nothing any more, the new one is
-/// hashed too.
+/// The password of a user is changed during a sign-in: the old hash no longer counts, so the password is hashed again.
 #[tokio::test]
 async fn a_hash_that_a_reload_replaces_is_hashed_again() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {

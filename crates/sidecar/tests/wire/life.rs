@@ -9,24 +9,24 @@ use tokio::net::TcpStream;
 use crate::frames::*;
 use crate::support::*;
 
-/// Envoy cancels all that it has asked when a timeout passes: that must not cost it the connection.
+/// Envoy cancels checks when they time out: that must not close its connection.
 #[tokio::test]
 async fn a_burst_of_cancelled_checks_does_not_close_the_connection() {
     let server = serve();
     let client = connect(&server).await;
     assert!(check(&client, &by_alice()).await.is_ok());
     for _ in 0..3 {
-        let mut asked = Vec::new();
+        let mut calls = Vec::new();
         for _ in 0..1000 {
             let mut client = client.clone().ready().await.unwrap();
             let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
             stream.send_data(framed(&by_alice()), true).unwrap();
-            asked.push((response, stream));
+            calls.push((response, stream));
         }
-        for (_, stream) in &mut asked {
+        for (_, stream) in &mut calls {
             stream.send_reset(h2::Reason::CANCEL);
         }
-        drop(asked);
+        drop(calls);
         assert!(check(&client, &by_alice()).await.is_ok());
     }
     assert_eq!((server.totals().connections, server.totals().connections_accepted), (1, 1));
@@ -40,7 +40,7 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
     for _ in 0..200 {
         idle.push(connect(&server).await);
     }
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let left = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::open(address, &[]).unwrap();
         raw.settle().unwrap();
@@ -66,11 +66,11 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
 async fn cancelled_checks_that_wait_for_a_hash_leave_nothing_behind() {
     let server = serve();
     let client = connect(&server).await;
-    let asked = message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)]);
+    let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)]);
     for _ in 0..100 {
         let mut client = client.clone().ready().await.unwrap();
         let (_, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
-        stream.send_data(framed(&asked), true).unwrap();
+        stream.send_data(framed(&check_message), true).unwrap();
         stream.send_reset(h2::Reason::CANCEL);
     }
     assert!(check(&client, &by_alice()).await.is_ok());
@@ -93,11 +93,11 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
     let second = connect(&server).await;
     assert!(check(&second, &by_alice()).await.is_ok());
     assert!(check(&second, &by_alice()).await.is_ok() && check(&first, &by_alice()).await.is_ok());
-    // Now both are busy, and nobody is closed for a third one.
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    // Now both are busy, and neither is closed for a third one.
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut third = TcpStream::connect(address).await.unwrap();
     assert_eq!(third.read(&mut [0; 1]).await.unwrap_or(0), 0, "closed");
-    // A connection on which nothing was asked for a second is idle.
+    // A connection without a request for a second is idle.
     tokio::time::sleep(Duration::from_millis(1050)).await;
     assert!(check(&first, &by_alice()).await.is_ok());
     let third = connect(&server).await;
@@ -112,14 +112,14 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
 async fn a_connection_must_say_in_time_that_it_speaks_http2() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
-    let sidecar::grpc::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut buffer = Vec::new();
     tokio::time::timeout(Duration::from_secs(5), silent.read_to_end(&mut buffer)).await.unwrap().unwrap();
     wait_until(|| server.totals().connections == 0).await;
 }
 
-/// What was asked before the end is answered, and what is asked until the client knows of it.
+/// Requests sent before the drain are answered, and those sent until the client knows of it.
 #[tokio::test]
 async fn a_drain_loses_no_request() {
     let server = serve();
@@ -142,7 +142,7 @@ async fn a_drain_loses_no_request() {
             answered
         });
     }
-    // One whose password is being hashed when the end comes.
+    // A check whose password is being hashed when the drain begins.
     let late = connect_to(&address).await;
     let hashing = tokio::spawn(async move {
         check(&late, &message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)])).await
@@ -153,7 +153,7 @@ async fn a_drain_loses_no_request() {
         assert!(answered.unwrap() > 0);
     }
     assert_eq!(hashing.await.unwrap().denied(), 401);
-    let sidecar::grpc::Address::Tcp(address) = address else { panic!("not TCP") };
+    let sidecar::Address::Tcp(address) = address else { panic!("not TCP") };
     assert!(TcpStream::connect(address).await.is_err());
 }
 

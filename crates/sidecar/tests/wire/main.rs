@@ -1,4 +1,4 @@
-//! The gRPC server, spoken to over real sockets: by well-behaved clients, by strange ones, and by attackers.
+//! The gRPC server over real sockets, with well-behaved clients, unusual ones and attackers.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "an answer that cannot be read is a failed test")]
 #![expect(clippy::print_stdout, reason = "what attacks cost is worth reading also where they are withstood")]

@@ -32,7 +32,7 @@ async fn health(client: &Client, service: &str) -> Result<ServingStatus, String>
 }
 
 #[tokio::test]
-async fn health_says_whether_a_policy_is_in_force() {
+async fn health_reports_whether_a_policy_is_active() {
     let published = Arc::new(ArcSwapOption::empty());
     let server = serve_with(CheckService::new(published.clone()), options());
     let client = connect(&server).await;
@@ -46,12 +46,12 @@ async fn health_says_whether_a_policy_is_in_force() {
     assert_eq!(health(&client, "other.Service").await, Err("5".to_owned()));
     server.announce();
     assert_eq!(health(&client, "").await, Ok(ServingStatus::NotServing));
-    // The end is near, and not there.
+    // Announced, but not draining yet.
     assert!(check(&client, &by_alice()).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_watcher_of_health_is_told_of_each_change() {
+async fn a_health_watcher_gets_each_change() {
     let published = people();
     let server = serve_with(CheckService::new(published.clone()), options());
     let mut client = connect(&server).await.ready().await.unwrap();
@@ -59,9 +59,9 @@ async fn a_watcher_of_health_is_told_of_each_change() {
         .header("content-type", "application/grpc");
     let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
     stream.send_data(framed(&[]), true).unwrap();
-    let mut told = response.await.unwrap().into_body();
+    let mut body = response.await.unwrap().into_body();
     let mut next = async || {
-        let data = tokio::time::timeout(Duration::from_secs(5), told.data()).await.unwrap();
+        let data = tokio::time::timeout(Duration::from_secs(5), body.data()).await.unwrap();
         data.map(|data| HealthCheckResponse::decode(&data.unwrap()[5..]).unwrap().status())
     };
     assert_eq!(next().await, Some(ServingStatus::Serving));
@@ -69,7 +69,7 @@ async fn a_watcher_of_health_is_told_of_each_change() {
     assert_eq!(next().await, Some(ServingStatus::NotServing));
     published.store(policy);
     assert_eq!(next().await, Some(ServingStatus::Serving));
-    // A drain does not wait for who watches for ever.
+    // A drain does not wait for watchers.
     let drained = tokio::spawn(server.drain(Duration::from_secs(5)));
     while next().await.is_some() {}
     assert!(drained.await.unwrap());
@@ -87,9 +87,9 @@ async fn reflection_knows_all_services_and_our_messages() {
         for service in [envoy::SERVICE, "grpc.health.v1.Health"] {
             assert!(listed.contains(service), "{version}: {service}");
         }
-        let mut ask = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
-        ask.extend_from_slice(envoy::SERVICE.as_bytes());
-        let file = call(&client, &path, &ask).await;
+        let mut request = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
+        request.extend_from_slice(envoy::SERVICE.as_bytes());
+        let file = call(&client, &path, &request).await;
         assert_eq!(file.grpc.as_deref(), Some("0"));
         assert!(String::from_utf8_lossy(&file.body).contains("CheckResponse"));
     }
@@ -147,11 +147,11 @@ async fn begin(
 }
 
 #[tokio::test]
-async fn a_message_of_more_than_four_kib_is_not_taken() {
+async fn a_message_over_four_kib_is_rejected() {
     let server = serve();
     let client = connect(&server).await;
     for path in [HEALTH_CHECK, HEALTH_WATCH] {
-        // Only the prefix: nothing is waited for.
+        // Only the prefix: the answer does not wait for the rest.
         let (response, _stream) = begin(&client, path, &[0, 0, 0, 0x10, 1]).await;
         assert_eq!(reply(response).await.unwrap().error(), "8", "{path}");
         let (response, _stream) = begin(&client, path, &[0, 0, 0, 0x10, 0]).await;
@@ -175,20 +175,20 @@ async fn a_message_must_come_in_time() {
     assert_eq!(health(&client, "").await, Ok(ServingStatus::Serving));
 }
 
-/// A client that sends questions and reads no answers: what it sends does not pile up.
+/// A client that sends requests and reads no answers: the answers are not queued without limit.
 #[tokio::test]
 async fn a_reflection_client_that_reads_nothing_loses_its_call() {
     let server = serve();
     let client = connect(&server).await;
     let (response, mut stream) = begin(&client, REFLECTION, b"").await;
-    let mut ask = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
-    ask.extend_from_slice(envoy::SERVICE.as_bytes());
-    let ask = framed(&ask);
+    let mut request = vec![4 << 3 | 2, u8::try_from(envoy::SERVICE.len()).unwrap()];
+    request.extend_from_slice(envoy::SERVICE.as_bytes());
+    let request = framed(&request);
     // Each answer has a few KiB, and none is read: the window of the stream is 64 KiB.
     let mut sent = 0;
-    while sent < 4 << 20 && stream.send_data(ask.clone(), false).is_ok() {
-        sent += ask.len();
-        stream.reserve_capacity(ask.len());
+    while sent < 4 << 20 && stream.send_data(request.clone(), false).is_ok() {
+        sent += request.len();
+        stream.reserve_capacity(request.len());
         let room = std::future::poll_fn(|cx| stream.poll_capacity(cx));
         match tokio::time::timeout(Duration::from_secs(5), room).await {
             Ok(Some(Ok(_))) => {}
@@ -201,7 +201,7 @@ async fn a_reflection_client_that_reads_nothing_loses_its_call() {
     assert_eq!(health(&connect(&server).await, "").await, Ok(ServingStatus::Serving));
 }
 
-/// Calls that last can use up their budget, and neither health checks nor checks notice.
+/// Long calls can use up their budget without an effect on health checks or checks.
 #[tokio::test]
 async fn watchers_beyond_the_budget_are_turned_away() {
     let server = serve();
@@ -225,7 +225,7 @@ async fn watchers_beyond_the_budget_are_turned_away() {
         assert_eq!(health(client, "").await, Ok(ServingStatus::Serving));
         assert!(check(client, &by_alice()).await.is_ok());
     }
-    // What they held comes back.
+    // Their budget is free again.
     drop(watched);
     for _ in 0..500 {
         let (response, mut stream) = begin(&clients[0], HEALTH_WATCH, &framed(b"")).await;

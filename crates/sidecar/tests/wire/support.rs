@@ -17,7 +17,8 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use h2::client::SendRequest;
 use http::Request;
 use prost::Message as _;
-use sidecar::grpc::{Address, CheckService, Listener, Options, Running, Server};
+use sidecar::Address;
+use sidecar::grpc::{CheckService, Listener, Options, Running, Server};
 use tokio::net::{TcpStream, UnixStream};
 
 pub(crate) type Client = SendRequest<Bytes>;
@@ -28,7 +29,7 @@ pub(crate) const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 /// `alice:looking-glass`, which is not her password.
 pub(crate) const WRONG: &str = "Basic YWxpY2U6bG9va2luZy1nbGFzcw==";
 
-/// The policy that the tests ask.
+/// The policy of the tests.
 pub(crate) fn people() -> Published {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../policies/people"));
     publish(&String::from_utf8(read(&folder.join("policy.yaml"))).unwrap())
@@ -73,7 +74,7 @@ pub(crate) async fn connect(server: &Running) -> Client {
 pub(crate) async fn connect_to(address: &Address) -> Client {
     match address {
         Address::Tcp(address) => handshake(TcpStream::connect(address).await.unwrap()).await,
-        Address::Unix(path) => handshake(UnixStream::connect(path.as_ref().unwrap()).await.unwrap()).await,
+        Address::Unix(path) => handshake(UnixStream::connect(path).await.unwrap()).await,
     }
 }
 
@@ -82,14 +83,14 @@ where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = h2::client::Builder::new();
-    // A burst of answers that nobody reads, to streams that are reset, is no attack on this client.
+    // Unread answers to streams that are reset are no attack on this client.
     builder.initial_max_send_streams(1024).data_frame_budget(1 << 20).max_concurrent_reset_streams(4096);
     let (client, connection) = builder.handshake(io).await.unwrap();
     tokio::spawn(connection);
     client.ready().await.unwrap()
 }
 
-/// What came back of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) http: u16,
@@ -111,7 +112,7 @@ impl Reply {
         self.grpc.as_deref() == Some("0") && self.verdict().status.unwrap_or_default().code == 0
     }
 
-    /// The status that a refused client gets.
+    /// The status of a denial.
     pub(crate) fn denied(&self) -> i32 {
         match self.verdict().http_response {
             Some(HttpResponse::DeniedResponse(denied)) => denied.status.unwrap().code,
@@ -165,7 +166,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// The shape in which Envoy sends headers.
+/// The form in which Envoy sends headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Map,

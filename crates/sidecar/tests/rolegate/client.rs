@@ -1,4 +1,4 @@
-//! A client that asks as Envoy does, over h2, with `envoy-types` for the messages.
+//! A client that sends checks as Envoy does, over h2, with the messages of `envoy-types`.
 
 use std::net::SocketAddr;
 
@@ -13,9 +13,9 @@ use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// What came back: the HTTP status (200 where allowed), or the gRPC status of an error.
+/// The answer to a check: the HTTP status (200 where allowed), or the gRPC status of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum Answer {
     Http(u32),
     Error(u32),
 }
@@ -38,7 +38,7 @@ impl Envoy {
         Self { send }
     }
 
-    /// Begins to ask, and never ends: the request stays in flight for as long as this is held.
+    /// Begins a check and never ends it: it stays in flight for as long as this is held.
     pub(crate) async fn begin(&mut self) -> h2::SendStream<Bytes> {
         let mut send = self.send.clone().ready().await.unwrap();
         let (_, mut body) = send.send_request(request(), false).unwrap();
@@ -46,8 +46,8 @@ impl Envoy {
         body
     }
 
-    /// Asks about a request with these headers.
-    pub(crate) async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Came {
+    /// Sends a check of a request with these headers.
+    pub(crate) async fn check(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let message = message(method, path, headers);
         let mut send = self.send.clone().ready().await.unwrap();
         let (answer, mut body) = send.send_request(request(), false).unwrap();
@@ -56,12 +56,12 @@ impl Envoy {
     }
 }
 
-/// Asks once, on a connection of its own.
-pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Came {
-    Envoy::connect(address).await.ask(method, path, headers).await
+/// Sends one check, on a connection of its own.
+pub(crate) async fn check(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    Envoy::connect(address).await.check(method, path, headers).await
 }
 
-/// The value of an `Authorization` (RFC 7617).
+/// The value of an `Authorization` header (RFC 7617).
 pub(crate) fn basic(pair: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(pair))
 }
@@ -92,7 +92,7 @@ fn message(method: &str, path: &str, headers: &[(&str, &str)]) -> Bytes {
     framed.into()
 }
 
-async fn read(answer: http::Response<h2::RecvStream>) -> Came {
+async fn read(answer: http::Response<h2::RecvStream>) -> Answer {
     let status = |headers: &http::HeaderMap| headers.get("grpc-status")?.to_str().ok()?.parse().ok();
     let early = status(answer.headers());
     let mut stream = answer.into_body();
@@ -102,8 +102,8 @@ async fn read(answer: http::Response<h2::RecvStream>) -> Came {
     }
     let late = stream.trailers().await.unwrap().as_ref().and_then(status);
     match early.or(late) {
-        Some(0) => Came::Http(http_status(&CheckResponse::decode(body.get(5..).unwrap()).unwrap())),
-        Some(code) => Came::Error(code),
+        Some(0) => Answer::Http(http_status(&CheckResponse::decode(body.get(5..).unwrap()).unwrap())),
+        Some(code) => Answer::Error(code),
         None => panic!("no gRPC status"),
     }
 }
