@@ -20,8 +20,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use generator::{Regular, Rng};
 use policy::Policy;
-use policy::generate::{Regular, Rng};
 use policy::model::Rule;
 use policy::pattern::{Pattern, Segment};
 

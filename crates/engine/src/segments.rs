@@ -64,7 +64,7 @@ const fn below(bits: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use policy::generate::Rng;
+    use generator::Rng;
 
     use super::*;
 

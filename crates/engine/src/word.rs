@@ -90,7 +90,7 @@ pub(crate) const fn sixteen([first, second]: [u64; 2]) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use policy::generate::Rng;
+    use generator::Rng;
 
     use super::*;
 

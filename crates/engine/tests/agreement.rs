@@ -5,7 +5,7 @@
 use std::thread;
 
 use engine::{Decision, Engine, Question, RoleSet};
-use policy::generate::{Asked, Asker, Generator, Shape};
+use generator::{Generator, OwnedCaller, OwnedQuestion, Shape};
 use policy::reference::{self, Answer};
 
 const PAIRS: usize = 1_000_000;
@@ -75,7 +75,7 @@ fn shape(number: usize) -> Shape {
     }
 }
 
-fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
+fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     let names = |of: &'_ [String]| of.to_vec();
     let (groups, roles) = (names(&caller.groups), names(&caller.roles));
     caller.user.as_ref().map_or_else(
@@ -84,11 +84,11 @@ fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
     )
 }
 
-fn decide(engine: &Engine, roles: &RoleSet, caller: &Asker, asked: &Asked) -> Decision {
+fn decide(engine: &Engine, roles: &RoleSet, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
     engine.decide(roles, caller.user.as_ref().map(String::as_bytes), question(asked))
 }
 
-fn question(asked: &Asked) -> Question<'_> {
+fn question(asked: &OwnedQuestion) -> Question<'_> {
     Question {
         action: asked.action.as_bytes(),
         scope: asked.scope.as_bytes(),

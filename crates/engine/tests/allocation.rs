@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use engine::{Decision, Engine, Question};
+use generator::{Generator, Shape};
 use policy::Policy;
-use policy::generate::{Generator, Shape};
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;

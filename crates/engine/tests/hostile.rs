@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use engine::{Engine, Question};
+use generator::Rng;
 use policy::Policy;
-use policy::generate::Rng;
 use policy::model::{Role, Rule, RuleId};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;

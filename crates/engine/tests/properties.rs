@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
+use generator::{Generator, OwnedCaller, OwnedQuestion, Rng, Shape};
 use policy::Policy;
-use policy::generate::{Asked, Asker, Generator, Rng, Shape};
 use policy::model::{Effect, Grant, Role, RoleId, Rule, RuleId};
 use policy::pattern::{Actions, Pattern, Segment};
 
@@ -15,7 +15,7 @@ const POLICIES: u64 = 60;
 const QUESTIONS: usize = 400;
 
 /// Some policies, each with callers and what they ask.
-fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(Asker, Asked)], &mut Rng)) {
+fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedQuestion)], &mut Rng)) {
     for seed in 0..POLICIES {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
@@ -29,19 +29,19 @@ fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(Asker, Asked)], &mu
     }
 }
 
-fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
+fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     let Some(user) = &caller.user else { return engine.anonymous().clone() };
     let groups: Vec<&str> = caller.groups.iter().map(String::as_str).collect();
     let roles: Vec<&str> = caller.roles.iter().map(String::as_str).collect();
     engine.roles_of(user, groups, roles)
 }
 
-fn decide(engine: &Engine, caller: &Asker, asked: &Asked) -> Decision {
+fn decide(engine: &Engine, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
     let roles = roles_of(engine, caller);
     engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question(asked))
 }
 
-fn question(asked: &Asked) -> Question<'_> {
+fn question(asked: &OwnedQuestion) -> Question<'_> {
     Question {
         action: asked.action.as_bytes(),
         scope: asked.scope.as_bytes(),
@@ -190,7 +190,7 @@ fn all_of_several_questions_are_allowed_only_if_each_is() {
         for (caller, first) in all {
             let roles = roles_of(engine, caller);
             let owner = caller.user.as_deref().map(str::as_bytes);
-            let asked: Vec<&Asked> = std::iter::once(first)
+            let asked: Vec<&OwnedQuestion> = std::iter::once(first)
                 .chain((0..rng.below(3)).filter_map(|_| rng.clone().pick(all).map(|(_, asked)| asked)))
                 .collect();
             let questions: Vec<Question<'_>> = asked.iter().map(|asked| question(asked)).collect();

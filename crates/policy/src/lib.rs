@@ -9,7 +9,6 @@
 
 pub mod canonical;
 pub mod cases;
-pub mod generate;
 mod key_url;
 mod load;
 pub mod model;

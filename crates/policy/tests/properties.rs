@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use policy::generate::{Generator, Rng, Shape, to_yaml};
+use generator::{Generator, Rng, Shape, to_yaml};
 use policy::model::{Effect, Policy, RoleId};
 use policy::reference::{Answer, decide};
 use policy::{MapFiles, Problem, Severity, cases, htpasswd, load};

@@ -12,6 +12,7 @@ use serde_json::Value;
 /// The table of `crates/README.md`: the crates of ours that each of ours may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
+    ("generator", &["policy"]),
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),

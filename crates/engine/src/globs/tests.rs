@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::generate::Rng;
+use generator::Rng;
 
 use super::*;
 

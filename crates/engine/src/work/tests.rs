@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use generator::Rng;
 use policy::Policy;
-use policy::generate::Rng;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::random::{name_of, unverified};
-use super::{Asked, nowhere};
-use crate::model::{Grant, Policy, Role, RoleId, Rule};
-use crate::pattern::{Actions, Glob, Pattern, Segment};
-use crate::problem::Place;
+use crate::random::{name_of, unverified};
+use crate::{OwnedQuestion, nowhere};
+use policy::model::{Grant, Policy, Role, RoleId, Rule};
+use policy::pattern::{Actions, Glob, Pattern, Segment};
+use policy::problem::Place;
 
 /// The size of a policy. Its resources are distributed evenly among its roles, and its roles among its callers.
 ///
@@ -53,7 +53,7 @@ impl Regular {
 
     /// A question for a resource, which is allowed to some role.
     #[must_use]
-    pub fn question(&self, resource: usize) -> Asked {
+    pub fn question(&self, resource: usize) -> OwnedQuestion {
         let more = match resource % 10 {
             7 => "/x-1",
             8 => "/x-2/y",
@@ -61,7 +61,7 @@ impl Regular {
             _ => "",
         };
         let path = format!("/v1/area-{}/item-{resource}{more}", resource / 100);
-        Asked { action: "GET".into(), scope: "api.example.com".into(), resource: path }
+        OwnedQuestion { action: "GET".into(), scope: "api.example.com".into(), resource: path }
     }
 
     /// Whether a caller is allowed to use a resource.

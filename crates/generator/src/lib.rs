@@ -1,25 +1,25 @@
 //! Generates policies and requests from a seed, for tests and benchmarks.
 //!
 //! [`Generator`] makes small random policies from few names, so that rules overlap, features interact and requests
-//! match. [`regular`] makes policies of any size whose decisions follow from a formula. [`to_yaml`] writes a policy in
+//! match. [`Regular`] makes policies of any size whose decisions follow from a formula. [`to_yaml`] writes a policy in
 //! the policy language.
 
 mod random;
 mod regular;
 mod yaml;
 
-pub use random::{Asker, Generator, Shape};
+pub use random::{Generator, OwnedCaller, Shape};
 pub use regular::Regular;
 pub use yaml::to_yaml;
 
 use std::path::Path;
 
-use crate::problem::Place;
-use crate::reference::{Caller, Question};
+use policy::problem::Place;
+use policy::reference::{Caller, Question};
 
 /// An owned [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asked {
+pub struct OwnedQuestion {
     /// The HTTP method.
     pub action: String,
     /// The HTTP host in canonical form.
@@ -28,7 +28,7 @@ pub struct Asked {
     pub resource: String,
 }
 
-impl Asked {
+impl OwnedQuestion {
     /// Borrows it as a question.
     #[must_use]
     pub fn question(&self) -> Question<'_> {
@@ -40,7 +40,7 @@ impl Asked {
     }
 }
 
-impl Asker {
+impl OwnedCaller {
     /// Borrows it as a caller.
     #[must_use]
     pub fn caller(&self) -> Caller<'_> {

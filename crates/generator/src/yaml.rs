@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::model::{Grant, Policy, Role, Rule};
-use crate::pattern::Actions;
+use policy::model::{Grant, Policy, Role, Rule};
+use policy::pattern::Actions;
 
 /// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified.
 ///
@@ -47,7 +47,7 @@ fn push_role(text: &mut String, policy: &Policy, role: &Role) {
 }
 
 fn rule_text(rule: &Rule) -> String {
-    if *rule.name == *super::random::name_of(rule) && rule.scopes.len() < 2 && rule.resources.len() == 1 {
+    if *rule.name == *crate::random::name_of(rule) && rule.scopes.len() < 2 && rule.resources.len() == 1 {
         return quoted(&rule.name);
     }
     let methods: Vec<&str> = match &rule.actions {

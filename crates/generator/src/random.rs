@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Asked, Rng, nowhere};
-use crate::model::{ANYONE, AUTHENTICATED, Basic, Grant, Identity, Policy, Role, RoleId, Rule};
-use crate::pattern::{Actions, Glob, Pattern, Scope, Segment};
-use crate::problem::Place;
+use crate::{OwnedQuestion, Rng, nowhere};
+use policy::model::{ANYONE, AUTHENTICATED, Basic, Grant, Identity, Policy, Role, RoleId, Rule};
+use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
+use policy::problem::Place;
 
 /// The parameters of generated policies. Shares are in percent.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Shape {
 
 /// An owned caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asker {
+pub struct OwnedCaller {
     /// The user name; `None` if anonymous.
     pub user: Option<String>,
     /// Its groups.
@@ -67,7 +67,7 @@ pub struct Generator {
 
 const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
-const ASKED_HOSTS: &[&str] =
+const REQUEST_HOSTS: &[&str] =
     &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
 /// Segments and user names consist of these, so that many are similar. In segments, the last two become triplets
 /// (`%C3%A9` and `%25`), whose last characters equal others in this list.
@@ -132,12 +132,12 @@ impl Generator {
     }
 
     /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to the policy.
-    pub fn caller(&mut self) -> Asker {
+    pub fn caller(&mut self) -> OwnedCaller {
         if self.rng.percent(10) {
-            return Asker::default();
+            return OwnedCaller::default();
         }
         let user = self.rng.below(self.shape.users + 1);
-        let mut caller = Asker { user: Some(user_name(user)), ..Asker::default() };
+        let mut caller = OwnedCaller { user: Some(user_name(user)), ..OwnedCaller::default() };
         while self.rng.percent(30) {
             caller.groups.push(group_name(self.rng.below(self.shape.groups + 1)));
         }
@@ -148,12 +148,12 @@ impl Generator {
     }
 
     /// A question. Most are derived from a rule of the policy, so that they match or nearly match.
-    pub fn question(&mut self, policy: &Policy, caller: &Asker) -> Asked {
+    pub fn question(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedQuestion {
         let user = caller.user.as_deref().unwrap_or("a");
         let rules: Vec<&Rule> =
             policy.roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)).collect();
         let rule = self.rng.pick(&rules).copied().filter(|_| self.rng.percent(85));
-        Asked {
+        OwnedQuestion {
             action: self.action_of(rule),
             scope: self.scope_of(rule),
             resource: self.resource_of(rule, user),
@@ -175,7 +175,7 @@ impl Generator {
         match scope {
             Some(Scope::Exact(exact)) => exact.to_string(),
             Some(Scope::Below(suffix)) => format!("a.{suffix}"),
-            None => self.rng.pick(ASKED_HOSTS).copied().unwrap_or_default().into(),
+            None => self.rng.pick(REQUEST_HOSTS).copied().unwrap_or_default().into(),
         }
     }
 
