@@ -14,7 +14,7 @@ use identity::{Authenticator, Identified, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::cases::{Case, Proof};
-use policy::reference::{self, Answer, Caller};
+use policy::reference::{self, Caller};
 
 struct Disk;
 
@@ -105,14 +105,8 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
         || engine.anonymous().clone(),
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
     );
-    let by_reference = |resource: &[u8]| {
-        let question = reference::Question { action, scope, resource };
-        match reference::decide(policy, &caller, &question) {
-            Answer::Allowed(rule) => Decision::Allowed(rule),
-            Answer::Denied(rule) => Decision::Denied(rule),
-            Answer::NotAllowed => Decision::NotAllowed,
-        }
-    };
+    let by_reference =
+        |resource: &[u8]| reference::decide(policy, &caller, &Question { action, scope, resource });
     let by_engine = |resource: &[u8]| engine.decide(&roles, owner, Question { action, scope, resource });
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }

@@ -22,6 +22,7 @@ mod trie;
 mod word;
 mod work;
 
+pub use policy::{Decision, Question};
 pub use roles::RoleSet;
 
 use policy::Policy;
@@ -41,28 +42,6 @@ pub struct Engine {
     scopes: Scopes,
     trie: Trie,
     rows: Rows,
-}
-
-/// A request in canonical form, reduced to the three things that rules match.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// For HTTP: the method.
-    pub action: &'a [u8],
-    /// For HTTP: the host.
-    pub scope: &'a [u8],
-    /// For HTTP: the path.
-    pub resource: &'a [u8],
-}
-
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Allowed by this rule.
-    Allowed(RuleId),
-    /// Denied by this `deny` rule.
-    Denied(RuleId),
-    /// Denied because no rule allows it.
-    NotAllowed,
 }
 
 /// A rule that matches a question, whatever the subject's roles.

@@ -4,11 +4,12 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
+use policy::Decision;
 use policy::model::{Effect, RoleId, RuleId};
 
+use crate::Match;
 use crate::roles::{Numbered, RoleSet};
 use crate::table::{NONE, Table};
-use crate::{Decision, Match};
 
 /// An action that no rule names. Only rules for every action match it.
 pub(crate) const UNKNOWN_ACTION: u32 = u32::MAX - 1;

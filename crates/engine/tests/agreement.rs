@@ -4,9 +4,9 @@
 
 use std::thread;
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{Decision, Engine, RoleSet};
 use generator::{Generator, OwnedCaller, OwnedQuestion, Shape};
-use policy::reference::{self, Answer};
+use policy::reference;
 
 const PAIRS: usize = 1_000_000;
 const QUESTIONS_OF_A_POLICY: usize = 2_000;
@@ -52,8 +52,8 @@ fn agree_on_one_policy(number: usize) -> Shares {
         for _ in 0..QUESTIONS_OF_A_POLICY / CALLERS_OF_A_POLICY {
             let asked = generator.question(&policy, &caller);
             let decision = decide(&engine, &roles, &caller, &asked);
-            let answer = reference::decide(&policy, &caller.caller(), &asked.question());
-            assert_eq!(decision, same(answer), "policy {number}: {caller:?} asks {asked:?}");
+            let answer = reference::decide(&policy, &caller.borrowed(), &asked.borrowed());
+            assert_eq!(decision, answer, "policy {number}: {caller:?} asks {asked:?}");
             shares.count(decision);
         }
     }
@@ -85,23 +85,7 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
 }
 
 fn decide(engine: &Engine, roles: &RoleSet, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
-    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), question(asked))
-}
-
-fn question(asked: &OwnedQuestion) -> Question<'_> {
-    Question {
-        action: asked.action.as_bytes(),
-        scope: asked.scope.as_bytes(),
-        resource: asked.resource.as_bytes(),
-    }
-}
-
-const fn same(answer: Answer) -> Decision {
-    match answer {
-        Answer::Allowed(rule) => Decision::Allowed(rule),
-        Answer::Denied(rule) => Decision::Denied(rule),
-        Answer::NotAllowed => Decision::NotAllowed,
-    }
+    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), asked.borrowed())
 }
 
 impl Shares {

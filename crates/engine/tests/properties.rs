@@ -38,15 +38,7 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
 
 fn decide(engine: &Engine, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
     let roles = roles_of(engine, caller);
-    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question(asked))
-}
-
-fn question(asked: &OwnedQuestion) -> Question<'_> {
-    Question {
-        action: asked.action.as_bytes(),
-        scope: asked.scope.as_bytes(),
-        resource: asked.resource.as_bytes(),
-    }
+    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), asked.borrowed())
 }
 
 fn is_allowed(decision: Decision) -> bool {
@@ -193,7 +185,7 @@ fn all_of_several_questions_are_allowed_only_if_each_is() {
             let asked: Vec<&OwnedQuestion> = std::iter::once(first)
                 .chain((0..rng.below(3)).filter_map(|_| rng.clone().pick(all).map(|(_, asked)| asked)))
                 .collect();
-            let questions: Vec<Question<'_>> = asked.iter().map(|asked| question(asked)).collect();
+            let questions: Vec<Question<'_>> = asked.iter().map(|asked| asked.borrowed()).collect();
             let mut each = questions.iter().map(|question| engine.decide(&roles, owner, *question));
             let wanted = each.clone().find(|one| !is_allowed(*one)).or_else(|| each.next());
             assert_eq!(Some(engine.decide_all(&roles, owner, &questions)), wanted);
@@ -212,7 +204,7 @@ fn what_matches_is_what_decides_for_those_who_have_the_role() {
     for_each_policy(|policy, engine, all, _| {
         for (caller, asked) in all {
             let owner = caller.user.as_deref().map(str::as_bytes);
-            let question = question(asked);
+            let question = asked.borrowed();
             let matches = engine.matching(owner, question);
             let wanted: Vec<RuleId> = policy
                 .rules()
@@ -246,7 +238,7 @@ fn what_matches_is_what_decides_for_those_who_have_the_role() {
 fn the_names_of_a_set_are_those_of_the_reference_in_the_order_of_the_policy() {
     for_each_policy(|policy, engine, all, _| {
         for (caller, _) in all {
-            let wanted = policy::reference::roles_of(policy, &caller.caller());
+            let wanted = policy::reference::roles_of(policy, &caller.borrowed());
             let wanted: Vec<Arc<str>> =
                 wanted.iter().map(|id| Arc::clone(&policy.roles[id.0 as usize].name)).collect();
             let names: Vec<Arc<str>> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();

@@ -14,8 +14,9 @@ pub use yaml::to_yaml;
 
 use std::path::Path;
 
+use policy::Question;
 use policy::problem::Place;
-use policy::reference::{Caller, Question};
+use policy::reference::Caller;
 
 /// An owned [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,9 +30,9 @@ pub struct OwnedQuestion {
 }
 
 impl OwnedQuestion {
-    /// Borrows it as a question.
+    /// Borrows it.
     #[must_use]
-    pub fn question(&self) -> Question<'_> {
+    pub fn borrowed(&self) -> Question<'_> {
         Question {
             action: self.action.as_bytes(),
             scope: self.scope.as_bytes(),
@@ -41,9 +42,9 @@ impl OwnedQuestion {
 }
 
 impl OwnedCaller {
-    /// Borrows it as a caller.
+    /// Borrows it.
     #[must_use]
-    pub fn caller(&self) -> Caller<'_> {
+    pub fn borrowed(&self) -> Caller<'_> {
         Caller {
             user: self.user.as_deref(),
             groups: self.groups.iter().map(String::as_str).collect(),

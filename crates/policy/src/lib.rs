@@ -9,6 +9,7 @@
 
 pub mod canonical;
 pub mod cases;
+pub mod decision;
 mod key_url;
 mod load;
 pub mod model;
@@ -18,6 +19,7 @@ pub mod reference;
 mod report;
 mod yaml;
 
+pub use decision::{Decision, Question};
 pub use key_url::KeyUrl;
 pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load, load_with};
 pub use model::Policy;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, RuleId};
+use crate::decision::{Decision, Question};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId};
 
 /// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,31 +19,9 @@ pub struct Caller<'a> {
     pub roles: Vec<&'a str>,
 }
 
-/// A request in canonical form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question<'a> {
-    /// The HTTP method.
-    pub action: &'a [u8],
-    /// The HTTP host: lower case, no port, no trailing dot.
-    pub scope: &'a [u8],
-    /// The canonical HTTP path.
-    pub resource: &'a [u8],
-}
-
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Allowed by this rule.
-    Allowed(RuleId),
-    /// Denied by this `deny` rule.
-    Denied(RuleId),
-    /// Denied because no rule allows it.
-    NotAllowed,
-}
-
 /// Evaluates a question.
 #[must_use]
-pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Answer {
+pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Decision {
     let roles = roles_of(policy, caller);
     let owner = caller.user.map(str::as_bytes);
     let matching = |wanted: Effect| {
@@ -55,11 +34,11 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
         })
     };
     if let Some((rule, ..)) = matching(Effect::Deny) {
-        Answer::Denied(rule)
+        Decision::Denied(rule)
     } else if let Some((rule, ..)) = matching(Effect::Allow) {
-        Answer::Allowed(rule)
+        Decision::Allowed(rule)
     } else {
-        Answer::NotAllowed
+        Decision::NotAllowed
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use generator::{Generator, Rng, Shape, to_yaml};
 use policy::model::{Effect, Policy, RoleId};
-use policy::reference::{Answer, decide};
-use policy::{MapFiles, Problem, Severity, cases, htpasswd, load};
+use policy::reference::decide;
+use policy::{Decision, MapFiles, Problem, Severity, cases, htpasswd, load};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = r#"version: 1
@@ -173,11 +173,11 @@ fn a_policy_that_is_written_and_read_means_the_same() {
         for _ in 0..200 {
             let caller = generator.caller();
             let asked = generator.question(&policy, &caller);
-            let answer = decide(&read, &caller.caller(), &asked.question());
-            let wanted = decide(&policy, &caller.caller(), &asked.question());
+            let answer = decide(&read, &caller.borrowed(), &asked.borrowed());
+            let wanted = decide(&policy, &caller.borrowed(), &asked.borrowed());
             assert_eq!(answer, wanted, "seed {seed}: {caller:?} {asked:?}");
-            allowed += usize::from(matches!(answer, Answer::Allowed(_)));
-            denied += usize::from(matches!(answer, Answer::Denied(_)));
+            allowed += usize::from(matches!(answer, Decision::Allowed(_)));
+            denied += usize::from(matches!(answer, Decision::Denied(_)));
         }
     }
     assert!(allowed > 10_000 && denied > 2_000, "{allowed} are allowed, {denied} are denied");
@@ -197,17 +197,17 @@ fn order_and_repetition_never_matter() {
         for _ in 0..60 {
             let caller = generator.caller();
             let asked = generator.question(&policy, &caller);
-            let answer = |policy| kind(decide(policy, &caller.caller(), &asked.question()));
+            let answer = |policy| kind(decide(policy, &caller.borrowed(), &asked.borrowed()));
             assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {asked:?}");
         }
     }
 }
 
-fn kind(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Allowed(_) => "allowed",
-        Answer::Denied(_) => "denied",
-        Answer::NotAllowed => "not allowed",
+fn kind(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allowed(_) => "allowed",
+        Decision::Denied(_) => "denied",
+        Decision::NotAllowed => "not allowed",
     }
 }
 

@@ -501,9 +501,9 @@ fn policy(rule: &str) -> crate::Policy {
 }
 
 fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
-    let question = crate::reference::Question { action: b"GET", scope, resource };
+    let question = crate::Question { action: b"GET", scope, resource };
     let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &question);
-    matches!(answer, crate::reference::Answer::Allowed(_))
+    matches!(answer, crate::Decision::Allowed(_))
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use policy::cases::{Case, Expect, Proof, Request};
-use policy::reference::{Answer, Caller as Asking, Question, decide};
+use policy::reference::{Caller as Asking, decide};
+use policy::{Decision, Question};
 use testbed::client::Version;
 use testbed::golden::{self, Caller, Ran};
 use testbed::policies::Example;
@@ -124,9 +125,9 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
     let refused_proof = user.is_none() && !matches!(like.request.proof, Proof::None);
     let status = match decide(&example.loaded.policy, &asking, &question) {
         _ if refused_proof => 401,
-        Answer::Allowed(_) => 200,
-        Answer::Denied(_) | Answer::NotAllowed if user.is_none() => 401,
-        Answer::Denied(_) | Answer::NotAllowed => 403,
+        Decision::Allowed(_) => 200,
+        Decision::Denied(_) | Decision::NotAllowed if user.is_none() => 401,
+        Decision::Denied(_) | Decision::NotAllowed => 403,
     };
     Case {
         name: format!("{method} /people"),
