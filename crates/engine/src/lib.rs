@@ -26,11 +26,10 @@ pub use policy::{Decision, Question};
 pub use roles::RoleSet;
 
 use policy::Policy;
-use policy::model::{Effect, RoleId, RuleId};
 
 use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::rows::{RowId, Rows, Search};
+use crate::rows::{Rows, Search};
 use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
 
@@ -42,17 +41,6 @@ pub struct Engine {
     scopes: Scopes,
     trie: Trie,
     rows: Rows,
-}
-
-/// A rule that matches a question, whatever the subject's roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// The rule.
-    pub rule: RuleId,
-    /// The role that defines it. Roles that extend this role inherit the rule.
-    pub role: RoleId,
-    /// Whether the rule is listed under `allow` or under `deny`.
-    pub effect: Effect,
 }
 
 impl Engine {
@@ -93,41 +81,10 @@ impl Engine {
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {
         let mut search = Search::new(roles, self.actions.find(question.action));
-        self.visit(owner, &question, |row| self.rows.search(row, &mut search));
-        search.decision()
-    }
-
-    /// Evaluates several questions, all of which must be allowed. Returns the first denial; if there is none, the rule
-    /// that allowed the first question. An empty list is [`Decision::NotAllowed`].
-    #[must_use]
-    pub fn decide_all(&self, roles: &RoleSet, owner: Option<&[u8]>, questions: &[Question<'_>]) -> Decision {
-        let mut answer = Decision::NotAllowed;
-        for (number, question) in questions.iter().enumerate() {
-            match self.decide(roles, owner, *question) {
-                allowed @ Decision::Allowed(_) if number == 0 => answer = allowed,
-                Decision::Allowed(_) => {}
-                refused @ (Decision::Denied(_) | Decision::NotAllowed) => return refused,
-            }
+        if let Some(mut walk) = Walk::new(question.resource, owner) {
+            self.scopes.roots(question.scope, |roots| walk.start(roots));
+            self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
-        answer
-    }
-
-    /// Every rule that matches a question, whatever the subject's roles, in rule order. For explanations only: it
-    /// allocates.
-    #[must_use]
-    pub fn matching(&self, owner: Option<&[u8]>, question: Question<'_>) -> Vec<Match> {
-        let action = self.actions.find(question.action);
-        let mut found = Vec::new();
-        self.visit(owner, &question, |row| found.extend(self.rows.matching(row, action)));
-        found.sort_unstable_by_key(|it: &Match| it.rule);
-        found.dedup();
-        found
-    }
-
-    /// Calls `visit` with the row of each matching pattern.
-    fn visit(&self, owner: Option<&[u8]>, question: &Question<'_>, mut visit: impl FnMut(RowId)) {
-        let Some(mut walk) = Walk::new(question.resource, owner) else { return };
-        self.scopes.roots(question.scope, |roots| walk.start(roots));
-        self.trie.walk(&mut walk, &mut visit);
+        search.decision()
     }
 }

@@ -7,7 +7,6 @@ use hashbrown::HashTable;
 use policy::Decision;
 use policy::model::{Effect, RoleId, RuleId};
 
-use crate::Match;
 use crate::roles::{Numbered, RoleSet};
 use crate::table::{NONE, Table};
 
@@ -66,8 +65,6 @@ struct Wide {
     /// For each of these actions, the rules that name it. The rules in `any` are not repeated here: the size would grow
     /// with the product of actions and roles.
     named: Box<[Sides]>,
-    /// All entries, for explanations.
-    entries: Box<[Entry]>,
 }
 
 /// The rules for one action: for each role, the rule with the lowest id.
@@ -141,12 +138,6 @@ impl Rows {
         }
     }
 
-    /// Every rule of a row that applies to this action.
-    pub(crate) fn matching(&self, row: RowId, action: u32) -> Vec<Match> {
-        let matching = self.entries(row).iter().filter(|entry| entry.matches(action));
-        matching.map(|it| Match { rule: RuleId(it.rule), role: RoleId(it.role), effect: it.effect }).collect()
-    }
-
     #[inline]
     fn search_few(&self, row: RowId, search: &mut Search<'_>) {
         for entry in self.few.from(row.0) {
@@ -167,15 +158,6 @@ impl Rows {
             search.sides(named);
         }
     }
-
-    fn entries(&self, row: RowId) -> &[Entry] {
-        if row.0 & WIDE != 0 {
-            return &self.wide.at(row.0 & !WIDE).entries;
-        }
-        let from = self.few.from(row.0);
-        let end = from.iter().position(|entry| entry.last).map_or(0, |last| last + 1);
-        from.get(..end).unwrap_or_default()
-    }
 }
 
 impl std::fmt::Debug for Rows {
@@ -188,6 +170,8 @@ impl std::fmt::Debug for Rows {
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
+    /// The entries of each wide row, which the finished row does not keep.
+    of_wide: Table<Box<[Entry]>>,
     made: HashTable<RowId>,
     seed: foldhash::fast::RandomState,
 }
@@ -198,13 +182,13 @@ impl RowsBuilder {
         if let Some(last) = entries.last_mut() {
             last.last = true;
         }
-        let Self { rows, made, seed } = self;
-        let hash = seed.hash_one(&*entries);
-        if let Some(row) = made.find(hash, |other| rows.entries(*other) == entries) {
+        let hash = self.seed.hash_one(&*entries);
+        if let Some(row) = self.made.find(hash, |other| self.entries(*other) == entries) {
             return *row;
         }
-        let row = rows.push(entries);
-        made.insert_unique(hash, row, |other| seed.hash_one(rows.entries(*other)));
+        let row = self.push(entries);
+        let Self { rows, of_wide, made, seed } = self;
+        made.insert_unique(hash, row, |other| seed.hash_one(entries_of(rows, of_wide, *other)));
         row
     }
 
@@ -213,20 +197,32 @@ impl RowsBuilder {
         self.rows.wide.shrink();
         self.rows
     }
-}
 
-impl Rows {
     fn push(&mut self, entries: &[Entry]) -> RowId {
         if entries.len() > FEW {
-            return RowId(self.wide.push(Wide::new(entries)) | WIDE);
+            self.of_wide.push(entries.into());
+            return RowId(self.rows.wide.push(Wide::new(entries)) | WIDE);
         }
-        let row = RowId(self.few.len());
+        let row = RowId(self.rows.few.len());
         assert!(row.few().is_some(), "a policy has fewer than 2^31 short rows");
         for entry in entries {
-            self.few.push(*entry);
+            self.rows.few.push(*entry);
         }
         row
     }
+
+    fn entries(&self, row: RowId) -> &[Entry] {
+        entries_of(&self.rows, &self.of_wide, row)
+    }
+}
+
+fn entries_of<'r>(rows: &'r Rows, of_wide: &'r Table<Box<[Entry]>>, row: RowId) -> &'r [Entry] {
+    if row.0 & WIDE != 0 {
+        return of_wide.at(row.0 & !WIDE);
+    }
+    let from = rows.few.from(row.0);
+    let end = from.iter().position(|entry| entry.last).map_or(0, |last| last + 1);
+    from.get(..end).unwrap_or_default()
 }
 
 impl Wide {
@@ -242,7 +238,7 @@ impl Wide {
         actions.dedup();
         actions.retain(|action| *action != ANY_ACTION);
         let named = actions.iter().map(|action| of_action(*action)).collect();
-        Self { any: of_action(ANY_ACTION), actions: actions.into(), named, entries: entries.into() }
+        Self { any: of_action(ANY_ACTION), actions: actions.into(), named }
     }
 }
 

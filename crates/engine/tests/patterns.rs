@@ -345,7 +345,6 @@ fn a_policy_of_nothing_allows_nothing() {
     assert_eq!(engine.decide(&roles, Some(b"alice"), question), Decision::NotAllowed);
     assert_eq!(engine.decide(engine.anonymous(), None, question), Decision::NotAllowed);
     assert_eq!(engine.names(&roles).count(), 0);
-    assert_eq!(engine.matching(None, question), []);
 }
 
 /// More roles and actions at one place than are searched one by one.

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{Decision, Engine, RoleSet};
 use generator::{Generator, OwnedCaller, OwnedQuestion, Rng, Shape};
 use policy::Policy;
-use policy::model::{Effect, Grant, Role, RoleId, Rule, RuleId};
+use policy::model::{Grant, Role, RoleId, Rule};
 use policy::pattern::{Actions, Pattern, Segment};
 
 const POLICIES: u64 = 60;
@@ -172,64 +172,6 @@ fn an_unrelated_rule_changes_nothing() {
                 decide(&other, caller, asked),
                 "{caller:?} asks {asked:?}"
             );
-        }
-    });
-}
-
-#[test]
-fn all_of_several_questions_are_allowed_only_if_each_is() {
-    for_each_policy(|_, engine, all, rng| {
-        for (caller, first) in all {
-            let roles = roles_of(engine, caller);
-            let owner = caller.user.as_deref().map(str::as_bytes);
-            let asked: Vec<&OwnedQuestion> = std::iter::once(first)
-                .chain((0..rng.below(3)).filter_map(|_| rng.clone().pick(all).map(|(_, asked)| asked)))
-                .collect();
-            let questions: Vec<Question<'_>> = asked.iter().map(|asked| asked.borrowed()).collect();
-            let mut each = questions.iter().map(|question| engine.decide(&roles, owner, *question));
-            let wanted = each.clone().find(|one| !is_allowed(*one)).or_else(|| each.next());
-            assert_eq!(Some(engine.decide_all(&roles, owner, &questions)), wanted);
-        }
-    });
-}
-
-#[test]
-fn nothing_asked_is_nothing_allowed() {
-    let engine = Engine::compile(&Generator::new(Shape::default(), 1).policy());
-    assert_eq!(engine.decide_all(engine.anonymous(), None, &[]), Decision::NotAllowed);
-}
-
-#[test]
-fn what_matches_is_what_decides_for_those_who_have_the_role() {
-    for_each_policy(|policy, engine, all, _| {
-        for (caller, asked) in all {
-            let owner = caller.user.as_deref().map(str::as_bytes);
-            let question = asked.borrowed();
-            let matches = engine.matching(owner, question);
-            let wanted: Vec<RuleId> = policy
-                .rules()
-                .filter(|(.., rule, _)| {
-                    rule.actions.matches(question.action)
-                        && (rule.scopes.is_empty() || rule.scopes.iter().any(|it| it.matches(question.scope)))
-                        && rule.resources.iter().any(|it| it.matches(question.resource, owner))
-                })
-                .map(|(id, ..)| id)
-                .collect();
-            assert_eq!(matches.iter().map(|it| it.rule).collect::<Vec<_>>(), wanted);
-            for found in &matches {
-                let (role, _, effect) = policy.rule(found.rule).unwrap();
-                assert_eq!((policy.role(&role.name), effect), (Some(found.role), found.effect));
-            }
-            let names: Vec<String> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();
-            let has = |role: RoleId| names.iter().any(|name| **name == *policy.roles[role.0 as usize].name);
-            let lowest =
-                |effect| matches.iter().find(|it| it.effect == effect && has(it.role)).map(|it| it.rule);
-            let decided = match (lowest(Effect::Deny), lowest(Effect::Allow)) {
-                (Some(rule), _) => Decision::Denied(rule),
-                (None, Some(rule)) => Decision::Allowed(rule),
-                (None, None) => Decision::NotAllowed,
-            };
-            assert_eq!(decide(engine, caller, asked), decided);
         }
     });
 }
