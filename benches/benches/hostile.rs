@@ -108,7 +108,7 @@ impl Hostile {
             deny: vec![rule(self.patterns.iter().map(|text| pattern(text)).collect())],
             at: at.clone(),
         };
-        Engine::compile(&Policy { roles: vec![role], ..Policy::default() })
+        Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })
     }
 
     fn denies(&self, path: &str) -> bool {

@@ -51,7 +51,7 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         at: at.clone(),
     };
     let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
-    let policy = Policy { roles: vec![role], ..Policy::default() };
+    let policy = Policy { roles: vec![role].into(), ..Policy::default() };
     let engine = Engine::compile(&policy);
     for (resource, allowed) in [
         ("/error".to_owned(), true),

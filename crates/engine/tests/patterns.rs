@@ -22,7 +22,7 @@ fn policy(scopes: &[&str], resources: &[&str]) -> Policy {
         at: at.clone(),
     };
     let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
-    Policy { roles: vec![role], ..Policy::default() }
+    Policy { roles: vec![role].into(), ..Policy::default() }
 }
 
 fn scope(text: &str) -> Scope {

@@ -109,7 +109,7 @@ impl Generator {
         let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
         self.extend(&mut roles);
         let grants = self.grants(&roles);
-        Policy { identity: unverified(&self.place), roles, grants, ..Policy::default() }
+        Policy { identity: unverified(&self.place), roles: roles.into(), grants, ..Policy::default() }
     }
 
     /// A rule.

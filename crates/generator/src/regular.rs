@@ -36,7 +36,12 @@ impl Regular {
                 role.allow.push(rule(number % self.resources, &place));
             }
         }
-        Policy { identity: unverified(&place), roles, grants: self.grants(), ..Policy::default() }
+        Policy {
+            identity: unverified(&place),
+            roles: roles.into(),
+            grants: self.grants(),
+            ..Policy::default()
+        }
     }
 
     /// The number of rules.

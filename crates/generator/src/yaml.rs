@@ -34,7 +34,7 @@ pub fn to_yaml(policy: &Policy) -> String {
 
 fn push_role(text: &mut String, policy: &Policy, role: &Role) {
     let _ = writeln!(text, "  {}:", quoted(&role.name));
-    let extended = role.extends.iter().filter_map(|id| policy.roles.get(id.0 as usize));
+    let extended = role.extends.iter().map(|id| policy.roles.at(*id));
     let _ = writeln!(text, "    extends: {}", list(extended.map(|role| &*role.name)));
     for (key, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
         if !rules.is_empty() {
@@ -65,7 +65,7 @@ fn rule_text(rule: &Rule) -> String {
 }
 
 fn push_grant(text: &mut String, policy: &Policy, grant: &Grant) {
-    let Some(role) = policy.roles.get(grant.role.0 as usize) else { return };
+    let role = policy.roles.at(grant.role);
     let names = [("users", &grant.users), ("groups", &grant.groups)];
     let parts = names.iter().filter(|(_, names)| !names.is_empty());
     let parts: Vec<String> =

@@ -10,6 +10,7 @@
 pub mod canonical;
 pub mod cases;
 pub mod decision;
+pub mod ids;
 mod key_url;
 mod load;
 pub mod model;

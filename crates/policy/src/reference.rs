@@ -59,9 +59,8 @@ pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
         }
     }
     let mut open: Vec<RoleId> = roles.iter().copied().collect();
-    while let Some(RoleId(id)) = open.pop() {
-        let role = policy.roles.get(id as usize);
-        for extended in role.iter().flat_map(|role| &role.extends) {
+    while let Some(role) = open.pop() {
+        for extended in &policy.roles.at(role).extends {
             if roles.insert(*extended) {
                 open.push(*extended);
             }

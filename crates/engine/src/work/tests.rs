@@ -129,7 +129,7 @@ impl Hostile {
             deny: Vec::new(),
             at: at.clone(),
         };
-        Engine::compile(&Policy { roles: vec![role], ..Policy::default() })
+        Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })
     }
 
     /// The total size of all patterns: the bound on the part of a decision's cost that does not grow with the path.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::ids::IdVec;
 use crate::load::draft::{Draft, GrantDraft, Named, RoleDraft};
 use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
 use crate::problem::{Place, Problem};
@@ -13,16 +14,20 @@ const COMPARISONS: usize = 2_000_000;
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
 pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
-    let mut names =
-        Names { by_name: HashMap::new(), in_order: Vec::new(), incomplete: draft.missing.roles, compared: 0 };
+    let mut names = Names {
+        by_name: HashMap::new(),
+        in_order: IdVec::new(),
+        incomplete: draft.missing.roles,
+        compared: 0,
+    };
     let mut kept = Vec::with_capacity(draft.roles.len());
     for role in draft.roles {
         if names.define(&role, problems) {
             kept.push(role);
         }
     }
-    let mut roles = Vec::with_capacity(kept.len());
-    let mut places = Vec::with_capacity(kept.len());
+    let mut roles = IdVec::new();
+    let mut places = IdVec::new();
     for role in kept {
         let (role, at) = names.role(role, problems);
         roles.push(role);
@@ -31,18 +36,18 @@ pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
     cut_cycles(&mut roles, &places, problems);
     let grants = draft.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     Policy {
-        identity: draft.identity.map(|(_, it)| it).unwrap_or_default(),
+        identity: draft.identity.map(|(_, section)| section).unwrap_or_default(),
         roles,
         grants,
-        allow_response: draft.allow_response.map(|(_, it)| it).unwrap_or_default(),
-        deny_response: draft.deny_response.map(|(_, it)| it).unwrap_or_default(),
+        allow_response: draft.allow_response.map(|(_, section)| section).unwrap_or_default(),
+        deny_response: draft.deny_response.map(|(_, section)| section).unwrap_or_default(),
     }
 }
 
 /// The names of the roles.
 struct Names {
     by_name: HashMap<Arc<str>, (RoleId, Place)>,
-    in_order: Vec<Arc<str>>,
+    in_order: IdVec<RoleId, Arc<str>>,
     incomplete: bool,
     compared: usize,
 }
@@ -58,9 +63,8 @@ impl Names {
             problems.push(problem);
             return false;
         }
-        let id = RoleId(u32::try_from(self.in_order.len()).unwrap_or(u32::MAX));
+        let id = self.in_order.push(role.name.clone());
         self.by_name.insert(role.name.clone(), (id, role.at.clone()));
-        self.in_order.push(role.name.clone());
         true
     }
 
@@ -85,7 +89,7 @@ impl Names {
 
     fn grant(&mut self, draft: GrantDraft, problems: &mut Vec<Problem>) -> Option<Grant> {
         let role = self.find(&draft.role, &draft.at, problems)?;
-        let plain = |names: Vec<Named>| names.into_iter().map(|it| it.name).collect();
+        let plain = |names: Vec<Named>| names.into_iter().map(|named| named.name).collect();
         Some(Grant { role, users: plain(draft.users), groups: plain(draft.groups) })
     }
 
@@ -109,7 +113,8 @@ impl Names {
             return None;
         }
         self.compared += self.in_order.len();
-        closest(name, self.in_order.iter().map(|it| &**it)).map(|it| format!("did you mean `{it}`?"))
+        closest(name, self.in_order.iter().map(|known| &**known))
+            .map(|known| format!("did you mean `{known}`?"))
     }
 }
 
@@ -136,73 +141,81 @@ fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Pro
 
 /// The state of a role in the depth-first search.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Walk {
+enum Visit {
     Ahead,
-    On,
+    OnPath,
     Done,
 }
 
 /// Reports each cycle in `extends` and removes the link that closes it.
-fn cut_cycles(roles: &mut [Role], places: &[Vec<Place>], problems: &mut Vec<Problem>) {
-    let mut state = vec![Walk::Ahead; roles.len()];
-    let mut closing: Vec<(usize, RoleId)> = Vec::new();
-    for start in 0..roles.len() {
-        if state.get(start) == Some(&Walk::Ahead) {
-            walk(start, roles, places, &mut state, &mut closing, problems);
-        }
-    }
-    for (from, to) in closing {
-        if let Some(role) = roles.get_mut(from) {
-            role.extends.retain(|it| *it != to);
-        }
-    }
-}
-
-/// Walks up from one role. The path holds each role and the index of its next link.
-fn walk(
-    start: usize,
-    roles: &[Role],
-    places: &[Vec<Place>],
-    state: &mut [Walk],
-    closing: &mut Vec<(usize, RoleId)>,
+fn cut_cycles(
+    roles: &mut IdVec<RoleId, Role>,
+    places: &IdVec<RoleId, Vec<Place>>,
     problems: &mut Vec<Problem>,
 ) {
-    let mut path = vec![(start, 0_usize)];
-    set(state, start, Walk::On);
-    while let Some((role, next)) = path.last_mut() {
-        let (from, link) = (*role, *next);
-        *next += 1;
-        let Some(RoleId(to)) = roles.get(from).and_then(|role| role.extends.get(link)).copied() else {
-            set(state, from, Walk::Done);
-            path.pop();
-            continue;
-        };
-        let to_index = to as usize;
-        match state.get(to_index) {
-            Some(Walk::Ahead) => {
-                set(state, to_index, Walk::On);
-                path.push((to_index, 0));
-            }
-            Some(Walk::On) => {
-                closing.push((from, RoleId(to)));
-                let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to_index);
-                let chain: Vec<String> = on_path.chain([to_index]).map(|it| quoted(roles, it)).collect();
-                if let Some(at) = places.get(from).and_then(|places| places.get(link)) {
-                    let message = format!("roles extend each other: {}", chain.join(" -> "));
-                    problems.push(Problem::error(at.clone(), message).help("leave one of the `extends` out"));
-                }
-            }
-            Some(Walk::Done) | None => {}
+    let mut search = CycleSearch {
+        roles,
+        places,
+        state: vec![Visit::Ahead; roles.len()].into(),
+        closing: Vec::new(),
+        problems,
+    };
+    for start in roles.ids() {
+        if *search.state.at(start) == Visit::Ahead {
+            search.visit(start);
         }
     }
-}
-
-fn set(state: &mut [Walk], role: usize, walk: Walk) {
-    if let Some(it) = state.get_mut(role) {
-        *it = walk;
+    for (from, to) in search.closing {
+        roles.at_mut(from).extends.retain(|extended| *extended != to);
     }
 }
 
-fn quoted(roles: &[Role], role: usize) -> String {
-    roles.get(role).map(|role| format!("`{}`", role.name)).unwrap_or_default()
+/// A depth-first search for cycles.
+struct CycleSearch<'s> {
+    roles: &'s IdVec<RoleId, Role>,
+    /// For each role, where the roles that it extends are named.
+    places: &'s IdVec<RoleId, Vec<Place>>,
+    state: IdVec<RoleId, Visit>,
+    /// The links that close a cycle.
+    closing: Vec<(RoleId, RoleId)>,
+    problems: &'s mut Vec<Problem>,
+}
+
+impl CycleSearch<'_> {
+    /// Visits one role and all that it extends. The path holds each role and the index of its next link.
+    fn visit(&mut self, start: RoleId) {
+        let mut path = vec![(start, 0_usize)];
+        *self.state.at_mut(start) = Visit::OnPath;
+        while let Some((role, next)) = path.last_mut() {
+            let (from, link) = (*role, *next);
+            *next += 1;
+            let Some(to) = self.roles.at(from).extends.get(link).copied() else {
+                *self.state.at_mut(from) = Visit::Done;
+                path.pop();
+                continue;
+            };
+            match *self.state.at(to) {
+                Visit::Ahead => {
+                    *self.state.at_mut(to) = Visit::OnPath;
+                    path.push((to, 0));
+                }
+                Visit::OnPath => {
+                    self.closing.push((from, to));
+                    let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to);
+                    let cycle: Vec<RoleId> = on_path.chain([to]).collect();
+                    self.report(&cycle, from, link);
+                }
+                Visit::Done => {}
+            }
+        }
+    }
+
+    fn report(&mut self, cycle: &[RoleId], from: RoleId, link: usize) {
+        let names: Vec<String> =
+            cycle.iter().map(|role| format!("`{}`", self.roles.at(*role).name)).collect();
+        if let Some(at) = self.places.at(from).get(link) {
+            let message = format!("roles extend each other: {}", names.join(" -> "));
+            self.problems.push(Problem::error(at.clone(), message).help("leave one of the `extends` out"));
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Rules without effect, because another rule covers everything that they match.
 
+use crate::ids::IdVec;
 use crate::load::lint::Warnings;
-use crate::load::lint::trie::{Ruled, Step, Trie};
-use crate::model::{ANYONE, Effect, Policy, RoleId, Rule};
+use crate::load::lint::trie::{NodeId, Ruled, Trie};
+use crate::model::{ANYONE, Effect, Policy, RoleId, Rule, RuleId};
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;
 
@@ -14,11 +15,11 @@ const BUDGET_OF_ONE: usize = 2_000;
 /// Warns of each rule that another one makes redundant: one of the same role, of a role that it extends, or of
 /// `anyone`.
 pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
-    let mut kin = Kin::new(policy);
+    let mut related = Related::new(policy);
     let mut budget = BUDGET;
-    for (number, ruled) in trie.rules.iter().enumerate() {
-        kin.look_from(ruled.role, &mut budget);
-        let mut search = Search { trie, kin: &kin, number, ruled, left: BUDGET_OF_ONE.min(budget) };
+    for (id, ruled) in trie.rules.entries() {
+        related.find_from(ruled.role, &mut budget);
+        let mut search = Search { trie, related: &related, id, ruled, left: BUDGET_OF_ONE.min(budget) };
         let found = search.cover();
         budget -= BUDGET_OF_ONE.min(budget) - search.left;
         if let Some(cover) = found {
@@ -39,67 +40,66 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
 }
 
 /// The roles that a caller with a given role also has.
-struct Kin<'p> {
+struct Related<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
-    current: Option<u32>,
-    /// For each role, the last role from which it was reached, plus one.
-    reached_from: Vec<u32>,
+    current: Option<RoleId>,
+    /// For each role, the last role from which it was reached.
+    reached_from: IdVec<RoleId, Option<RoleId>>,
     /// Which roles every caller has.
-    everybody: Vec<bool>,
+    everybody: IdVec<RoleId, bool>,
 }
 
-impl<'p> Kin<'p> {
+impl<'p> Related<'p> {
     fn new(policy: &'p Policy) -> Self {
         let anyone = policy.role(ANYONE);
-        let none = vec![false; policy.roles.len()];
-        let mut kin =
-            Self { policy, anyone, current: None, reached_from: vec![0; none.len()], everybody: none };
-        if let Some(RoleId(anyone)) = anyone {
-            kin.look_from(anyone, &mut BUDGET.clone());
-            kin.everybody = kin.reached_from.iter().map(|from| *from == anyone + 1).collect();
+        let mut related = Self {
+            policy,
+            anyone,
+            current: None,
+            reached_from: vec![None; policy.roles.len()].into(),
+            everybody: vec![false; policy.roles.len()].into(),
+        };
+        if let Some(anyone) = anyone {
+            related.find_from(anyone, &mut BUDGET.clone());
+            related.everybody = related.reached_from.iter().map(|from| *from == Some(anyone)).collect();
         }
-        kin
+        related
     }
 
     /// Computes the roles that come with a role.
-    fn look_from(&mut self, role: u32, budget: &mut usize) {
+    fn find_from(&mut self, role: RoleId, budget: &mut usize) {
         if self.current == Some(role) {
             return;
         }
         self.current = Some(role);
-        let mut open: Vec<RoleId> = [RoleId(role)].into_iter().chain(self.anyone).collect();
-        while let Some(RoleId(next)) = open.pop() {
+        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).collect();
+        while let Some(next) = open.pop() {
             *budget = budget.saturating_sub(1);
-            let reached = self.reached_from.get_mut(next as usize).filter(|it| **it != role + 1);
             if *budget == 0 {
                 return;
             }
-            if let Some(reached) = reached {
-                *reached = role + 1;
-                let extends = self.policy.roles.get(next as usize).map(|it| it.extends.as_slice());
-                open.extend(extends.unwrap_or_default());
+            if self.reached_from.at_mut(next).replace(role) != Some(role) {
+                open.extend(&self.policy.roles.at(next).extends);
             }
         }
     }
 
     /// Whether every caller has either both roles or neither.
-    fn are_equals(&self, one: u32, other: u32) -> bool {
-        let everybody = |role: u32| self.everybody.get(role as usize).copied().unwrap_or(false);
-        one == other || everybody(one) && everybody(other)
+    fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
+        one == other || *self.everybody.at(one) && *self.everybody.at(other)
     }
 
-    fn has(&self, role: u32) -> bool {
-        let from = self.current.map(|current| current + 1);
-        from.is_some() && self.reached_from.get(role as usize).copied() == from
+    fn has(&self, role: RoleId) -> bool {
+        self.current.is_some() && *self.reached_from.at(role) == self.current
     }
 }
 
 /// The search for a rule that covers a given one.
 struct Search<'s, 'p> {
     trie: &'s Trie<'p>,
-    kin: &'s Kin<'p>,
-    number: usize,
+    related: &'s Related<'p>,
+    id: RuleId,
     ruled: &'s Ruled<'p>,
     left: usize,
 }
@@ -112,22 +112,22 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 
     /// Follows every segment that covers the next one.
-    fn walk(&mut self, step: Step, segments: &'p [Segment], rest: bool) -> Option<&'s Ruled<'p>> {
+    fn walk(&mut self, node: NodeId, segments: &'p [Segment], rest: bool) -> Option<&'s Ruled<'p>> {
         self.left = self.left.checked_sub(1)?;
-        let node = self.trie.node(step)?;
-        if let Some(found) = self.among(&node.rests) {
+        let edges = self.trie.node(node);
+        if let Some(found) = self.among(&edges.rests) {
             return Some(found);
         }
         let Some((segment, further)) = segments.split_first() else {
-            return if rest { None } else { self.among(&node.ends) };
+            return if rest { None } else { self.among(&edges.ends) };
         };
         if let Segment::Literal(literal) = segment
-            && let Some(next) = self.trie.literal(step, literal)
+            && let Some(next) = self.trie.literal(node, literal)
             && let Some(found) = self.walk(next, further, rest)
         {
             return Some(found);
         }
-        for (other, next) in &node.others {
+        for (other, next) in &edges.others {
             self.left = self.left.checked_sub(1)?;
             if covers_segment(other, segment)
                 && let Some(found) = self.walk(*next, further, rest)
@@ -138,18 +138,18 @@ impl<'s, 'p> Search<'s, 'p> {
         None
     }
 
-    fn among(&mut self, rules: &[usize]) -> Option<&'s Ruled<'p>> {
-        for number in rules {
+    fn among(&mut self, rules: &[RuleId]) -> Option<&'s Ruled<'p>> {
+        for id in rules {
             self.left = self.left.checked_sub(1)?;
-            let cover = self.trie.rules.get(*number)?;
-            if *number != self.number && self.kin.has(cover.role) && self.is_cover(*number, cover) {
+            let cover = self.trie.rules.at(*id);
+            if *id != self.id && self.related.has(cover.role) && self.is_cover(*id, cover) {
                 return Some(cover);
             }
         }
         None
     }
 
-    fn is_cover(&mut self, number: usize, cover: &Ruled<'_>) -> bool {
+    fn is_cover(&mut self, id: RuleId, cover: &Ruled<'_>) -> bool {
         if self.ruled.effect == Effect::Deny && cover.effect == Effect::Allow {
             return false;
         }
@@ -157,8 +157,9 @@ impl<'s, 'p> Search<'s, 'p> {
             return false;
         }
         // Of two rules that cover each other, the first one is kept, or the inherited one.
-        let equals = self.ruled.effect == cover.effect && self.kin.are_equals(self.ruled.role, cover.role);
-        !(equals && number > self.number && self.covers(self.ruled.rule, cover.rule))
+        let equals =
+            self.ruled.effect == cover.effect && self.related.are_equals(self.ruled.role, cover.role);
+        !(equals && id > self.id && self.covers(self.ruled.rule, cover.rule))
     }
 
     fn covers(&mut self, cover: &Rule, rule: &Rule) -> bool {

@@ -2,6 +2,7 @@
 
 use foldhash::HashSet;
 
+use crate::ids::IdVec;
 use crate::load::draft::{Draft, GrantDraft, Named};
 use crate::load::lint::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
@@ -207,14 +208,12 @@ pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
         no_grants(policy, problems);
         return;
     }
-    let mut had = vec![false; policy.roles.len()];
+    let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     let reserved = [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name));
     let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(reserved).collect();
-    while let Some(RoleId(role)) = open.pop() {
-        let index = role as usize;
-        if let Some(had) = had.get_mut(index).filter(|had| !**had) {
-            *had = true;
-            open.extend(policy.roles.get(index).iter().flat_map(|role| &role.extends));
+    while let Some(role) = open.pop() {
+        if !std::mem::replace(had.at_mut(role), true) {
+            open.extend(&policy.roles.at(role).extends);
         }
     }
     let mut warnings = Warnings::new(problems);

@@ -2,8 +2,8 @@
 
 use crate::load::lint::Warnings;
 use crate::load::lint::cover::is_below;
-use crate::load::lint::trie::{Ruled, Step, Trie};
-use crate::model::{Effect, Rule};
+use crate::load::lint::trie::{NodeId, Ruled, Trie};
+use crate::model::{Effect, Rule, RuleId};
 use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
 
@@ -14,9 +14,9 @@ const BUDGET_OF_ONE: usize = 2_000;
 /// Warns of each `deny` rule that overlaps no `allow` rule of any role.
 pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut budget = BUDGET;
-    for ruled in trie.rules.iter().filter(|it| it.effect == Effect::Deny) {
+    for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
         let mut search = Search { trie, rule: ruled.rule, left: BUDGET_OF_ONE.min(budget) };
-        let met = ruled.rule.resources.iter().any(|it| search.meets(it));
+        let met = ruled.rule.resources.iter().any(|pattern| search.meets(pattern));
         budget -= BUDGET_OF_ONE.min(budget) - search.left;
         if !met {
             warnings.push(warning(ruled));
@@ -43,13 +43,16 @@ impl<'p> Search<'_, 'p> {
 
     /// Whether an `allow` rule is reachable from here. If the budget is used up, it returns true, so that no warning
     /// follows.
-    fn walk(&mut self, step: Step, segments: &'p [Segment], rest: bool) -> bool {
-        let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
+    fn walk(&mut self, id: NodeId, segments: &'p [Segment], rest: bool) -> bool {
+        if !self.spend(1) {
+            return true;
+        }
+        let node = self.trie.node(id);
         if self.among(&node.rests) {
             return true;
         }
         let Some((segment, further)) = segments.split_first() else {
-            return self.among(&node.ends) || rest && self.below(step);
+            return self.among(&node.ends) || rest && self.below(id);
         };
         let mut others = node.others.iter();
         if others
@@ -58,7 +61,7 @@ impl<'p> Search<'_, 'p> {
             return true;
         }
         if let Segment::Literal(literal) = segment {
-            return self.trie.literal(step, literal).is_some_and(|next| self.walk(next, further, rest));
+            return self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest));
         }
         node.literals.iter().any(|(literal, next)| {
             !self.spend(1) || matches_literal(segment, literal) && self.walk(*next, further, rest)
@@ -66,8 +69,11 @@ impl<'p> Search<'_, 'p> {
     }
 
     /// Whether an `allow` rule ends anywhere below.
-    fn below(&mut self, step: Step) -> bool {
-        let Some(node) = self.trie.node(step).filter(|_| self.spend(1)) else { return true };
+    fn below(&mut self, id: NodeId) -> bool {
+        if !self.spend(1) {
+            return true;
+        }
+        let node = self.trie.node(id);
         let literals = node.literals.iter().map(|(_, next)| *next);
         let others = node.others.iter().map(|(_, next)| *next);
         self.among(&node.rests)
@@ -75,10 +81,10 @@ impl<'p> Search<'_, 'p> {
             || literals.chain(others).any(|next| self.below(next))
     }
 
-    fn among(&mut self, rules: &[usize]) -> bool {
-        rules.iter().any(|number| {
-            let allowing = self.trie.rules.get(*number).filter(|it| it.effect == Effect::Allow);
-            !self.spend(1) || allowing.is_some_and(|it| overlap_but_for_paths(self.rule, it.rule))
+    fn among(&mut self, rules: &[RuleId]) -> bool {
+        rules.iter().any(|id| {
+            let Ruled { effect, rule, .. } = self.trie.rules.at(*id);
+            !self.spend(1) || *effect == Effect::Allow && overlap_but_for_paths(self.rule, rule)
         })
     }
 
@@ -91,11 +97,11 @@ impl<'p> Search<'_, 'p> {
 fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
     let actions = match (&one.actions, &other.actions) {
         (Actions::Any, _) | (_, Actions::Any) => true,
-        (Actions::These(one), Actions::These(other)) => one.iter().any(|it| other.contains(it)),
+        (Actions::These(one), Actions::These(other)) => one.iter().any(|action| other.contains(action)),
     };
     let scopes = one.scopes.is_empty()
         || other.scopes.is_empty()
-        || one.scopes.iter().any(|it| other.scopes.iter().any(|other| overlap_scopes(it, other)));
+        || one.scopes.iter().any(|one| other.scopes.iter().any(|other| overlap_scopes(one, other)));
     actions && scopes
 }
 

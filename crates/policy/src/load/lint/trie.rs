@@ -2,29 +2,33 @@
 
 use foldhash::{HashMap, HashMapExt};
 
+use crate::id_types;
+use crate::ids::IdVec;
 use crate::load::lint::Warnings;
-use crate::model::{Effect, Policy, Role, Rule};
+use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;
 
 /// A rule of a role.
 #[derive(Clone, Copy)]
 pub(crate) struct Ruled<'p> {
-    pub(crate) role: u32,
+    pub(crate) role: RoleId,
     pub(crate) named: &'p Role,
     pub(crate) rule: &'p Rule,
     pub(crate) effect: Effect,
 }
 
-/// The index of a node.
-pub(crate) type Step = usize;
+id_types! {
+    /// A node of the trie.
+    pub(crate) struct NodeId;
+}
 
 /// A policy's rules by their paths.
 pub(crate) struct Trie<'p> {
-    pub(crate) rules: Vec<Ruled<'p>>,
-    nodes: Vec<Node<'p>>,
-    literals: HashMap<(Step, &'p str), Step>,
-    others: HashMap<(Step, Other<'p>), Step>,
+    pub(crate) rules: IdVec<RuleId, Ruled<'p>>,
+    nodes: IdVec<NodeId, Node<'p>>,
+    literals: HashMap<(NodeId, &'p str), NodeId>,
+    others: HashMap<(NodeId, Other<'p>), NodeId>,
 }
 
 /// A segment that is not literal, by what it matches.
@@ -38,26 +42,26 @@ enum Other<'p> {
 /// The node for a sequence of segments.
 #[derive(Default)]
 pub(crate) struct Node<'p> {
-    pub(crate) literals: Vec<(&'p str, Step)>,
+    pub(crate) literals: Vec<(&'p str, NodeId)>,
     /// The edges that are not literal.
-    pub(crate) others: Vec<(&'p Segment, Step)>,
+    pub(crate) others: Vec<(&'p Segment, NodeId)>,
     /// The rules that end here.
-    pub(crate) ends: Vec<usize>,
+    pub(crate) ends: Vec<RuleId>,
     /// The rules that match everything from here on.
-    pub(crate) rests: Vec<usize>,
-    /// The first rule that led here.
-    first: usize,
+    pub(crate) rests: Vec<RuleId>,
+    /// The first rule that led here; `None` for a root.
+    first: Option<RuleId>,
 }
 
 impl<'p> Trie<'p> {
     pub(crate) fn new(policy: &'p Policy) -> Self {
         let mut trie = Self {
-            rules: Vec::new(),
-            nodes: vec![Node::default(), Node::default()],
+            rules: IdVec::new(),
+            nodes: vec![Node::default(), Node::default()].into(),
             literals: HashMap::new(),
             others: HashMap::new(),
         };
-        for (role, named) in (0_u32..).zip(&policy.roles) {
+        for (role, named) in policy.roles.entries() {
             let allow = named.allow.iter().map(|rule| (rule, Effect::Allow));
             let deny = named.deny.iter().map(|rule| (rule, Effect::Deny));
             for (rule, effect) in allow.chain(deny) {
@@ -68,35 +72,33 @@ impl<'p> Trie<'p> {
     }
 
     /// The start node for a pattern.
-    pub(crate) fn root(pattern: &Pattern) -> Step {
-        usize::from(!pattern.absolute)
+    pub(crate) fn root(pattern: &Pattern) -> NodeId {
+        NodeId(u32::from(!pattern.absolute))
     }
 
-    pub(crate) fn node(&self, step: Step) -> Option<&Node<'p>> {
-        self.nodes.get(step)
+    pub(crate) fn node(&self, id: NodeId) -> &Node<'p> {
+        self.nodes.at(id)
     }
 
-    pub(crate) fn literal(&self, from: Step, segment: &'p str) -> Option<Step> {
+    pub(crate) fn literal(&self, from: NodeId, segment: &'p str) -> Option<NodeId> {
         self.literals.get(&(from, segment)).copied()
     }
 
     fn add(&mut self, ruled: Ruled<'p>) {
-        let number = self.rules.len();
-        self.rules.push(ruled);
+        let id = self.rules.push(ruled);
         for pattern in &ruled.rule.resources {
-            let mut step = Self::root(pattern);
+            let mut end = Self::root(pattern);
             for segment in &pattern.segments {
-                step = self.step(step, segment, number);
+                end = self.child(end, segment, id);
             }
-            if let Some(node) = self.nodes.get_mut(step) {
-                if pattern.rest { node.rests.push(number) } else { node.ends.push(number) }
-            }
+            let node = self.nodes.at_mut(end);
+            if pattern.rest { node.rests.push(id) } else { node.ends.push(id) }
         }
     }
 
     /// The node after a segment. It is added if there is none.
-    fn step(&mut self, from: Step, segment: &'p Segment, rule: usize) -> Step {
-        let next = self.nodes.len();
+    fn child(&mut self, from: NodeId, segment: &'p Segment, rule: RuleId) -> NodeId {
+        let next = self.nodes.next_id();
         let known = match segment {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
             Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
@@ -105,12 +107,11 @@ impl<'p> Trie<'p> {
         };
         let known = *known;
         if known == next {
-            self.nodes.push(Node { first: rule, ..Node::default() });
-            if let Some(node) = self.nodes.get_mut(from) {
-                match segment {
-                    Segment::Literal(literal) => node.literals.push((literal, next)),
-                    other => node.others.push((other, next)),
-                }
+            self.nodes.push(Node { first: Some(rule), ..Node::default() });
+            let node = self.nodes.at_mut(from);
+            match segment {
+                Segment::Literal(literal) => node.literals.push((literal, next)),
+                other => node.others.push((other, next)),
             }
         }
         known
@@ -119,15 +120,16 @@ impl<'p> Trie<'p> {
     /// Warns of sibling segments that differ only in case.
     pub(crate) fn case_variants(&self, warnings: &mut Warnings<'_>) {
         for node in &self.nodes {
-            if !node.literals.iter().any(|(it, _)| it.bytes().any(|byte| byte.is_ascii_uppercase())) {
+            if !node.literals.iter().any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
+            {
                 continue;
             }
-            let mut seen: HashMap<String, (&str, Step)> = HashMap::new();
-            for (literal, step) in &node.literals {
+            let mut seen: HashMap<String, (&str, NodeId)> = HashMap::new();
+            for (literal, child) in &node.literals {
                 match seen.get(&literal.to_lowercase()) {
-                    Some((first, other)) => self.warn_of_variant(literal, *step, first, *other, warnings),
+                    Some((first, other)) => self.warn_of_variant(literal, *child, first, *other, warnings),
                     None => {
-                        seen.insert(literal.to_lowercase(), (*literal, *step));
+                        seen.insert(literal.to_lowercase(), (*literal, *child));
                     }
                 }
             }
@@ -137,13 +139,13 @@ impl<'p> Trie<'p> {
     fn warn_of_variant(
         &self,
         literal: &str,
-        step: Step,
+        node: NodeId,
         first: &str,
-        other: Step,
+        other: NodeId,
         warnings: &mut Warnings<'_>,
     ) {
-        let rule = |step: Step| self.node(step).and_then(|node| self.rules.get(node.first));
-        if let (Some(rule), Some(other)) = (rule(step), rule(other)) {
+        let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
+        if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
             let message = format!("`{literal}` differs from `{first}` only in case: they are two paths");
             let problem = Problem::warning(rule.rule.at.clone(), message)
                 .help(format!("write `{first}` if the same is meant"))
