@@ -4,23 +4,23 @@
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
 //! uses them: `callers` (subject → roles), `roles` (sets of roles), `scopes` (scope → tries), `trie` (resource → rows
 //! of the matching patterns) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
-//! and `rows` (action and roles → the deciding rule). `names` interns byte strings, `word` compares short byte strings
-//! as integers, and `table` is a vector with 32-bit indices.
+//! and `rows` (action and roles → the deciding rule). `interner` gives ids to byte strings, `prefix` compares short byte
+//! strings as integers, and `cost` counts steps in tests.
 
 mod actions;
 mod callers;
 mod compile;
+mod cost;
 mod globs;
+mod ids;
+mod interner;
 mod literals;
-mod names;
+mod prefix;
 mod roles;
 mod rows;
 mod scopes;
 mod segments;
-mod table;
 mod trie;
-mod word;
-mod work;
 
 pub use policy::{Decision, Question};
 pub use roles::RoleSet;

@@ -133,6 +133,7 @@ impl<I: Id, T> IdVec<I, T> {
 ///
 /// # Panics
 /// If it is 2³² - 1 or more: the highest number stands for "none" where an `Option` would double the size.
+#[inline]
 #[must_use]
 pub fn narrow(size: usize) -> u32 {
     let narrow = u32::try_from(size).ok().filter(|narrow| *narrow != u32::MAX);
@@ -194,6 +195,7 @@ impl<'v, I, T> IntoIterator for &'v mut IdVec<I, T> {
 impl<I, T> Deref for IdVec<I, T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         &self.items
     }

@@ -6,16 +6,16 @@ use foldhash::fast::RandomState;
 
 /// The first sixteen bytes of a byte string, zero-padded, and its length.
 ///
-/// A byte string of up to [`Word::WHOLE`] bytes is fully described by its word. Nearly all segments and actions are
+/// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all segments and actions are
 /// that short, and comparing two words avoids the call and the loop of comparing slices (measured: a third of a
 /// decision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct Prefix {
     bytes: [u64; 2],
     length: u32,
 }
 
-impl Word {
+impl Prefix {
     /// Up to this length, words are equal if and only if their byte strings are.
     pub(crate) const WHOLE: u32 = 16;
 
@@ -42,7 +42,7 @@ impl Word {
         self.length <= Self::WHOLE
     }
 
-    /// Hashes the byte string of this word, with which `bytes` start. Strings that differ only in trailing zeros may
+    /// Hashes the byte string of this prefix, with which `bytes` start. Strings that differ only in trailing zeros may
     /// have the same hash.
     #[inline]
     pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
@@ -103,11 +103,11 @@ mod tests {
             .collect();
         for one in &all {
             for other in &all {
-                assert!(Word::new(one).is_whole());
-                assert_eq!(Word::new(one) == Word::new(other), one == other, "{one:?} and {other:?}");
+                assert!(Prefix::new(one).is_whole());
+                assert_eq!(Prefix::new(one) == Prefix::new(other), one == other, "{one:?} and {other:?}");
             }
         }
-        assert!(!Word::new(&[0; 17]).is_whole());
+        assert!(!Prefix::new(&[0; 17]).is_whole());
     }
 
     #[test]
@@ -117,9 +117,9 @@ mod tests {
             let mut wanted = [0; 16];
             let shown = length.min(16);
             wanted[..shown].copy_from_slice(&bytes[..shown]);
-            let word = Word::new(&bytes[..length]);
-            assert_eq!(sixteen(word.parts().0).to_le_bytes(), wanted);
-            assert_eq!(word.length() as usize, length);
+            let prefix = Prefix::new(&bytes[..length]);
+            assert_eq!(sixteen(prefix.parts().0).to_le_bytes(), wanted);
+            assert_eq!(prefix.length() as usize, length);
         }
     }
 }
