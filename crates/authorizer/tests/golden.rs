@@ -19,12 +19,12 @@ use policy::reference::{self, Caller};
 struct Disk;
 
 impl policy::Files for Disk {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        std::fs::read(path).map_err(|error| error.to_string())
+    fn read(&self, path: &Path) -> Result<Vec<u8>, policy::FileError> {
+        Ok(std::fs::read(path)?)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+    fn list(&self, folder: &Path) -> Result<Vec<String>, policy::FileError> {
+        let entries = std::fs::read_dir(folder)?;
         Ok(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
     }
 }

@@ -1,21 +1,21 @@
 //! Converts a YAML tree to JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
 
-use crate::report::Report;
-use crate::yaml::{Node, Scalar, Value};
+use crate::document::Reader;
+use crate::document::{Node, Scalar, Value};
 
 /// Writes a tree as JSON; `None` if some part of it has no JSON equivalent.
-pub(super) fn write(report: &mut Report, node: &Node) -> Option<String> {
+pub(super) fn write(reader: &mut Reader, node: &Node) -> Option<String> {
     let mut out = String::new();
-    value(report, node, &mut out).then_some(out)
+    value(reader, node, &mut out).then_some(out)
 }
 
-fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
+fn value(reader: &mut Reader, node: &Node, out: &mut String) -> bool {
     match &node.value {
         Value::Scalar(scalar) => match literal(scalar) {
             Some(literal) => out.push_str(&literal),
             None => {
                 let help = "put it in quotes, or write it in decimal";
-                report.error_help(node.at, "a number that JSON does not have", help);
+                reader.error_help(node.at, "a number that JSON does not have", help);
                 return false;
             }
         },
@@ -23,7 +23,7 @@ fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
             out.push('[');
             for (number, item) in items.iter().enumerate() {
                 separate(number, out);
-                if !value(report, item, out) {
+                if !value(reader, item, out) {
                     return false;
                 }
             }
@@ -35,7 +35,7 @@ fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
                 separate(number, out);
                 string(&key.text, out);
                 out.push(':');
-                if !value(report, item, out) {
+                if !value(reader, item, out) {
                     return false;
                 }
             }

@@ -10,7 +10,7 @@ mod trie;
 
 pub(crate) use names::{identities, roles};
 
-use crate::load::lint::trie::Trie;
+use crate::lint::trie::Trie;
 use crate::model::Policy;
 use crate::problem::Problem;
 

@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::document::{Reader, Text};
 use crate::model::ClaimPath;
-use crate::report::{Report, Text};
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
-pub(crate) fn duration(report: &mut Report, text: &Text<'_>, what: &str) -> Option<Duration> {
+pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
     let value = parse_duration(text.text);
     if value.is_none() {
         let help = if !text.text.is_empty() && text.text.bytes().all(|it| it.is_ascii_digit()) {
@@ -15,7 +15,7 @@ pub(crate) fn duration(report: &mut Report, text: &Text<'_>, what: &str) -> Opti
         } else {
             "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
         };
-        report.error_help(text.at, format!("{what} `{}` is not a span of time", text.text), help);
+        reader.error_help(text.at, format!("{what} `{}` is not a span of time", text.text), help);
     }
     value
 }
@@ -35,10 +35,10 @@ fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Checks the URL of a key set. It may contain a secret, so it is never shown.
-pub(crate) fn is_url(report: &mut Report, text: &Text<'_>) -> bool {
+pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
     let fault = url_fault(text.text);
     if let Some((message, help)) = fault {
-        report.error_help(text.at, message, help);
+        reader.error_help(text.at, message, help);
     }
     fault.is_none()
 }
@@ -97,21 +97,21 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Reads the path of a claim: a name, or a JSON pointer (RFC 6901).
-pub(crate) fn claim_path(report: &mut Report, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
+pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
     let at = text.locate(path);
     if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
         let help = "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
-        report.error_help(at, format!("`{path}` is not the place of a claim"), help);
+        reader.error_help(at, format!("`{path}` is not the place of a claim"), help);
         return None;
     }
     let Some(pointer) = path.strip_prefix('/') else {
-        doubt_dots(report, text, path);
+        doubt_dots(reader, text, path);
         return Some(ClaimPath(vec![path.into()]));
     };
     let names: Option<Vec<Box<str>>> = pointer.split('/').map(unescape).collect();
     if names.is_none() {
         let help = "in a JSON pointer `~0` is `~` and `~1` is `/`";
-        report.error_help(at, format!("`{path}` is not a JSON pointer"), help);
+        reader.error_help(at, format!("`{path}` is not a JSON pointer"), help);
     }
     names.map(ClaimPath)
 }
@@ -133,12 +133,12 @@ fn unescape(name: &str) -> Option<Box<str>> {
 
 /// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
 /// URLs.
-fn doubt_dots(report: &mut Report, text: &Text<'_>, path: &str) {
+fn doubt_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
     let word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
     if path.contains('.') && path.split('.').all(word) {
         let message = format!("`{path}` is one claim of that name");
         let help = format!("did you mean `/{}`?", path.replace('.', "/"));
-        report.warning_help(text.locate(path), message, help);
+        reader.warning_help(text.locate(path), message, help);
     }
 }
 

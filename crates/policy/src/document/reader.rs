@@ -1,22 +1,23 @@
-//! Reads a YAML tree by expected types, and collects all problems with their places.
+//! Reads a tree by expected types, and collects all problems with their places.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
+use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::problem::{Place, Problem, Severity};
-use crate::yaml::{Key, Mark, Node, Scalar, Value};
+use crate::similar::closest;
 
 /// The maximum length of a displayed message, in characters.
-const LONGEST: usize = 400;
+const MAX_LENGTH: usize = 400;
 
 /// The maximum number of problems kept for one file.
-const MOST: usize = 10_000;
+const MAX_PROBLEMS: usize = 10_000;
 
-/// The problems of one file.
+/// Reads the values of one document, and collects its problems.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub struct Reader {
     file: Arc<Path>,
     problems: Vec<Problem>,
     errors: usize,
@@ -26,28 +27,33 @@ pub(crate) struct Report {
 
 /// The entries of a mapping with checked keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields<'n> {
-    pub(crate) at: Mark,
+pub struct Fields<'n> {
+    /// The start of the mapping.
+    pub at: Mark,
     entries: &'n [(Key, Node)],
 }
 
 /// A text that can locate its parts in the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Text<'n> {
-    pub(crate) text: &'n str,
+pub struct Text<'n> {
+    /// The text.
+    pub text: &'n str,
     /// The start of the value, including its quote.
-    pub(crate) at: Mark,
+    pub at: Mark,
     plain: bool,
     verbatim: bool,
 }
 
-impl Report {
-    pub(crate) fn new(file: Arc<Path>) -> Self {
+impl Reader {
+    /// For the file with this name.
+    #[must_use]
+    pub fn new(file: Arc<Path>) -> Self {
         Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None }
     }
 
     /// The problems. If there were errors, at least one is included.
-    pub(crate) fn finish(mut self) -> Vec<Problem> {
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.last {
             let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
             let message = format!("there are {} more problems in this file", self.left_out);
@@ -57,20 +63,23 @@ impl Report {
     }
 
     /// The number of errors so far.
-    pub(crate) fn errors(&self) -> usize {
+    #[must_use]
+    pub fn errors(&self) -> usize {
         self.errors
     }
 
-    pub(crate) fn place(&self, at: Mark) -> Place {
+    /// A place in this file.
+    #[must_use]
+    pub fn place(&self, at: Mark) -> Place {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
     /// Adds a problem. What it quotes from the file is shortened.
-    pub(crate) fn push(&mut self, mut problem: Problem) {
+    pub fn push(&mut self, mut problem: Problem) {
         shorten(&mut problem.message);
         problem.help.as_mut().map(shorten);
         self.errors += usize::from(problem.severity == Severity::Error);
-        if self.problems.len() < MOST {
+        if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         } else {
             self.left_out += 1;
@@ -78,33 +87,31 @@ impl Report {
         }
     }
 
-    pub(crate) fn error(&mut self, at: Mark, message: impl Into<String>) {
+    /// Adds an error.
+    pub fn error(&mut self, at: Mark, message: impl Into<String>) {
         self.push(Problem::error(self.place(at), message));
     }
 
-    pub(crate) fn error_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+    /// Adds an error and how to fix it.
+    pub fn error_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
         self.push(Problem::error(self.place(at), message).help(help));
     }
 
-    pub(crate) fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+    /// Adds a warning and how to fix it.
+    pub fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
         self.push(Problem::warning(self.place(at), message).help(help));
     }
 
     /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
     /// value.
-    pub(crate) fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+    pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
         self.unknown(fields, what, known, |key| format!("unknown key `{key}`"));
         Some(fields)
     }
 
     /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
-    pub(crate) fn secret_fields<'n>(
-        &mut self,
-        node: &'n Node,
-        what: &str,
-        known: &[&str],
-    ) -> Option<Fields<'n>> {
+    pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
         self.unknown(fields, what, known, |_| "unknown key".to_owned());
         Some(fields)
@@ -114,7 +121,8 @@ impl Report {
     fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
         for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
             // Problems beyond that number are not shown, so no similar key is searched for them.
-            let close = (self.problems.len() < MOST).then(|| closest(&key.text, known.iter().copied()));
+            let close =
+                (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
             let help = match close.flatten() {
                 Some(close) => format!("did you mean `{close}`?"),
                 None => format!("{what} has {}", enumerate(known)),
@@ -124,7 +132,7 @@ impl Report {
     }
 
     /// The entries of a mapping with arbitrary keys.
-    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
+    pub fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
         match &node.value {
             Value::Map(entries) => Some(Fields { at: node.at, entries }),
             Value::Scalar(_) | Value::List(_) => {
@@ -134,7 +142,8 @@ impl Report {
         }
     }
 
-    pub(crate) fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
+    /// The items of a list.
+    pub fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
         match &node.value {
             Value::List(items) => Some(items),
             Value::Scalar(_) | Value::Map(_) => {
@@ -145,7 +154,7 @@ impl Report {
     }
 
     /// A text, or an unquoted number taken as text; not an empty value.
-    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
+    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
@@ -156,18 +165,13 @@ impl Report {
     }
 
     /// The texts of a list, each with its place.
-    pub(crate) fn texts<'n>(
-        &mut self,
-        node: &'n Node,
-        what: &str,
-        item: &str,
-    ) -> Vec<(Text<'n>, &'n Arc<str>)> {
+    pub fn texts<'n>(&mut self, node: &'n Node, what: &str, item: &str) -> Vec<(Text<'n>, &'n Arc<str>)> {
         let Some(items) = self.list(node, what) else { return Vec::new() };
         items.iter().filter_map(|node| self.shared(node, item)).collect()
     }
 
     /// The texts under a key; at least one.
-    pub(crate) fn filled<'n>(
+    pub fn filled<'n>(
         &mut self,
         (key, node): (&'n Key, &'n Node),
         help: &str,
@@ -181,7 +185,7 @@ impl Report {
     }
 
     /// A text, with the allocation that holds it.
-    pub(crate) fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
+    pub fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
         let text = self.text(node, what)?;
         match &node.value {
             Value::Scalar(scalar) => Some((text, &scalar.text)),
@@ -190,7 +194,7 @@ impl Report {
     }
 
     /// Warns of duplicates in a list.
-    pub(crate) fn warn_of_repetition(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
+    pub fn warn_of_duplicates(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
         let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for (text, _) in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
@@ -204,7 +208,7 @@ impl Report {
     }
 
     /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
-    pub(crate) fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
+    pub fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
         match &node.value {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
             Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
@@ -229,31 +233,37 @@ impl Report {
 
 impl<'n> Fields<'n> {
     /// The value of this key, if present and not empty.
-    pub(crate) fn value(&self, key: &str) -> Option<&'n Node> {
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&'n Node> {
         self.field(key).map(|(_, node)| node).filter(|node| !node.is_nothing())
     }
 
     /// The key and its value, which may be empty.
-    pub(crate) fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
-        self.entries.iter().find(|(it, _)| &*it.text == key).map(|(key, node)| (key, node))
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
+        self.entries.iter().find(|(known, _)| &*known.text == key).map(|(key, node)| (key, node))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'n Key, &'n Node)> + use<'n> {
+    /// All keys and values, in text order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'n Key, &'n Node)> + use<'n> {
         self.entries.iter().map(|(key, node)| (key, node))
     }
 }
 
 impl<'n> Text<'n> {
-    pub(crate) fn new(at: Mark, scalar: &'n Scalar) -> Self {
+    fn new(at: Mark, scalar: &'n Scalar) -> Self {
         Self { text: &scalar.text, at, plain: scalar.plain, verbatim: scalar.verbatim }
     }
 
-    pub(crate) fn of_key(key: &'n Key) -> Self {
+    /// A key as a text.
+    #[must_use]
+    pub fn of_key(key: &'n Key) -> Self {
         Self { text: &key.text, at: key.at, plain: false, verbatim: false }
     }
 
     /// The place of a part of this text in the file, or the start of the text if that cannot be known.
-    pub(crate) fn locate(&self, part: &str) -> Mark {
+    #[must_use]
+    pub fn locate(&self, part: &str) -> Mark {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         match self.text.get(..offset) {
             Some(before) if self.verbatim => self.at.right(before.chars().count() + usize::from(!self.plain)),
@@ -262,25 +272,8 @@ impl<'n> Text<'n> {
     }
 }
 
-/// The one of these words that was probably meant by `word`.
-pub(crate) fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    let lower = word.to_lowercase();
-    let most = match word.chars().count() {
-        0..=3 => 1,
-        4..=6 => 2,
-        _ => 3,
-    };
-    words
-        .into_iter()
-        .filter(|it| *it != word && it.len().abs_diff(word.len()) <= 4 * most)
-        .map(|it| (strsim::damerau_levenshtein(&lower, &it.to_lowercase()), it))
-        .filter(|(distance, it)| *distance <= most && *distance < it.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, it)| it)
-}
-
 /// `a`, `b` and `c`.
-pub(crate) fn enumerate(words: &[&str]) -> String {
+fn enumerate(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         None => "nothing".to_owned(),
@@ -290,7 +283,7 @@ pub(crate) fn enumerate(words: &[&str]) -> String {
 }
 
 fn shorten(text: &mut String) {
-    if let Some((end, _)) = text.char_indices().nth(LONGEST) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_LENGTH) {
         text.truncate(end);
         text.push('…');
     }

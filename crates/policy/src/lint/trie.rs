@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::id_types;
 use crate::ids::IdVec;
-use crate::load::lint::Warnings;
+use crate::lint::Warnings;
 use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;

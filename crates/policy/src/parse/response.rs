@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::load::method::is_token;
-use crate::load::template;
+use crate::document::{Fields, Reader, Text};
+use crate::document::{Mark, Node};
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
+use crate::parse::method::is_token;
+use crate::parse::template;
 use crate::problem::Problem;
-use crate::report::{Fields, Report, Text, closest};
-use crate::yaml::{Mark, Node};
+use crate::similar::closest;
 
 /// Headers that delimit messages: changing one of them changes where a message ends.
 const FRAMING: &[&str] =
@@ -17,14 +18,14 @@ const FRAMING: &[&str] =
 const LONGEST: usize = 8192;
 
 /// Reads `allow_response`.
-pub(crate) fn allow(report: &mut Report, node: &Node) -> Option<AllowResponse> {
-    let fields = report.fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+pub(crate) fn allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
+    let fields = reader.fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
     let mut seen = HashMap::new();
-    let set_headers = set(report, &fields, &mut seen);
+    let set_headers = set(reader, &fields, &mut seen);
     let mut remove_headers = Vec::new();
     if let Some(node) = fields.value("remove_headers") {
-        for (text, _) in report.texts(node, "`remove_headers`", "a header name") {
-            if let Some(name) = header(report, &text, &mut seen) {
+        for (text, _) in reader.texts(node, "`remove_headers`", "a header name") {
+            if let Some(name) = header(reader, &text, &mut seen) {
                 remove_headers.push(name.into());
             }
         }
@@ -32,12 +33,12 @@ pub(crate) fn allow(report: &mut Report, node: &Node) -> Option<AllowResponse> {
     Some(AllowResponse { set_headers, remove_headers })
 }
 
-fn set(report: &mut Report, fields: &Fields<'_>, seen: &mut HashMap<String, Mark>) -> Vec<SetHeader> {
-    let headers = fields.value("set_headers").and_then(|node| report.entries(node, "`set_headers`"));
+fn set(reader: &mut Reader, fields: &Fields<'_>, seen: &mut HashMap<String, Mark>) -> Vec<SetHeader> {
+    let headers = fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
     let mut set = Vec::new();
     for (key, node) in headers.iter().flat_map(Fields::iter) {
-        let name = header(report, &Text::of_key(key), seen);
-        let value = value(report, node);
+        let name = header(reader, &Text::of_key(key), seen);
+        let value = value(reader, node);
         if let (Some(name), Some(value)) = (name, value) {
             set.push(SetHeader { name: name.into(), value });
         }
@@ -45,35 +46,35 @@ fn set(report: &mut Report, fields: &Fields<'_>, seen: &mut HashMap<String, Mark
     set
 }
 
-fn value(report: &mut Report, node: &Node) -> Option<crate::model::Template> {
-    let text = report.text(node, "the value of a header")?;
+fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
+    let text = reader.text(node, "the value of a header")?;
     if text.text.len() > LONGEST {
-        report.error(text.at, format!("the value of a header has more than {LONGEST} bytes"));
+        reader.error(text.at, format!("the value of a header has more than {LONGEST} bytes"));
         return None;
     }
     if text.text.chars().any(char::is_control) {
-        report.error(text.at, "the value of a header has a control character in it");
+        reader.error(text.at, "the value of a header has a control character in it");
         return None;
     }
-    template::read(report, &text)
+    template::read(reader, &text)
 }
 
 /// The name of a header in lower case, if the header may be changed.
-fn header(report: &mut Report, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
     let name = text.text.to_ascii_lowercase();
     if let Some((message, help)) = fault(&name) {
-        report.error_help(text.at, message, help);
+        reader.error_help(text.at, message, help);
         return None;
     }
     if name.starts_with("x-envoy-") {
         let message = format!("`{name}` is one of Envoy's own headers");
-        report.warning_help(text.at, message, "take another name");
+        reader.warning_help(text.at, message, "take another name");
     }
     if let Some(first) = seen.get(&name) {
-        let problem = Problem::error(report.place(text.at), format!("the header `{name}` is named twice"))
+        let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
             .help("a header is either set or removed, once")
-            .related(report.place(*first), "the first is here");
-        report.push(problem);
+            .related(reader.place(*first), "the first is here");
+        reader.push(problem);
         return None;
     }
     seen.insert(name.clone(), text.at);
@@ -92,11 +93,11 @@ fn fault(name: &str) -> Option<(String, &'static str)> {
 }
 
 /// Reads `deny_response`.
-pub(crate) fn deny(report: &mut Report, node: &Node) -> Option<DenyResponse> {
-    let fields = report.fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
-    let body = fields.value("body").and_then(|node| report.shared(node, "`body`"));
-    let content_type = fields.value("content_type").and_then(|node| content_type(report, node));
-    let explain = fields.value("explain").and_then(|node| report.boolean(node, "`explain`"));
+pub(crate) fn deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
+    let fields = reader.fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let body = fields.value("body").and_then(|node| reader.shared(node, "`body`"));
+    let content_type = fields.value("content_type").and_then(|node| content_type(reader, node));
+    let explain = fields.value("explain").and_then(|node| reader.boolean(node, "`explain`"));
     Some(DenyResponse {
         body: body.map(|(_, body)| body.clone()),
         content_type: content_type.unwrap_or_default(),
@@ -104,8 +105,8 @@ pub(crate) fn deny(report: &mut Report, node: &Node) -> Option<DenyResponse> {
     })
 }
 
-fn content_type(report: &mut Report, node: &Node) -> Option<ContentType> {
-    let text = report.text(node, "`content_type`")?;
+fn content_type(reader: &mut Reader, node: &Node) -> Option<ContentType> {
+    let text = reader.text(node, "`content_type`")?;
     let short = text.text.split(['/', ';']).nth(1).unwrap_or(text.text);
     match text.text {
         "json" => return Some(ContentType::Json),
@@ -122,6 +123,6 @@ fn content_type(report: &mut Report, node: &Node) -> Option<ContentType> {
         Some(close) => format!("did you mean `{close}`?"),
         None => "write `json`, `text` or `html`".to_owned(),
     };
-    report.error_help(text.at, format!("unknown content type `{}`", text.text), help);
+    reader.error_help(text.at, format!("unknown content type `{}`", text.text), help);
     None
 }

@@ -3,11 +3,11 @@
 use foldhash::HashSet;
 
 use crate::ids::IdVec;
-use crate::load::draft::{Draft, GrantDraft, Named};
-use crate::load::lint::Warnings;
+use crate::lint::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
+use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
-use crate::report::closest;
+use crate::similar::closest;
 
 /// The maximum number of name comparisons in search of similar names.
 const COMPARISONS: usize = 2_000_000;
@@ -16,38 +16,38 @@ const COMPARISONS: usize = 2_000_000;
 const MOST_ORIGINS: usize = 64;
 
 /// Checks the users and groups that the grants name.
-pub(crate) fn identities(draft: &Draft, problems: &mut Vec<Problem>) {
-    if draft.missing.identity {
+pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
+    if policy.missing.identity {
         return;
     }
-    let Some((_, identity)) = &draft.identity else {
-        no_identity(draft, problems);
+    let Some((_, identity)) = &policy.identity else {
+        no_identity(policy, problems);
         return;
     };
     match &identity.basic {
         Some(basic) if basic.verify && identity.jwt.is_empty() => {
-            strangers(draft, basic, &mut Warnings::new(problems));
+            strangers(policy, basic, &mut Warnings::new(problems));
         }
-        None if identity.jwt.is_empty() => no_identity(draft, problems),
-        Some(_) | None => mistakable(draft, identity, &mut Warnings::new(problems)),
+        None if identity.jwt.is_empty() => no_identity(policy, problems),
+        Some(_) | None => mistakable(policy, identity, &mut Warnings::new(problems)),
     }
 }
 
-fn no_identity(draft: &Draft, problems: &mut Vec<Problem>) {
-    if let Some(grant) = draft.grants.first() {
+fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
+    if let Some(grant) = policy.grants.first() {
         let message = "no way to authenticate is configured, so nobody has a granted role";
         problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
     }
 }
 
 /// Warns of granted names that are not users of Basic, if Basic is the only source.
-fn strangers(draft: &Draft, basic: &Basic, warnings: &mut Warnings<'_>) {
+fn strangers(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnings<'_>) {
     let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
     let groups = basic.users.iter().flat_map(|user| &user.groups);
     let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
     let mut users = Known { names: users, compared: 0 };
     let mut groups = Known { names: groups, compared: 0 };
-    for grant in &draft.grants {
+    for grant in &policy.grants {
         for named in &grant.users {
             users.expect(grant, named, "user", warnings);
         }
@@ -64,7 +64,7 @@ struct Known {
 }
 
 impl Known {
-    fn expect(&mut self, grant: &GrantDraft, named: &Named, what: &str, warnings: &mut Warnings<'_>) {
+    fn expect(&mut self, grant: &UnresolvedGrant, named: &NameRef, what: &str, warnings: &mut Warnings<'_>) {
         if self.names.contains(&*named.name) {
             return;
         }
@@ -102,14 +102,14 @@ struct Yield<'i> {
 }
 
 /// Warns of granted names that two sources could provide.
-fn mistakable(draft: &Draft, identity: &Identity, warnings: &mut Warnings<'_>) {
+fn mistakable(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut Warnings<'_>) {
     let origins = origins(identity);
     let origins = origins.get(..MOST_ORIGINS).unwrap_or(&origins);
     for (number, second) in origins.iter().enumerate() {
         for first in origins.iter().take(number) {
-            let user = shared(draft, |grant| &grant.users, &first.users, &second.users);
+            let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
             warn_of_shared(user, "user", first, second, warnings);
-            let group = shared(draft, |grant| &grant.groups, &first.groups, &second.groups);
+            let group = shared(policy, |grant| &grant.groups, &first.groups, &second.groups);
             warn_of_shared(group, "group", first, second, warnings);
         }
     }
@@ -142,17 +142,17 @@ fn origins(identity: &Identity) -> Vec<Origin<'_>> {
 
 /// The first granted name that both may provide.
 fn shared<'d>(
-    draft: &'d Draft,
-    names: impl Fn(&'d GrantDraft) -> &'d [Named],
+    policy: &'d UnresolvedPolicy,
+    names: impl Fn(&'d UnresolvedGrant) -> &'d [NameRef],
     first: &Yield<'_>,
     second: &Yield<'_>,
-) -> Option<(&'d GrantDraft, &'d Named)> {
+) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
     let related = first.prefix.starts_with(second.prefix) || second.prefix.starts_with(first.prefix);
     if !related || first.is_nothing() || second.is_nothing() {
         return None;
     }
     // The search is limited: it may miss a shared name in a policy with very many sources and names.
-    let all = draft.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
+    let all = policy.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
     all.take(COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
 }
 
@@ -168,7 +168,7 @@ impl Yield<'_> {
 }
 
 fn warn_of_shared(
-    name: Option<(&GrantDraft, &Named)>,
+    name: Option<(&UnresolvedGrant, &NameRef)>,
     what: &str,
     first: &Origin<'_>,
     second: &Origin<'_>,
@@ -185,7 +185,7 @@ fn warn_of_shared(
     warnings.push(problem);
 }
 
-fn place(grant: &GrantDraft, named: &Named) -> Place {
+fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
     Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
 }
 

@@ -1,12 +1,12 @@
 //! Checks of user names and password hashes that need no hashing. Neither is ever shown.
 
-use crate::report::Report;
-use crate::yaml::Mark;
+use crate::document::Mark;
+use crate::document::Reader;
 
 /// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
-pub(crate) fn check(report: &mut Report, at: Mark, hash: &str) -> bool {
+pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {
     if !is_like_a_hash(hash) {
-        report.error_help(
+        reader.error_help(
             at,
             "the password is not a hash",
             "run `rolegate hash-password` and write what it prints",
@@ -15,7 +15,7 @@ pub(crate) fn check(report: &mut Report, at: Mark, hash: &str) -> bool {
     }
     if hash.starts_with("{SHA}") {
         let help = "run `rolegate hash-password` and write what it prints";
-        report.warning_help(
+        reader.warning_help(
             at,
             "`{SHA}` is a fast hash without a salt: who reads it finds the password",
             help,
@@ -37,7 +37,7 @@ fn is_like_a_hash(hash: &str) -> bool {
 
 /// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a password may follow the
 /// colon.
-pub(crate) fn is_user_name(report: &mut Report, at: Mark, name: &str) -> bool {
+pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     let fault = if name.is_empty() {
         "a user name is empty"
     } else if name.contains(':') {
@@ -47,6 +47,6 @@ pub(crate) fn is_user_name(report: &mut Report, at: Mark, name: &str) -> bool {
     } else {
         return true;
     };
-    report.error(at, fault);
+    reader.error(at, fault);
     false
 }

@@ -1,13 +1,14 @@
 //! Text with placeholders: `{user}`, `{claims./tenant/id}`.
 
-use crate::load::values;
+use crate::document::{Reader, Text};
 use crate::model::{Piece, Template};
-use crate::report::{Report, Text, closest};
+use crate::parse::values;
+use crate::similar::closest;
 
 const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
 
 /// Reads a template. `{{` and `}}` are literal braces.
-pub(crate) fn read(report: &mut Report, text: &Text<'_>) -> Option<Template> {
+pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut failed = false;
@@ -22,14 +23,14 @@ pub(crate) fn read(report: &mut Report, text: &Text<'_>) -> Option<Template> {
         }
         let name = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
         let Some((name, after)) = name.filter(|(name, _)| !name.contains('{')) else {
-            report.error_help(
+            reader.error_help(
                 text.locate(from),
                 "a single brace",
                 "write `{{` or `}}` for the character itself",
             );
             return None;
         };
-        match placeholder(report, text, from, name) {
+        match placeholder(reader, text, from, name) {
             Some(piece) => {
                 push_text(&mut pieces, &mut literal);
                 pieces.push(piece);
@@ -55,9 +56,9 @@ fn push_text(pieces: &mut Vec<Piece>, literal: &mut String) {
     }
 }
 
-fn placeholder(report: &mut Report, text: &Text<'_>, from: &str, name: &str) -> Option<Piece> {
+fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> Option<Piece> {
     if let Some(path) = name.strip_prefix("claims.") {
-        return values::claim_path(report, text, path).map(Piece::Claim);
+        return values::claim_path(reader, text, path).map(Piece::Claim);
     }
     match name {
         "user" => Some(Piece::User),
@@ -73,7 +74,7 @@ fn placeholder(report: &mut Report, text: &Text<'_>, from: &str, name: &str) -> 
                          `{claims./json/pointer}`; `{{` is the brace itself"
                     .to_owned(),
             };
-            report.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
+            reader.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
             None
         }
     }

@@ -4,19 +4,19 @@
 //! canonical request can have is an error: the rule would look like protection but protect nothing.
 
 use crate::canonical::LONGEST_SEGMENT;
-use crate::load::percent::{self, Spelling};
+use crate::document::{Reader, Text};
+use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
-use crate::report::{Report, Text};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
-pub(crate) fn read(report: &mut Report, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
+pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
         let help = format!("did you mean `/{path}`?");
-        report.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
+        reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
     };
-    let mut reading = Reading { report, text, failed: false };
+    let mut reading = Reading { reader, text, failed: false };
     reading.whole(path);
     let (segments, rest) = reading.segments(name);
     if reading.failed {
@@ -55,7 +55,7 @@ impl Read {
 
 /// A path being read.
 struct Reading<'r, 't> {
-    report: &'r mut Report,
+    reader: &'r mut Reader,
     text: &'r Text<'t>,
     failed: bool,
 }
@@ -85,13 +85,13 @@ impl Reading<'_, '_> {
                 let message =
                     format!("a request with `{triplet}` must be allowed with and without what follows it");
                 let part = path.get(at..).unwrap_or_default();
-                self.report.warning_help(self.text.locate(part), message, help);
+                self.reader.warning_help(self.text.locate(part), message, help);
             }
         }
         if path.contains(';') {
             let help = "make sure that the path without its parameters is covered by a rule as well";
             let message = "a request with `;` must be allowed with and without what follows it";
-            self.report.warning_help(self.text.locate(path), message, help);
+            self.reader.warning_help(self.text.locate(path), message, help);
         }
     }
 
@@ -144,7 +144,7 @@ impl Reading<'_, '_> {
             Some(name) if name.chars().all(|it| it.is_alphanumeric() || "_-.".contains(it)) => {
                 if name.eq_ignore_ascii_case("user") {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
-                    self.report.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
+                    self.reader.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
                 }
                 Some(Segment::One(name.into()))
             }
@@ -191,7 +191,7 @@ impl Reading<'_, '_> {
         if let Some(name) = part.strip_prefix(':').filter(|name| !name.is_empty()) {
             let help = format!("did you mean `{{{name}}}`?");
             let message = format!("`{part}` is these very characters");
-            self.report.warning_help(self.text.locate(part), message, help);
+            self.reader.warning_help(self.text.locate(part), message, help);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(Read { canonical: Segment::Literal(spelling.canonical.into()), raw })
@@ -204,7 +204,7 @@ impl Reading<'_, '_> {
                     let message =
                         format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
                     let help = format!("write `{character}`");
-                    self.report.warning_help(self.text.locate(triplet), message, help);
+                    self.reader.warning_help(self.text.locate(triplet), message, help);
                 }
                 Some(spelling)
             }
@@ -217,7 +217,7 @@ impl Reading<'_, '_> {
 
     fn error(&mut self, part: &str, message: impl Into<String>, help: impl Into<String>) {
         self.failed = true;
-        self.report.error_help(self.text.locate(part), message, help);
+        self.reader.error_help(self.text.locate(part), message, help);
     }
 }
 

@@ -4,24 +4,24 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ids::IdVec;
-use crate::load::draft::{Draft, GrantDraft, Named, RoleDraft};
 use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::problem::{Place, Problem};
-use crate::report::closest;
+use crate::similar::closest;
 
 /// The maximum number of name comparisons in search of similar names.
 const COMPARISONS: usize = 2_000_000;
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
-pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
+pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
     let mut names = Names {
         by_name: HashMap::new(),
         in_order: IdVec::new(),
-        incomplete: draft.missing.roles,
+        incomplete: policy.missing.roles,
         compared: 0,
     };
-    let mut kept = Vec::with_capacity(draft.roles.len());
-    for role in draft.roles {
+    let mut kept = Vec::with_capacity(policy.roles.len());
+    for role in policy.roles {
         if names.define(&role, problems) {
             kept.push(role);
         }
@@ -34,13 +34,13 @@ pub(crate) fn link(draft: Draft, problems: &mut Vec<Problem>) -> Policy {
         places.push(at);
     }
     cut_cycles(&mut roles, &places, problems);
-    let grants = draft.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     Policy {
-        identity: draft.identity.map(|(_, section)| section).unwrap_or_default(),
+        identity: policy.identity.map(|(_, section)| section).unwrap_or_default(),
         roles,
         grants,
-        allow_response: draft.allow_response.map(|(_, section)| section).unwrap_or_default(),
-        deny_response: draft.deny_response.map(|(_, section)| section).unwrap_or_default(),
+        allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
+        deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
     }
 }
 
@@ -54,7 +54,7 @@ struct Names {
 
 impl Names {
     /// Assigns the next id to a role; false if its name is already taken.
-    fn define(&mut self, role: &RoleDraft, problems: &mut Vec<Problem>) -> bool {
+    fn define(&mut self, role: &UnresolvedRole, problems: &mut Vec<Problem>) -> bool {
         if let Some((_, first)) = self.by_name.get(&role.name) {
             let problem =
                 Problem::error(role.at.clone(), format!("the role `{}` is defined twice", role.name))
@@ -69,13 +69,13 @@ impl Names {
     }
 
     /// A role with the ids of the roles it extends, and the places where they are named.
-    fn role(&mut self, draft: RoleDraft, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
-        let mut extends = Vec::with_capacity(draft.extends.len());
-        let mut places = Vec::with_capacity(draft.extends.len());
+    fn role(&mut self, unresolved: UnresolvedRole, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
+        let mut extends = Vec::with_capacity(unresolved.extends.len());
+        let mut places = Vec::with_capacity(unresolved.extends.len());
         let mut known = HashSet::new();
-        for Named { name, at } in &draft.extends {
-            let at = Place { line: at.line, column: at.column, file: draft.at.file.clone() };
-            doubt_reserved(&draft.name, name, &at, problems);
+        for NameRef { name, at } in &unresolved.extends {
+            let at = Place { line: at.line, column: at.column, file: unresolved.at.file.clone() };
+            doubt_reserved(&unresolved.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
                 && known.insert(id)
             {
@@ -83,14 +83,14 @@ impl Names {
                 places.push(at);
             }
         }
-        let RoleDraft { name, allow, deny, at, .. } = draft;
+        let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
         (Role { name, extends, allow, deny, at }, places)
     }
 
-    fn grant(&mut self, draft: GrantDraft, problems: &mut Vec<Problem>) -> Option<Grant> {
-        let role = self.find(&draft.role, &draft.at, problems)?;
-        let plain = |names: Vec<Named>| names.into_iter().map(|named| named.name).collect();
-        Some(Grant { role, users: plain(draft.users), groups: plain(draft.groups) })
+    fn grant(&mut self, unresolved: UnresolvedGrant, problems: &mut Vec<Problem>) -> Option<Grant> {
+        let role = self.find(&unresolved.role, &unresolved.at, problems)?;
+        let plain = |names: Vec<NameRef>| names.into_iter().map(|named| named.name).collect();
+        Some(Grant { role, users: plain(unresolved.users), groups: plain(unresolved.groups) })
     }
 
     fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {
@@ -203,14 +203,14 @@ impl CycleSearch<'_> {
                     self.closing.push((from, to));
                     let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to);
                     let cycle: Vec<RoleId> = on_path.chain([to]).collect();
-                    self.report(&cycle, from, link);
+                    self.reader(&cycle, from, link);
                 }
                 Visit::Done => {}
             }
         }
     }
 
-    fn report(&mut self, cycle: &[RoleId], from: RoleId, link: usize) {
+    fn reader(&mut self, cycle: &[RoleId], from: RoleId, link: usize) {
         let names: Vec<String> =
             cycle.iter().map(|role| format!("`{}`", self.roles.at(*role).name)).collect();
         if let Some(at) = self.places.at(from).get(link) {

@@ -2,45 +2,45 @@
 
 use std::path::Path;
 
-use crate::load::password;
+use crate::document::Mark;
+use crate::document::Reader;
 use crate::model::{BasicUser, Secret};
+use crate::parse::password;
 use crate::problem::Problem;
-use crate::report::Report;
-use crate::yaml::Mark;
 
 /// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
 /// contain a user more than once. No problem shows the contents of a line.
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
-    let mut report = Report::new(file.into());
+    let mut reader = Reader::new(file.into());
     let mut users = Vec::new();
     for (number, line) in (1_u32..).zip(bytes.split(|byte| *byte == b'\n')) {
         let at = Mark { line: number, column: 1 };
         match std::str::from_utf8(line) {
-            Ok(line) => users.extend(user(&mut report, at, line)),
-            Err(_) => report.error(at, "the line is not UTF-8"),
+            Ok(line) => users.extend(user(&mut reader, at, line)),
+            Err(_) => reader.error(at, "the line is not UTF-8"),
         }
     }
-    (users, report.finish())
+    (users, reader.finish())
 }
 
-fn user(report: &mut Report, at: Mark, line: &str) -> Option<BasicUser> {
+fn user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
     let line = line.trim_start_matches('\u{feff}').trim_end();
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
     let Some((name, hash)) = line.split_once(':') else {
-        report.error_help(at, "the line is not `user:hash`", "run `rolegate hash-password` for the hash");
+        reader.error_help(at, "the line is not `user:hash`", "run `rolegate hash-password` for the hash");
         return None;
     };
-    let named = password::is_user_name(report, at, name);
+    let named = password::is_user_name(reader, at, name);
     let at = at.right(name.chars().count() + 1);
-    let hashed = password::check(report, at, hash);
+    let hashed = password::check(reader, at, hash);
     let password = Some(Secret(hash.into()));
     (named && hashed).then(|| BasicUser {
         name: name.into(),
         password,
         groups: Vec::new(),
-        at: report.place(at),
+        at: reader.place(at),
     })
 }

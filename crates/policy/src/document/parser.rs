@@ -1,4 +1,4 @@
-//! YAML as a small tree in which every value has its place.
+//! Parses YAML into a tree.
 //!
 //! It supports what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are errors.
 //! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
@@ -8,131 +8,69 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 
+use super::reader::Reader;
+use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::problem::Problem;
-use crate::report::Report;
 
 /// The maximum nesting depth.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// The maximum number of values.
-const VALUES: usize = 8_000_000;
+const MAX_VALUES: usize = 8_000_000;
 /// The maximum length of a text, in bytes.
-const BYTES: usize = 128 * 1024 * 1024;
+const MAX_BYTES: usize = 128 * 1024 * 1024;
 
-/// A line and a column in the current file, both from 1; columns count characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-}
-
-/// A value and its start.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) at: Mark,
-    pub(crate) value: Value,
-}
-
-/// The contents of a node.
-#[derive(Debug)]
-pub(crate) enum Value {
-    Scalar(Scalar),
-    List(Vec<Node>),
-    /// In text order, without duplicate keys.
-    Map(Vec<(Key, Node)>),
-}
-
-/// A key of a mapping.
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) at: Mark,
-    pub(crate) text: Arc<str>,
-}
-
-/// Text, not yet interpreted as a number or another type.
-#[derive(Clone, Debug)]
-pub(crate) struct Scalar {
-    pub(crate) text: Arc<str>,
-    /// Unquoted and not a block scalar: may be a number, a boolean or null.
-    pub(crate) plain: bool,
-    /// Every character of `text` appears unescaped in the file, on one line, so that places inside it can be computed.
-    pub(crate) verbatim: bool,
-}
-
-impl Node {
-    /// Whether the value is missing, `null` or `~`.
-    pub(crate) fn is_nothing(&self) -> bool {
-        match &self.value {
-            Value::Scalar(scalar) => scalar.is_nothing(),
-            Value::List(_) | Value::Map(_) => false,
-        }
-    }
-}
-
-impl Scalar {
-    /// Whether the value is missing, `null` or `~` (YAML 1.2.2, 10.3.2).
-    pub(crate) fn is_nothing(&self) -> bool {
-        self.plain && matches!(&*self.text, "" | "~" | "null" | "Null" | "NULL")
-    }
-}
-
-/// Parses a text with exactly one document. Every problem is reported; `None` if there is no tree.
-pub(crate) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
-    if bytes.len() > BYTES {
-        report.error(Mark::START, format!("the file has {} bytes, more than {BYTES}", bytes.len()));
-        return None;
-    }
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
-        Err(error) => {
-            let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-            report.error(Mark::after(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
+impl Reader {
+    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every problem is
+    /// reported; `None` if there is no tree.
+    pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
+        if bytes.len() > MAX_BYTES {
+            let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
+            self.error(Mark::START, message);
             return None;
         }
-    };
-    let mut tree = Tree { open: Vec::new(), root: None, values: 0, documents: 0, report };
-    for event in Events(Parser::new_from_str(text)) {
-        match event {
-            Ok((event, span)) => tree.event(event, span)?,
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
             Err(error) => {
-                let problem = syntax_problem(text, &error, tree.report);
-                tree.report.push(problem);
+                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                self.error(end_of(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
                 return None;
             }
+        };
+        let mut tree = Tree { open: Vec::new(), root: None, values: 0, documents: 0, reader: self };
+        for event in Events(Parser::new_from_str(text)) {
+            match event {
+                Ok((event, span)) => tree.event(event, span)?,
+                Err(error) => {
+                    let problem = syntax_problem(text, &error, tree.reader);
+                    tree.reader.push(problem);
+                    return None;
+                }
+            }
         }
+        Some(tree.root.unwrap_or_else(|| Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) }))
     }
-    let root = tree.root.take();
-    if root.as_ref().is_none_or(Node::is_nothing) {
-        report.error(Mark::START, "the file is empty");
-        return None;
+
+    /// Like [`Reader::parse`], but an empty document is an error.
+    pub fn parse_nonempty(&mut self, bytes: &[u8]) -> Option<Node> {
+        let root = self.parse(bytes)?;
+        if root.is_nothing() {
+            self.error(Mark::START, "the file is empty");
+            return None;
+        }
+        Some(root)
     }
-    root
 }
 
-impl Mark {
-    /// The first character of a file.
-    pub(crate) const START: Self = Self { line: 1, column: 1 };
+/// The place after this text, which starts the file.
+fn end_of(text: &str) -> Mark {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    mark(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
+}
 
-    /// The place after this text, if the text starts the file.
-    fn after(text: &str) -> Self {
-        let last = text.rsplit('\n').next().unwrap_or_default();
-        Self::new(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
-    }
-
-    /// From a line counted from 1 and a column counted from 0.
-    fn new(line: usize, column: usize) -> Self {
-        let fit = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        Self { line: fit(line.max(1)), column: fit(column.saturating_add(1)) }
-    }
-
-    /// The place `characters` to the right.
-    pub(crate) fn right(self, characters: usize) -> Self {
-        let characters = u32::try_from(characters).unwrap_or(u32::MAX);
-        Self { line: self.line, column: self.column.saturating_add(characters) }
-    }
-
-    fn start_of(span: &Span) -> Self {
-        Self::new(span.start.line(), span.start.col())
-    }
+/// From a line counted from 1 and a column counted from 0.
+fn mark(line: usize, column: usize) -> Mark {
+    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Mark { line: narrow(line.max(1)), column: narrow(column.saturating_add(1)) }
 }
 
 /// The parser as an iterator that stops after the first error.
@@ -165,29 +103,29 @@ struct Tree<'r> {
     root: Option<Node>,
     values: usize,
     documents: usize,
-    report: &'r mut Report,
+    reader: &'r mut Reader,
 }
 
 impl Tree<'_> {
     /// Handles one event; `None` stops parsing.
     fn event(&mut self, event: Event<'_>, span: Span) -> Option<()> {
-        let at = Mark::start_of(&span);
+        let at = mark(span.start.line(), span.start.col());
         match event {
             Event::DocumentStart(_) => self.document(at)?,
             Event::Alias(_) => {
-                self.refuse_alias(at);
-                self.add(at, Value::Scalar(Scalar { text: "".into(), plain: true, verbatim: false }))?;
+                self.reject_alias(at);
+                self.add(at, Value::Scalar(Scalar::nothing()))?;
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.refuse_properties(at, anchor != 0, tag.is_some());
+                self.reject_properties(at, anchor != 0, tag.is_some());
                 self.add(at, Value::Scalar(scalar(&text, style, &span)))?;
             }
             Event::SequenceStart(anchor, tag) => {
-                self.refuse_properties(at, anchor != 0, tag.is_some());
+                self.reject_properties(at, anchor != 0, tag.is_some());
                 self.open(at, Open::List(at, Vec::new()))?;
             }
             Event::MappingStart(anchor, tag) => {
-                self.refuse_properties(at, anchor != 0, tag.is_some());
+                self.reject_properties(at, anchor != 0, tag.is_some());
                 self.open(at, Open::Map(at, Vec::new(), Awaited::Key))?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
@@ -199,15 +137,15 @@ impl Tree<'_> {
     fn document(&mut self, at: Mark) -> Option<()> {
         self.documents += 1;
         if self.documents > 1 {
-            self.report.error_help(at, "a second document starts here", "keep one document per file");
+            self.reader.error_help(at, "a second document starts here", "keep one document per file");
             return None;
         }
         Some(())
     }
 
     fn open(&mut self, at: Mark, collection: Open) -> Option<()> {
-        if self.open.len() >= DEPTH {
-            self.report.error(at, format!("values are nested more than {DEPTH} deep"));
+        if self.open.len() >= MAX_DEPTH {
+            self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
             return None;
         }
         self.open.push(collection);
@@ -218,7 +156,7 @@ impl Tree<'_> {
         match self.open.pop()? {
             Open::List(at, items) => self.add(at, Value::List(items)),
             Open::Map(at, entries, _) => {
-                let entries = without_repetition(entries, self.report);
+                let entries = without_repetition(entries, self.reader);
                 self.add(at, Value::Map(entries))
             }
         }
@@ -227,8 +165,8 @@ impl Tree<'_> {
     /// Adds a finished value to the innermost open collection.
     fn add(&mut self, at: Mark, value: Value) -> Option<()> {
         self.values += 1;
-        if self.values > VALUES {
-            self.report.error(at, format!("there are more than {VALUES} values"));
+        if self.values > MAX_VALUES {
+            self.reader.error(at, format!("there are more than {MAX_VALUES} values"));
             return None;
         }
         let node = Node { at, value };
@@ -236,7 +174,7 @@ impl Tree<'_> {
             None => self.root = Some(node),
             Some(Open::List(_, items)) => items.push(node),
             Some(Open::Map(_, entries, awaited)) => match std::mem::replace(awaited, Awaited::Key) {
-                Awaited::Key => *awaited = Awaited::Value(key(node, self.report)),
+                Awaited::Key => *awaited = Awaited::Value(key(node, self.reader)),
                 Awaited::Value(Some(key)) => {
                     let at = if node.is_nothing() { key.at } else { node.at };
                     entries.push((key, Node { at, ..node }));
@@ -247,19 +185,19 @@ impl Tree<'_> {
         Some(())
     }
 
-    fn refuse_alias(&mut self, at: Mark) {
+    fn reject_alias(&mut self, at: Mark) {
         let help = "write it out; quote a text that starts with `*`";
-        self.report.error_help(at, "aliases are not supported", help);
+        self.reader.error_help(at, "aliases are not supported", help);
     }
 
-    fn refuse_properties(&mut self, at: Mark, anchor: bool, tag: bool) {
+    fn reject_properties(&mut self, at: Mark, anchor: bool, tag: bool) {
         if anchor {
             let help = "write it out; quote a text that starts with `&`";
-            self.report.error_help(at, "anchors are not supported", help);
+            self.reader.error_help(at, "anchors are not supported", help);
         }
         if tag {
             let help = "leave it out; quote a text that starts with `!`";
-            self.report.error_help(at, "tags are not supported", help);
+            self.reader.error_help(at, "tags are not supported", help);
         }
     }
 }
@@ -278,19 +216,19 @@ fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
 }
 
 /// A node as a key, which must be text.
-fn key(node: Node, report: &mut Report) -> Option<Key> {
+fn key(node: Node, reader: &mut Reader) -> Option<Key> {
     match node.value {
         Value::Scalar(scalar) => Some(Key { at: node.at, text: scalar.text }),
         Value::List(_) | Value::Map(_) => {
             let help = "quote a text that starts with `{` or `[`";
-            report.error_help(node.at, "a key must be text", help);
+            reader.error_help(node.at, "a key must be text", help);
             None
         }
     }
 }
 
 /// Reports each duplicate key and keeps its first entry.
-fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec<(Key, Node)> {
+fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec<(Key, Node)> {
     let mut seen: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
     entries.retain(|(key, _)| match seen.get(&key.text) {
         None => {
@@ -300,10 +238,10 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
         Some(first) => {
             // A key that is really `user:password` must not appear in a log.
             let name = if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
-            let problem = Problem::error(report.place(key.at), format!("{name} is defined twice"))
+            let problem = Problem::error(reader.place(key.at), format!("{name} is defined twice"))
                 .help("leave one of them out, or put them together")
-                .related(report.place(*first), "the first is here");
-            report.push(problem);
+                .related(reader.place(*first), "the first is here");
+            reader.push(problem);
             false
         }
     });
@@ -311,12 +249,12 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, report: &mut Report) -> Vec
 }
 
 /// The parser's error, with its usual cause if the line shows it.
-fn syntax_problem(text: &str, error: &ScanError, report: &Report) -> Problem {
-    let mark = error.marker();
-    let at = Mark::new(mark.line(), mark.col());
-    let line = text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
-    let problem = Problem::error(report.place(at), format!("not valid YAML: {}", error.info()));
-    match cause(line, line.chars().nth(mark.col())) {
+fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
+    let marker = error.marker();
+    let at = mark(marker.line(), marker.col());
+    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+    let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
+    match cause(line, line.chars().nth(marker.col())) {
         Some(help) => problem.help(help),
         None => problem,
     }
@@ -325,7 +263,7 @@ fn syntax_problem(text: &str, error: &ScanError, report: &Report) -> Problem {
 /// How to fix a line that is not YAML from this character on.
 fn cause(line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
-    if line.get(..indentation).is_some_and(|it| it.contains('\t')) {
+    if line.get(..indentation).is_some_and(|indent| indent.contains('\t')) {
         Some("indent with spaces")
     } else if here == Some('*') || line.trim_start().starts_with("- *") {
         Some("quote a text that starts with `*`")

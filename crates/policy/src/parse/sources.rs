@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::load::{Files, Source};
+use crate::document::{Mark, Reader, Text};
+use crate::files::{FileError, Files, Source};
 
 /// Reads files and caches their contents.
 pub(crate) struct Sources<'f> {
@@ -19,7 +20,7 @@ impl<'f> Sources<'f> {
     }
 
     /// The contents of a file.
-    pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, String> {
+    pub(crate) fn read(&mut self, path: &Path) -> Result<Arc<[u8]>, FileError> {
         if let Some(bytes) = self.known.get(path) {
             return Ok(bytes.clone());
         }
@@ -30,7 +31,7 @@ impl<'f> Sources<'f> {
     }
 
     /// The names in a folder, sorted.
-    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+    pub(crate) fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let here = folder.as_os_str().is_empty();
         let mut names = self.files.list(if here { Path::new(".") } else { folder })?;
         names.sort_unstable();
@@ -48,17 +49,18 @@ pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
     joined.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// A normalised path, to find out whether two paths name the same file.
-pub(crate) fn identity(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
-                out.pop();
-            }
-            part => out.push(part),
-        }
+/// Whether a file name is not a URL by mistake. A URL may contain a secret, so it is never shown.
+pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
+    let is_url = name.text.contains("://");
+    if is_url {
+        let help = "name a file; keys at a URL are `keys: { url: … }`";
+        reader.error_help(name.at, "a URL stands where a file is expected", help);
     }
-    out
+    !is_url
+}
+
+/// Reports a file that cannot be read.
+pub(crate) fn unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
+    let message = format!("cannot read `{}`: {error}", path.display());
+    reader.error_help(at, message, "paths are relative to the folder of the file that names them");
 }

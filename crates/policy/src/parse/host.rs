@@ -1,16 +1,16 @@
 //! The host of a rule: `api.example.com`, `*.example.com`.
 
+use crate::document::{Reader, Text};
 use crate::pattern::Scope;
-use crate::report::{Report, Text};
 
 /// Reads a host. It is compared in lower case, without port and trailing dot.
-pub(crate) fn read(report: &mut Report, text: &Text<'_>, host: &str) -> Option<Scope> {
+pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {
     let (below, name) = match host.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, host),
     };
     if let Some((part, message, help)) = fault(host, name) {
-        report.error_help(text.locate(part), message, help);
+        reader.error_help(text.locate(part), message, help);
         return None;
     }
     let name = canonical(name);

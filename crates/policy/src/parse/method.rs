@@ -1,7 +1,8 @@
 //! The methods of a rule: `GET`, `GET|POST`, `*`.
 
+use crate::document::{Reader, Text};
 use crate::pattern::Actions;
-use crate::report::{Report, Text, closest};
+use crate::similar::closest;
 
 /// The methods of IANA's registry that are in use, and two that caches define.
 const KNOWN: &[&str] = &[
@@ -53,7 +54,7 @@ const MOST: usize = 100;
 
 /// Reads the methods of a rule, each with the text that contains it.
 pub(crate) fn read<'n>(
-    report: &mut Report,
+    reader: &mut Reader,
     methods: impl Iterator<Item = (Text<'n>, &'n str)>,
 ) -> Option<Actions> {
     let mut any = None;
@@ -63,16 +64,16 @@ pub(crate) fn read<'n>(
     for (text, method) in methods {
         number += 1;
         if number > MOST {
-            report.error_help(text.locate(method), format!("more than {MOST} methods"), "write `*` for any");
+            reader.error_help(text.locate(method), format!("more than {MOST} methods"), "write `*` for any");
             return None;
         }
         if method == "*" {
             any = Some(text.locate(method));
-        } else if !is_method(report, &text, method) {
+        } else if !is_method(reader, &text, method) {
             failed = true;
         } else if these.iter().any(|it| **it == *method) {
             let message = format!("`{method}` stands there twice");
-            report.warning_help(text.locate(method), message, "leave one out");
+            reader.warning_help(text.locate(method), message, "leave one out");
         } else {
             these.push(method.into());
         }
@@ -80,7 +81,7 @@ pub(crate) fn read<'n>(
     match any {
         _ if failed => None,
         Some(at) if number > 1 => {
-            report.error_help(at, "`*` is every method already", "leave the others out");
+            reader.error_help(at, "`*` is every method already", "leave the others out");
             None
         }
         Some(_) => Some(Actions::Any),
@@ -89,10 +90,10 @@ pub(crate) fn read<'n>(
 }
 
 /// Whether this can be the method of a request (a token: RFC 9110, 9.1) and is not a typing error.
-fn is_method(report: &mut Report, text: &Text<'_>, method: &str) -> bool {
+fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     let at = text.locate(method);
     if method.is_empty() {
-        report.error_help(at, "a method is empty", "write methods as in `GET|POST`, or `*` for any");
+        reader.error_help(at, "a method is empty", "write methods as in `GET|POST`, or `*` for any");
         return false;
     }
     if let Some(wrong) = method.find(|it: char| !is_token(it)) {
@@ -102,30 +103,30 @@ fn is_method(report: &mut Report, text: &Text<'_>, method: &str) -> bool {
         } else {
             "a method has letters, digits and some signs, such as `GET`"
         };
-        report.error_help(text.locate(part), format!("`{method}` is not a method"), help);
+        reader.error_help(text.locate(part), format!("`{method}` is not a method"), help);
         return false;
     }
     let upper = method.to_ascii_uppercase();
     if upper != method {
         let message = format!("`{method}` is not upper-case: methods are compared byte for byte");
-        report.error_help(at, message, format!("did you mean `{upper}`?"));
+        reader.error_help(at, message, format!("did you mean `{upper}`?"));
         return false;
     }
     if !KNOWN.contains(&method) {
-        doubt(report, text, method);
+        doubt(reader, text, method);
     }
     true
 }
 
 /// Warns of an unusual method that looks like a typing error.
-fn doubt(report: &mut Report, text: &Text<'_>, method: &str) {
+fn doubt(reader: &mut Reader, text: &Text<'_>, method: &str) {
     let meant = match method {
         "ANY" | "ALL" => Some("*"),
         _ => closest(method, KNOWN.iter().copied()).filter(|it| strsim::damerau_levenshtein(it, method) == 1),
     };
     if let Some(meant) = meant {
         let message = format!("`{method}` is not a usual method");
-        report.warning_help(text.locate(method), message, format!("did you mean `{meant}`?"));
+        reader.warning_help(text.locate(method), message, format!("did you mean `{meant}`?"));
     }
 }
 
