@@ -13,7 +13,7 @@ use engine::{Decision, Engine, Question};
 use identity::{Authenticator, Identified, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
-use policy::cases::{Case, Proof};
+use policy::cases::{Case, Credentials};
 use policy::reference::{self, Caller};
 
 struct Disk;
@@ -68,18 +68,18 @@ fn the_reference_and_the_engine_give_every_case_the_same_answer() {
     assert!(count >= 40, "only {count} cases");
 }
 
-/// Who asks in a case: nothing if the proof is refused, or stands in the headers.
+/// Who asks in a case: nothing if the credentials are invalid, or stands in the headers.
 fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subject>> {
     if case.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return None;
     }
-    let header = match &case.request.proof {
-        Proof::None => return Some(None),
-        Proof::Claims(claims) => {
+    let header = match &case.request.credentials {
+        Credentials::None => return Some(None),
+        Credentials::Claims(claims) => {
             return Some(Some(authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?));
         }
-        Proof::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
-        Proof::Bearer(token) => format!("Bearer {token}"),
+        Credentials::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
+        Credentials::Bearer(token) => format!("Bearer {token}"),
     };
     let now = case.request.at.unwrap_or_else(now);
     let identified = match authenticator.identify(Some(header.as_bytes()), now, |_| ()) {

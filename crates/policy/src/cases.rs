@@ -36,14 +36,14 @@ pub struct Request {
     /// Headers besides those that the credentials add.
     pub headers: Vec<(String, String)>,
     /// The credentials of the request.
-    pub proof: Proof,
+    pub credentials: Credentials,
     /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
 }
 
 /// The credentials of a request.
 #[derive(Clone, Debug)]
-pub enum Proof {
+pub enum Credentials {
     /// None (`headers` may still contain an `Authorization` header).
     None,
     /// `basic: "user:password"`, sent in an `Authorization` header (RFC 7617).

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use policy::cases::{Case, Proof, parse};
+use policy::cases::{Case, Credentials, parse};
 
 fn cases(text: &str) -> Vec<Case> {
     parse(Path::new("cases.yaml"), text.as_bytes()).unwrap().to_vec()
@@ -30,9 +30,9 @@ fn the_examples_of_the_language_are_read() {
 "#,
     );
     assert_eq!(cases[0].name, "a guest cannot add people");
-    assert!(matches!(&cases[0].request.proof, Proof::Basic(it) if it == "alice:wonderland"));
+    assert!(matches!(&cases[0].request.credentials, Credentials::Basic(pair) if pair == "alice:wonderland"));
     assert_eq!(cases[0].expect.status, 403);
-    let Proof::Claims(claims) = &cases[1].request.proof else { panic!("claims") };
+    let Credentials::Claims(claims) = &cases[1].request.credentials else { panic!("claims") };
     assert_eq!(claims, r#"{"iss":"https://id.example.com","sub":"carol","groups":["staff"]}"#);
     assert_eq!(cases[1].expect.rule.as_deref(), Some("admin: POST /people"));
     assert_eq!(cases[1].expect.headers, [("x-user".to_owned(), "carol".to_owned())]);
@@ -43,7 +43,11 @@ fn the_examples_of_the_language_are_read() {
 fn what_a_request_leaves_out_is_usual() {
     let request = one_request("{ path: /x }").request;
     assert_eq!((request.method.as_str(), request.host.as_str()), ("GET", "localhost"));
-    assert!(matches!(request.proof, Proof::None) && request.at.is_none() && request.headers.is_empty());
+    assert!(
+        matches!(request.credentials, Credentials::None)
+            && request.at.is_none()
+            && request.headers.is_empty()
+    );
 }
 
 #[test]
@@ -70,11 +74,13 @@ fn the_clock_is_set_in_utc() {
 /// YAML 1.2.2, 10.3.2, against RFC 8259.
 #[test]
 fn claims_keep_their_types() {
-    let claims =
-        |yaml: &str| match one_request(&format!("{{ path: /x, claims: {{ a: {yaml} }} }}")).request.proof {
-            Proof::Claims(json) => json,
-            proof => panic!("{proof:?}"),
-        };
+    let claims = |yaml: &str| match one_request(&format!("{{ path: /x, claims: {{ a: {yaml} }} }}"))
+        .request
+        .credentials
+    {
+        Credentials::Claims(json) => json,
+        credentials => panic!("{credentials:?}"),
+    };
     for (yaml, json) in [
         ("1", "1"),
         ("-0", "-0"),

@@ -1,6 +1,6 @@
 //! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
 
-use crate::cases::{Case, Expect, Proof, Request, json, time};
+use crate::cases::{Case, Credentials, Expect, Request, json, time};
 use crate::document::{Fields, Reader};
 use crate::document::{Node, Value};
 
@@ -41,7 +41,7 @@ fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
     let host = fields.value("host").and_then(|node| owned(reader, node, "`host`"));
     let headers = fields.value("headers").map(|node| headers(reader, node));
-    let proof = proof(reader, &fields);
+    let credentials = credentials(reader, &fields);
     let at = fields.value("at").and_then(|node| {
         let text = reader.text(node, "`at`")?;
         let at = time::parse(text.text);
@@ -56,30 +56,30 @@ fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
         path: path?,
         host: host.unwrap_or_else(|| "localhost".to_owned()),
         headers: headers.unwrap_or_default(),
-        proof: proof?,
+        credentials: credentials?,
         at,
     })
 }
 
-fn proof(reader: &mut Reader, fields: &Fields<'_>) -> Option<Proof> {
-    let mut proofs = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
-    let Some((key, node)) = proofs.next() else { return Some(Proof::None) };
-    if let Some((second, _)) = proofs.next() {
+fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
+    let mut given = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
+    let Some((key, node)) = given.next() else { return Some(Credentials::None) };
+    if let Some((second, _)) = given.next() {
         let message = format!("a request has either `{}` or `{}`", key.text, second.text);
         reader.error_help(second.at, message, "make two cases of it");
     }
     match &*key.text {
         "basic" => {
-            let proof = owned(reader, node, "`basic`")?;
-            if !proof.contains(':') {
+            let pair = owned(reader, node, "`basic`")?;
+            if !pair.contains(':') {
                 reader.error(node.at, "`basic` is not `user:password`");
             }
-            Some(Proof::Basic(proof))
+            Some(Credentials::Basic(pair))
         }
-        "bearer" => owned(reader, node, "`bearer`").map(Proof::Bearer),
+        "bearer" => owned(reader, node, "`bearer`").map(Credentials::Bearer),
         _ => {
             reader.entries(node, "`claims`")?;
-            json::write(reader, node).map(Proof::Claims)
+            json::write(reader, node).map(Credentials::Claims)
         }
     }
 }
