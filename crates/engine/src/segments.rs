@@ -13,7 +13,8 @@ const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 #[inline]
 pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
     let left = resource.get(start..)?;
-    let [first, second] = left.first_chunk().map_or_else(|| last_bytes(resource, left), |it| halves(*it));
+    let [first, second] =
+        left.first_chunk().map_or_else(|| last_bytes(resource, left), |first| halves(*first));
     let found = slashes(first);
     if found != 0 {
         let bits = found.trailing_zeros() & !7;

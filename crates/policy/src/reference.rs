@@ -30,7 +30,7 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
                 && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
                 && rule.actions.matches(question.action)
                 && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                && rule.resources.iter().any(|it| it.matches(question.resource, owner))
+                && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner))
         })
     };
     if let Some((rule, ..)) = matching(Effect::Deny) {

@@ -82,8 +82,8 @@ mod tests {
 
     fn held(space: &Space) -> usize {
         let Space { ways, way, made, other, all, deny_only } = space;
-        let texts =
-            [ways, all, deny_only].map(|it| it.bytes.capacity() + it.ends.capacity() * size_of::<usize>());
+        let texts = [ways, all, deny_only]
+            .map(|texts| texts.bytes.capacity() + texts.ends.capacity() * size_of::<usize>());
         let bytes = [way, made, other].map(Vec::capacity);
         texts.iter().chain(&bytes).sum()
     }

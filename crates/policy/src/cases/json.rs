@@ -74,10 +74,11 @@ fn looks_like_a_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let special = [".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"].contains(&unsigned);
     let radix = |prefix: &str, radix: u32| {
-        text.strip_prefix(prefix).is_some_and(|it| !it.is_empty() && it.chars().all(|it| it.is_digit(radix)))
+        text.strip_prefix(prefix)
+            .is_some_and(|digits| !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix)))
     };
-    let decimal = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
-        && unsigned.contains(|it: char| it.is_ascii_digit())
+    let decimal = unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        && unsigned.contains(|character: char| character.is_ascii_digit())
         && unsigned.parse::<f64>().is_ok();
     special || radix("0x", 16) || radix("0o", 8) || decimal
 }
@@ -88,7 +89,7 @@ fn number(text: &str) -> Option<String> {
         Some(rest) => ("-", rest),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    if !unsigned.bytes().all(|it| it.is_ascii_digit() || b".eE+-".contains(&it)) {
+    if !unsigned.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) {
         return None;
     }
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -109,8 +110,8 @@ fn string(text: &str, out: &mut String) {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            it if it < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(it))),
-            it => out.push(it),
+            control if control < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => out.push(other),
         }
     }
     out.push('"');

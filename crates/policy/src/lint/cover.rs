@@ -170,7 +170,10 @@ impl<'s, 'p> Search<'s, 'p> {
         self.left > 0
             && covers_actions(&cover.actions, &rule.actions)
             && covers_scopes(&cover.scopes, &rule.scopes)
-            && rule.resources.iter().all(|it| cover.resources.iter().any(|cover| covers_pattern(cover, it)))
+            && rule
+                .resources
+                .iter()
+                .all(|pattern| cover.resources.iter().any(|cover| covers_pattern(cover, pattern)))
     }
 }
 
@@ -178,13 +181,16 @@ fn covers_actions(cover: &Actions, actions: &Actions) -> bool {
     match (cover, actions) {
         (Actions::Any, _) => true,
         (Actions::These(_), Actions::Any) => false,
-        (Actions::These(cover), Actions::These(actions)) => actions.iter().all(|it| cover.contains(it)),
+        (Actions::These(cover), Actions::These(actions)) => {
+            actions.iter().all(|action| cover.contains(action))
+        }
     }
 }
 
 fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
     cover.is_empty()
-        || !scopes.is_empty() && scopes.iter().all(|it| cover.iter().any(|cover| covers_scope(cover, it)))
+        || !scopes.is_empty()
+            && scopes.iter().all(|scope| cover.iter().any(|cover| covers_scope(cover, scope)))
 }
 
 fn covers_scope(cover: &Scope, scope: &Scope) -> bool {
@@ -216,7 +222,9 @@ fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
         }
         (Segment::One(_), _) | (Segment::Owner, Segment::Owner) => true,
         (Segment::Glob(cover), Segment::Glob(glob)) => covers_glob(cover, glob),
-        (Segment::Glob(cover), Segment::One(_) | Segment::Owner) => cover.0.iter().all(|it| it.is_empty()),
+        (Segment::Glob(cover), Segment::One(_) | Segment::Owner) => {
+            cover.0.iter().all(|piece| piece.is_empty())
+        }
         (Segment::Literal(_) | Segment::Owner, _) => false,
     }
 }

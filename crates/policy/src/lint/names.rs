@@ -199,8 +199,9 @@ fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
 
 /// Warns of each role that no caller can have.
 pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
-    let by_token =
-        |identity: &Identity| identity.jwt.iter().any(|it| it.roles_from_token && it.claims.roles.is_some());
+    let by_token = |identity: &Identity| {
+        identity.jwt.iter().any(|issuer| issuer.roles_from_token && issuer.claims.roles.is_some())
+    };
     if by_token(&policy.identity) {
         return;
     }

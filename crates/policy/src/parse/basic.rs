@@ -27,7 +27,7 @@ pub(crate) fn read(
     let fields = reader.fields(node, "`basic`", BASIC)?;
     let errors = reader.errors();
     let verify =
-        fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|it| (it, node)));
+        fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
     if let Some((false, node)) = verify {
         let message = "passwords are not verified: whoever reaches this program may name any user";
         reader.warning_help(node.at, message, "make sure that something in front has verified them");
@@ -150,7 +150,7 @@ fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {
     let Some((text, realm)) = fields.value("realm").and_then(|node| reader.shared(node, "`realm`")) else {
         return REALM.into();
     };
-    if text.text.is_empty() || !text.text.bytes().all(|it| it == b' ' || it.is_ascii_graphic()) {
+    if text.text.is_empty() || !text.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         reader.error(text.at, "a realm has printable ASCII characters, at least one");
     }
     realm.clone()

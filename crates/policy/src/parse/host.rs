@@ -57,7 +57,9 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
                 "write labels between dots",
             ));
         }
-        if let Some(at) = label.find(|it: char| !(it.is_ascii_alphanumeric() || it == '-' || it == '_')) {
+        if let Some(at) = label.find(|character: char| {
+            !(character.is_ascii_alphanumeric() || character == '-' || character == '_')
+        }) {
             let part = label.get(at..).unwrap_or_default();
             let help = "a host has ASCII letters, digits, `-` and dots; write others in Punycode (`xn--`)";
             return Some((part, format!("the host `{host}` never matches"), help));
@@ -70,7 +72,7 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
 
 /// The same for an IPv6 address in brackets (RFC 3986, 3.2.2).
 fn address_fault<'h>(host: &'h str, inside: &str) -> Option<(&'h str, String, &'static str)> {
-    let valid = inside.strip_suffix(']').is_some_and(|it| it.parse::<std::net::Ipv6Addr>().is_ok());
+    let valid = inside.strip_suffix(']').is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
     let help = "write an IPv6 address in brackets, without a port";
     (!valid).then(|| (host, format!("`{host}` is not a host"), help))
 }

@@ -71,7 +71,7 @@ pub(crate) fn read<'n>(
             any = Some(text.locate(method));
         } else if !is_method(reader, &text, method) {
             failed = true;
-        } else if these.iter().any(|it| **it == *method) {
+        } else if these.iter().any(|known| **known == *method) {
             let message = format!("`{method}` stands there twice");
             reader.warning_help(text.locate(method), message, "leave one out");
         } else {
@@ -96,7 +96,7 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         reader.error_help(at, "a method is empty", "write methods as in `GET|POST`, or `*` for any");
         return false;
     }
-    if let Some(wrong) = method.find(|it: char| !is_token(it)) {
+    if let Some(wrong) = method.find(|character: char| !is_token(character)) {
         let part = method.get(wrong..).unwrap_or_default();
         let help = if part.starts_with([',', '/', '&', ';']) {
             "join methods with `|`"
@@ -122,7 +122,8 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
 fn doubt(reader: &mut Reader, text: &Text<'_>, method: &str) {
     let meant = match method {
         "ANY" | "ALL" => Some("*"),
-        _ => closest(method, KNOWN.iter().copied()).filter(|it| strsim::damerau_levenshtein(it, method) == 1),
+        _ => closest(method, KNOWN.iter().copied())
+            .filter(|known| strsim::damerau_levenshtein(known, method) == 1),
     };
     if let Some(meant) = meant {
         let message = format!("`{method}` is not a usual method");

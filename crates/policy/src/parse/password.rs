@@ -26,13 +26,14 @@ pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {
 
 /// `$name$…` (crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
 fn is_like_a_hash(hash: &str) -> bool {
-    let word =
-        |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
+    let word = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
     let of = |start: char, end: char| {
-        let named = hash.strip_prefix(start).and_then(|it| it.split_once(end));
+        let named = hash.strip_prefix(start).and_then(|hash| hash.split_once(end));
         named.is_some_and(|(name, rest)| word(name) && !rest.is_empty())
     };
-    (of('$', '$') || of('{', '}')) && hash.bytes().all(|it| it.is_ascii_graphic())
+    (of('$', '$') || of('{', '}')) && hash.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a password may follow the

@@ -22,10 +22,10 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
     if reading.failed {
         return None;
     }
-    let as_it_is = segments.iter().map(|it| it.canonical.clone()).collect();
+    let as_it_is = segments.iter().map(|segment| segment.canonical.clone()).collect();
     let mut patterns = vec![Pattern { absolute: true, segments: as_it_is, rest }];
-    if segments.iter().any(|it| it.raw.is_some()) {
-        let raw = segments.into_iter().map(|it| it.raw.unwrap_or(it.canonical)).collect();
+    if segments.iter().any(|segment| segment.raw.is_some()) {
+        let raw = segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
         patterns.push(Pattern { absolute: true, segments: raw, rest });
     }
     Some(patterns)
@@ -141,7 +141,9 @@ impl Reading<'_, '_> {
                 self.error(part, "a placeholder without a name", "write `{id}`");
                 None
             }
-            Some(name) if name.chars().all(|it| it.is_alphanumeric() || "_-.".contains(it)) => {
+            Some(name)
+                if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
+            {
                 if name.eq_ignore_ascii_case("user") {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
                     self.reader.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
@@ -168,11 +170,12 @@ impl Reading<'_, '_> {
         let spellings: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let spellings = spellings?;
-        let raw = spellings.iter().any(|it| it.raw.is_some()).then(|| {
-            let pieces = spellings.iter().map(|it| it.raw.as_ref().unwrap_or(&it.canonical));
+        let raw = spellings.iter().any(|spelling| spelling.raw.is_some()).then(|| {
+            let pieces =
+                spellings.iter().map(|spelling| spelling.raw.as_ref().unwrap_or(&spelling.canonical));
             Segment::Glob(Glob(pieces.map(|piece| piece.as_str().into()).collect()))
         });
-        let pieces = spellings.iter().map(|it| it.canonical.as_str().into()).collect();
+        let pieces = spellings.iter().map(|spelling| spelling.canonical.as_str().into()).collect();
         Some(Read { canonical: Segment::Glob(Glob(pieces)), raw })
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn is_utf8(canonical: &str) -> bool {
 /// The triplet at the start of a text, and its byte.
 fn triplet(text: &str) -> Result<(&str, u8), (&str, Never)> {
     let incomplete = || text.char_indices().nth(3).and_then(|(end, _)| text.get(..end)).unwrap_or(text);
-    let digits = text.get(1..3).filter(|it| it.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let digits = text.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
     let byte = byte.ok_or_else(|| (incomplete(), Never::Triplet))?;
     let triplet = text.get(..3).unwrap_or(text);

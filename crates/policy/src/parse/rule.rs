@@ -90,7 +90,7 @@ fn asterisk(
     target: &str,
     actions: Option<&Actions>,
 ) -> Option<Pattern> {
-    let options = |them: &[Box<str>]| them.iter().all(|it| **it == *"OPTIONS");
+    let options = |them: &[Box<str>]| them.iter().all(|action| **action == *"OPTIONS");
     match actions {
         Some(Actions::These(them)) if options(them) => Some(path::asterisk()),
         Some(_) => {
@@ -153,7 +153,7 @@ fn resources(
     let mut failed = false;
     for (text, _) in paths {
         let read = match text.text {
-            "*" => asterisk(reader, text, text.text, actions).map(|it| vec![it]),
+            "*" => asterisk(reader, text, text.text, actions).map(|pattern| vec![pattern]),
             path => path::read(reader, text, path),
         };
         match read {

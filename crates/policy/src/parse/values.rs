@@ -10,7 +10,7 @@ use crate::model::ClaimPath;
 pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
     let value = parse_duration(text.text);
     if value.is_none() {
-        let help = if !text.text.is_empty() && text.text.bytes().all(|it| it.is_ascii_digit()) {
+        let help = if !text.text.is_empty() && text.text.bytes().all(|byte| byte.is_ascii_digit()) {
             format!("did you mean `{}s`?", text.text)
         } else {
             "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
@@ -21,7 +21,7 @@ pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Opti
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|it: char| !it.is_ascii_digit())?;
+    let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at_checked(digits)?;
     let milliseconds: u64 = match unit {
         "ms" => 1,
@@ -47,8 +47,11 @@ pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
 fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     let form = "write `https://host/path`";
     let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
-    if url.contains(|it: char| {
-        it.is_control() || it.is_whitespace() || !it.is_ascii() || "\"<>\\^`{|}".contains(it)
+    if url.contains(|character: char| {
+        character.is_control()
+            || character.is_whitespace()
+            || !character.is_ascii()
+            || "\"<>\\^`{|}".contains(character)
     }) {
         return Some(("the URL has a character that URLs do not have", "percent-encode it"));
     }
@@ -77,11 +80,12 @@ fn host_of(authority: &str) -> Option<&str> {
     if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
         return None;
     }
-    let named = |it: &str| {
-        let label = |it: &str| {
-            !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
+    let named = |host: &str| {
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        it.strip_suffix('.').unwrap_or(it).split('.').all(label)
+        host.strip_suffix('.').unwrap_or(host).split('.').all(label)
     };
     (named(host) || in_brackets(host).is_some()).then_some(host)
 }
@@ -134,7 +138,8 @@ fn unescape(name: &str) -> Option<Box<str>> {
 /// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
 /// URLs.
 fn doubt_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
-    let word = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+    let word =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     if path.contains('.') && path.split('.').all(word) {
         let message = format!("`{path}` is one claim of that name");
         let help = format!("did you mean `/{}`?", path.replace('.', "/"));
