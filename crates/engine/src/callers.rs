@@ -129,16 +129,16 @@ fn sets_of<I: Id + Ord>(
         one.iter().for_each(|(_, role)| hasher.write_u32(role.0));
         hasher.finish()
     };
-    let mut made: HashTable<(&[(I, RoleId)], RoleSetId)> = HashTable::new();
+    let mut known: HashTable<(&[(I, RoleId)], RoleSetId)> = HashTable::new();
     let all = granted.chunk_by(|one, other| one.0 == other.0).map(|one| {
         let same =
             |other: &[(I, RoleId)]| one.iter().map(|(_, role)| role).eq(other.iter().map(|(_, role)| role));
-        if let Some((_, set)) = made.find(hash(one), |(other, _)| same(other)) {
+        if let Some((_, set)) = known.find(hash(one), |(other, _)| same(other)) {
             return *set;
         }
         let roles = reserved.iter().copied().chain(one.iter().map(|(_, role)| *role));
         let set = sets.add(closure.of(roles));
-        made.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
+        known.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
         set
     });
     all.collect()

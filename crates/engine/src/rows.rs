@@ -178,7 +178,7 @@ pub(crate) struct RowsBuilder {
     rows: Rows,
     /// The entries of each wide row, which the finished row does not keep.
     of_wide: IdVec<WideId, Box<[Entry]>>,
-    made: HashTable<RowId>,
+    known: HashTable<RowId>,
     seed: foldhash::fast::RandomState,
 }
 
@@ -189,12 +189,12 @@ impl RowsBuilder {
             last.last = true;
         }
         let hash = self.seed.hash_one(&*entries);
-        if let Some(row) = self.made.find(hash, |other| self.entries(*other) == entries) {
+        if let Some(row) = self.known.find(hash, |other| self.entries(*other) == entries) {
             return *row;
         }
         let row = self.push(entries);
-        let Self { rows, of_wide, made, seed } = self;
-        made.insert_unique(hash, row, |other| seed.hash_one(entries_of(rows, of_wide, *other)));
+        let Self { rows, of_wide, known, seed } = self;
+        known.insert_unique(hash, row, |other| seed.hash_one(entries_of(rows, of_wide, *other)));
         row
     }
 

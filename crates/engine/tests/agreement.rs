@@ -1,4 +1,4 @@
-//! The engine against the reference evaluator: the same answer by the same rule, whatever the policy and the question.
+//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the question.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -12,7 +12,7 @@ const PAIRS: usize = 1_000_000;
 const QUESTIONS_OF_A_POLICY: usize = 2_000;
 const CALLERS_OF_A_POLICY: usize = 20;
 
-/// How often each answer came.
+/// How often each expected came.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shares {
     allowed: usize,
@@ -32,7 +32,7 @@ fn a_million_generated_pairs_agree_with_the_reference() {
     });
     let sum = |one: fn(&Shares) -> usize| shares.iter().map(one).sum::<usize>();
     let (allowed, denied, not_allowed) =
-        (sum(|it| it.allowed), sum(|it| it.denied), sum(|it| it.not_allowed));
+        (sum(|shares| shares.allowed), sum(|shares| shares.denied), sum(|shares| shares.not_allowed));
     let all = allowed + denied + not_allowed;
     println!("allowed {allowed}, denied {denied}, not allowed {not_allowed}");
     assert!(all >= PAIRS, "{all} pairs");
@@ -50,10 +50,10 @@ fn agree_on_one_policy(number: usize) -> Shares {
         let caller = generator.caller();
         let roles = roles_of(&engine, &caller);
         for _ in 0..QUESTIONS_OF_A_POLICY / CALLERS_OF_A_POLICY {
-            let asked = generator.question(&policy, &caller);
-            let decision = decide(&engine, &roles, &caller, &asked);
-            let answer = reference::decide(&policy, &caller.borrowed(), &asked.borrowed());
-            assert_eq!(decision, answer, "policy {number}: {caller:?} asks {asked:?}");
+            let question = generator.question(&policy, &caller);
+            let decision = decide(&engine, &roles, &caller, &question);
+            let expected = reference::decide(&policy, &caller.borrowed(), &question.borrowed());
+            assert_eq!(decision, expected, "policy {number}: {caller:?} asks {question:?}");
             shares.count(decision);
         }
     }
@@ -84,8 +84,8 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     )
 }
 
-fn decide(engine: &Engine, roles: &RoleSet, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
-    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), asked.borrowed())
+fn decide(engine: &Engine, roles: &RoleSet, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
+    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), question.borrowed())
 }
 
 impl Shares {

@@ -17,8 +17,8 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
     let mut allowed = 0;
     for _ in 0..2_000 {
         let caller = generator.caller();
-        let asked = generator.question(&policy, &caller);
-        let question = asked.borrowed();
+        let owned = generator.question(&policy, &caller);
+        let question = owned.borrowed();
         let user = caller.user.as_deref().unwrap_or("a");
         let group = caller.groups.first().map(String::as_str);
         let counted = allocation_counter::measure(|| {
@@ -29,7 +29,7 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
             let decision = engine.decide(&roles, None, question);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
         });
-        assert_eq!(counted.count_total, 0, "{caller:?} asks {asked:?}");
+        assert_eq!(counted.count_total, 0, "{caller:?} asks {owned:?}");
     }
     assert!(allowed > 500, "{allowed} were allowed");
 }

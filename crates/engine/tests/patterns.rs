@@ -46,15 +46,15 @@ fn segment(text: &str) -> Segment {
     }
 }
 
-struct Asked<'a> {
+struct Request<'a> {
     user: Option<&'a str>,
     action: &'a str,
     scope: &'a str,
     resource: &'a str,
 }
 
-fn is_allowed(policy: &Policy, asked: &Asked<'_>) -> bool {
-    let Asked { user, action, scope, resource } = *asked;
+fn is_allowed(policy: &Policy, request: &Request<'_>) -> bool {
+    let Request { user, action, scope, resource } = *request;
     let question =
         Question { action: action.as_bytes(), scope: scope.as_bytes(), resource: resource.as_bytes() };
     let caller = Caller { user, ..Caller::default() };
@@ -69,7 +69,7 @@ fn is_allowed(policy: &Policy, asked: &Asked<'_>) -> bool {
     }
 }
 
-/// The resources that a pattern matches and those that it does not, asked by alice.
+/// The resources that a pattern matches and those that it does not, request by alice.
 fn resources(text: &str, matching: &[&str], others: &[&str]) {
     resources_of_all(&[text], matching, others);
 }
@@ -77,17 +77,23 @@ fn resources(text: &str, matching: &[&str], others: &[&str]) {
 /// The same with several patterns.
 fn resources_of_all(texts: &[&str], matching: &[&str], others: &[&str]) {
     let policy = policy(&[], texts);
-    for (resource, wanted) in matching.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
+    for (resource, wanted) in matching
+        .iter()
+        .map(|resource| (resource, true))
+        .chain(others.iter().map(|resource| (resource, false)))
     {
-        let asked = Asked { user: Some("alice"), action: "GET", scope: "localhost", resource };
-        assert_eq!(is_allowed(&policy, &asked), wanted, "{:?} and `{resource}`", texts.first());
+        let request = Request { user: Some("alice"), action: "GET", scope: "localhost", resource };
+        assert_eq!(is_allowed(&policy, &request), wanted, "{:?} and `{resource}`", texts.first());
     }
 }
 
 #[test]
 fn a_method_is_exact_and_case_sensitive() {
     let allowed = |action| {
-        is_allowed(&policy(&[], &["/people"]), &Asked { user: None, action, scope: "", resource: "/people" })
+        is_allowed(
+            &policy(&[], &["/people"]),
+            &Request { user: None, action, scope: "", resource: "/people" },
+        )
     };
     assert!(allowed("GET"));
     for other in ["HEAD", "get", "Get", "GETX", "GE", "", "POST"] {
@@ -101,7 +107,7 @@ fn any_method_is_any_method_also_one_that_no_rule_names() {
     policy.roles[0].allow[0].actions = Actions::Any;
     for action in ["GET", "TRACE", "get", "", "M-SEARCH"] {
         assert!(
-            is_allowed(&policy, &Asked { user: None, action, scope: "", resource: "/people" }),
+            is_allowed(&policy, &Request { user: None, action, scope: "", resource: "/people" }),
             "{action}"
         );
     }
@@ -110,8 +116,8 @@ fn any_method_is_any_method_also_one_that_no_rule_names() {
 #[test]
 fn a_host_is_exact_or_one_or_more_labels_before_a_suffix_or_absent() {
     let allowed = |scopes: &[&str], scope| {
-        let asked = Asked { user: None, action: "GET", scope, resource: "/status" };
-        is_allowed(&policy(scopes, &["/status"]), &asked)
+        let request = Request { user: None, action: "GET", scope, resource: "/status" };
+        is_allowed(&policy(scopes, &["/status"]), &request)
     };
     for host in ["api.example.com", "", "x"] {
         assert!(allowed(&[], host), "{host}");
@@ -176,7 +182,7 @@ fn the_owner_is_exactly_one_segment_equal_to_the_user() {
         ],
     );
     let policy = policy(&[], &["/users/{user}"]);
-    let allowed = |user, resource| is_allowed(&policy, &Asked { user, action: "GET", scope: "", resource });
+    let allowed = |user, resource| is_allowed(&policy, &Request { user, action: "GET", scope: "", resource });
     assert!(!allowed(None, "/users/alice"));
     assert!(!allowed(None, "/users/"));
     assert!(!allowed(Some(""), "/users/"));
@@ -236,7 +242,7 @@ fn the_asterisk_form_matches_only_itself() {
     resources("*", &["*", "a"], &["/*", "/", "", "*/a", "/a"]);
     let mut star = policy(&[], &["*"]);
     star.roles[0].allow[0].resources[0].segments = vec![Segment::Literal("*".into())];
-    let allowed = |resource| is_allowed(&star, &Asked { user: None, action: "GET", scope: "", resource });
+    let allowed = |resource| is_allowed(&star, &Request { user: None, action: "GET", scope: "", resource });
     assert!(allowed("*"));
     assert!(!["/*", "a", "/", "", "**"].into_iter().any(allowed));
 }

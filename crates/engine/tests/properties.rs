@@ -14,18 +14,18 @@ use policy::pattern::{Actions, Pattern, Segment};
 const POLICIES: u64 = 60;
 const QUESTIONS: usize = 400;
 
-/// Some policies, each with callers and what they ask.
+/// Some policies, each with callers and their questions.
 fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedQuestion)], &mut Rng)) {
     for seed in 0..POLICIES {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
-        let asked = (0..QUESTIONS).map(|_| {
+        let questions = (0..QUESTIONS).map(|_| {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            (caller, asked)
+            let question = generator.question(&policy, &caller);
+            (caller, question)
         });
-        let asked: Vec<_> = asked.collect();
-        test(&policy, &Engine::compile(&policy), &asked, &mut Rng::new(seed));
+        let questions: Vec<_> = questions.collect();
+        test(&policy, &Engine::compile(&policy), &questions, &mut Rng::new(seed));
     }
 }
 
@@ -36,9 +36,9 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     engine.roles_of(user, groups, roles)
 }
 
-fn decide(engine: &Engine, caller: &OwnedCaller, asked: &OwnedQuestion) -> Decision {
+fn decide(engine: &Engine, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
     let roles = roles_of(engine, caller);
-    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), asked.borrowed())
+    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question.borrowed())
 }
 
 fn is_allowed(decision: Decision) -> bool {
@@ -87,9 +87,9 @@ fn shuffle_and_repeat<T: Clone>(things: &mut Vec<T>, rng: &mut Rng) {
 fn order_and_repetition_never_matter() {
     for_each_policy(|policy, engine, all, rng| {
         let other = Engine::compile(&disordered(policy, rng));
-        for (caller, asked) in all {
-            let (one, two) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(same_kind(one, two), "{caller:?} asks {asked:?}: {one:?}, then {two:?}");
+        for (caller, question) in all {
+            let (one, two) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(same_kind(one, two), "{caller:?} asks {question:?}: {one:?}, then {two:?}");
         }
     });
 }
@@ -115,9 +115,9 @@ fn an_added_deny_never_allows() {
         let place = rng.below(other.roles.len());
         other.roles[place].deny.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
-            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {asked:?}");
+        for (caller, question) in all {
+            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {question:?}");
             changed += usize::from(is_allowed(before) && !is_allowed(after));
         }
     });
@@ -133,9 +133,9 @@ fn an_added_allow_never_takes_away() {
         let place = rng.below(other.roles.len());
         other.roles[place].allow.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
-            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {asked:?}");
+        for (caller, question) in all {
+            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {question:?}");
             changed += usize::from(is_allowed(after) && !is_allowed(before));
         }
     });
@@ -166,11 +166,11 @@ fn an_unrelated_rule_changes_nothing() {
         };
         other.grants.insert(rng.below(other.grants.len()), of_other);
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
+        for (caller, question) in all {
             assert_eq!(
-                decide(engine, caller, asked),
-                decide(&other, caller, asked),
-                "{caller:?} asks {asked:?}"
+                decide(engine, caller, question),
+                decide(&other, caller, question),
+                "{caller:?} asks {question:?}"
             );
         }
     });

@@ -3,13 +3,13 @@
 //! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
 //! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is an error.
 //! The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot segments,
-//! merge slashes. The module `ways` lists the interpretations.
+//! merge slashes. The module `interpretations` lists the interpretations.
 
 mod buffers;
 mod encoding;
 mod host;
+mod interpretations;
 mod shape;
-mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -231,26 +231,26 @@ fn unusual<'a>(
         return Err(PathError::TooLong);
     }
     let space = buffers.space();
-    ways::write(text, space)?;
-    let Space { ways, way, made, other, all, deny_only } = space;
+    interpretations::write(text, space)?;
+    let Space { candidates, current, result, scratch, all, deny_only } = space;
     all.clear();
     deny_only.clear();
-    ways.copy(0, way);
-    shape::resolve(way, made, other)?;
-    all.push(made);
-    for way in ways.iter().filter(|way| shape::is_resolved(way)) {
+    candidates.copy(0, current);
+    shape::resolve(current, result, scratch)?;
+    all.push(result);
+    for candidate in candidates.iter().filter(|candidate| shape::is_resolved(candidate)) {
         // With its reserved characters decoded, then as it is.
-        encoding::reserved_decoded(way, made);
-        all.add(made);
-        all.add(way);
+        encoding::reserved_decoded(candidate, result);
+        all.add(result);
+        all.add(candidate);
     }
-    for unresolved in ways.iter().filter(|way| shape::has_dots(way)) {
-        way.clear();
-        way.extend_from_slice(unresolved);
-        shape::merge(way);
-        encoding::reserved_decoded(way, made);
-        deny_only.add(made);
-        deny_only.add(way);
+    for unresolved in candidates.iter().filter(|candidate| shape::has_dots(candidate)) {
+        current.clear();
+        current.extend_from_slice(unresolved);
+        shape::merge(current);
+        encoding::reserved_decoded(current, result);
+        deny_only.add(result);
+        deny_only.add(current);
     }
     let first = all.iter().next().ok_or(PathError::Empty)?;
     Ok(PathInterpretations { first, all, deny_only })

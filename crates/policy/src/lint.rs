@@ -15,7 +15,7 @@ use crate::model::Policy;
 use crate::problem::Problem;
 
 /// The maximum number of warnings of one kind.
-const MOST: usize = 1000;
+const MAX_WARNINGS: usize = 1000;
 
 /// Checks the rules. If some could not be read (`incomplete`), checks that need all of them are skipped.
 pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Problem>) {
@@ -27,7 +27,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     }
 }
 
-/// Collects warnings of one kind, up to [`MOST`].
+/// Collects warnings of one kind, up to [`MAX_WARNINGS`].
 pub(crate) struct Warnings<'p> {
     problems: &'p mut Vec<Problem>,
     taken: usize,
@@ -41,7 +41,7 @@ impl<'p> Warnings<'p> {
 
     pub(crate) fn push(&mut self, problem: Problem) {
         self.taken += 1;
-        if self.taken <= MOST {
+        if self.taken <= MAX_WARNINGS {
             self.problems.push(problem);
         } else if self.first_left_out.is_none() {
             self.first_left_out = Some(problem);
@@ -52,7 +52,7 @@ impl<'p> Warnings<'p> {
 impl Drop for Warnings<'_> {
     fn drop(&mut self) {
         if let Some(mut first) = self.first_left_out.take() {
-            let more = self.taken - MOST;
+            let more = self.taken - MAX_WARNINGS;
             first.message = format!("{} (and {} more like this)", first.message, more - 1);
             self.problems.push(first);
         }

@@ -174,7 +174,7 @@ impl PolicyParser<'_> {
             None => ("", text.text),
         };
         if folder.contains('*') {
-            reader.error_help(text.at, "`*` stands only in the name of a file", "name each folder");
+            reader.error_help(text.at, "`*` is allowed only in the name of a file", "name each folder");
             return Vec::new();
         }
         if !name.contains('*') {

@@ -1,4 +1,4 @@
-//! What a `cases.yaml` says, and what is said of a broken one.
+//! What a `cases.yaml` says, and what is messages of a broken one.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -13,9 +13,12 @@ fn one_request(request: &str) -> Case {
     cases(&format!("- {{ name: x, request: {request}, expect: 200 }}\n")).remove(0)
 }
 
-fn said(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     let problems = parse(Path::new("cases.yaml"), text.as_bytes()).unwrap_err();
-    problems.iter().map(|it| format!("{}:{}: {}", it.at.line, it.at.column, it.message)).collect()
+    problems
+        .iter()
+        .map(|problem| format!("{}:{}: {}", problem.at.line, problem.at.column, problem.message))
+        .collect()
 }
 
 #[test]
@@ -143,12 +146,12 @@ fn every_problem_is_found() {
         "9:45: `headers` must be a mapping, not a list",
         "9:89: the value of a header must be text, not a list",
     ];
-    assert_eq!(said(text), expected);
+    assert_eq!(messages(text), expected);
 }
 
 #[test]
 fn a_file_must_have_cases() {
-    assert_eq!(said(""), ["1:1: the file is empty"]);
-    assert_eq!(said("[]"), ["1:1: there are no cases"]);
-    assert_eq!(said("a: b"), ["1:1: a file of cases must be a list, not a mapping"]);
+    assert_eq!(messages(""), ["1:1: the file is empty"]);
+    assert_eq!(messages("[]"), ["1:1: there are no cases"]);
+    assert_eq!(messages("a: b"), ["1:1: a file of cases must be a list, not a mapping"]);
 }

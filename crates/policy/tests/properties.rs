@@ -172,10 +172,10 @@ fn a_policy_that_is_written_and_read_means_the_same() {
         assert_eq!(names(&read), names(&policy), "seed {seed}");
         for _ in 0..200 {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            let answer = decide(&read, &caller.borrowed(), &asked.borrowed());
-            let wanted = decide(&policy, &caller.borrowed(), &asked.borrowed());
-            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {asked:?}");
+            let question = generator.question(&policy, &caller);
+            let answer = decide(&read, &caller.borrowed(), &question.borrowed());
+            let wanted = decide(&policy, &caller.borrowed(), &question.borrowed());
+            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {question:?}");
             allowed += usize::from(matches!(answer, Decision::Allowed(_)));
             denied += usize::from(matches!(answer, Decision::Denied(_)));
         }
@@ -196,9 +196,9 @@ fn order_and_repetition_never_matter() {
         let other = load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
         for _ in 0..60 {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            let answer = |policy| kind(decide(policy, &caller.borrowed(), &asked.borrowed()));
-            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {asked:?}");
+            let question = generator.question(&policy, &caller);
+            let answer = |policy| kind(decide(policy, &caller.borrowed(), &question.borrowed()));
+            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {question:?}");
         }
     }
 }
@@ -217,7 +217,7 @@ fn reordered(policy: &Policy, seed: u64) -> Policy {
     let mut order: Vec<usize> = (0..policy.roles.len()).collect();
     rng.shuffle(&mut order);
     let place = |old: RoleId| {
-        let new = order.iter().position(|it| *it == old.0 as usize).unwrap();
+        let new = order.iter().position(|place| *place == old.0 as usize).unwrap();
         RoleId(u32::try_from(new).unwrap())
     };
     let mut other = policy.clone();

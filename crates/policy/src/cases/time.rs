@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_in_utc_is_refused() {
+    fn what_is_not_a_time_in_utc_is_an_error() {
         for text in [
             "",
             "2026-01-01",

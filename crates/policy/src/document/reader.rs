@@ -199,7 +199,7 @@ impl Reader {
         for (text, _) in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
                 let problem =
-                    Problem::warning(self.place(text.at), format!("`{}` stands there twice", text.text))
+                    Problem::warning(self.place(text.at), format!("`{}` is listed twice", text.text))
                         .help("leave one out")
                         .related(self.place(first), "the other is here");
                 self.push(problem);

@@ -32,7 +32,7 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     let (name, by) = (&ruled.rule.name, &cover.rule.name);
     let message = match (ruled.effect, cover.effect) {
         (Effect::Allow, Effect::Deny) => format!("`{name}` never allows anything: `{by}` denies all of it"),
-        _ if name == by => format!("`{name}` stands there twice"),
+        _ if name == by => format!("`{name}` is listed twice"),
         _ => format!("`{name}` adds nothing: `{by}` covers all of it"),
     };
     let note = format!("`{by}` of the role `{}`", cover.named.name);

@@ -10,10 +10,10 @@ use crate::problem::{Place, Problem};
 use crate::similar::closest;
 
 /// The maximum number of name comparisons in search of similar names.
-const COMPARISONS: usize = 2_000_000;
+const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The maximum number of sources that are compared with each other.
-const MOST_ORIGINS: usize = 64;
+const MAX_SOURCES: usize = 64;
 
 /// Checks the users and groups that the grants name.
 pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
@@ -26,10 +26,10 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
     };
     match &identity.basic {
         Some(basic) if basic.verify && identity.jwt.is_empty() => {
-            strangers(policy, basic, &mut Warnings::new(problems));
+            unknown_names(policy, basic, &mut Warnings::new(problems));
         }
         None if identity.jwt.is_empty() => no_identity(policy, problems),
-        Some(_) | None => mistakable(policy, identity, &mut Warnings::new(problems)),
+        Some(_) | None => ambiguous_names(policy, identity, &mut Warnings::new(problems)),
     }
 }
 
@@ -41,7 +41,7 @@ fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
 }
 
 /// Warns of granted names that are not users of Basic, if Basic is the only source.
-fn strangers(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnings<'_>) {
+fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnings<'_>) {
     let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
     let groups = basic.users.iter().flat_map(|user| &user.groups);
     let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
@@ -76,7 +76,7 @@ impl Known {
     }
 
     fn near(&mut self, name: &str) -> Option<String> {
-        if self.compared > COMPARISONS {
+        if self.compared > MAX_COMPARISONS {
             return None;
         }
         self.compared += self.names.len();
@@ -87,26 +87,26 @@ impl Known {
 }
 
 /// A source of names.
-struct Origin<'i> {
+struct Source<'i> {
     what: String,
     at: &'i Place,
-    users: Yield<'i>,
-    groups: Yield<'i>,
+    users: Names<'i>,
+    groups: Names<'i>,
 }
 
 /// The names that a source may provide.
-struct Yield<'i> {
+struct Names<'i> {
     prefix: &'i str,
     /// The possible names, before the prefix; `None` means any.
     only: Option<HashSet<&'i str>>,
 }
 
 /// Warns of granted names that two sources could provide.
-fn mistakable(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut Warnings<'_>) {
-    let origins = origins(identity);
-    let origins = origins.get(..MOST_ORIGINS).unwrap_or(&origins);
-    for (number, second) in origins.iter().enumerate() {
-        for first in origins.iter().take(number) {
+fn ambiguous_names(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut Warnings<'_>) {
+    let sources = sources(identity);
+    let sources = sources.get(..MAX_SOURCES).unwrap_or(&sources);
+    for (number, second) in sources.iter().enumerate() {
+        for first in sources.iter().take(number) {
             let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
             warn_of_shared(user, "user", first, second, warnings);
             let group = shared(policy, |grant| &grant.groups, &first.groups, &second.groups);
@@ -115,24 +115,24 @@ fn mistakable(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut War
     }
 }
 
-fn origins(identity: &Identity) -> Vec<Origin<'_>> {
-    let basic = identity.basic.iter().map(|basic| Origin {
+fn sources(identity: &Identity) -> Vec<Source<'_>> {
+    let basic = identity.basic.iter().map(|basic| Source {
         what: "Basic".to_owned(),
         at: &basic.at,
-        users: Yield {
+        users: Names {
             prefix: &basic.user_prefix,
             only: basic.verify.then(|| basic.users.iter().map(|user| &*user.name).collect()),
         },
-        groups: Yield {
+        groups: Names {
             prefix: &basic.group_prefix,
             only: Some(basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group).collect()),
         },
     });
-    let jwt = identity.jwt.iter().map(|issuer| Origin {
+    let jwt = identity.jwt.iter().map(|issuer| Source {
         what: format!("`{}`", issuer.issuer),
         at: &issuer.at,
-        users: Yield { prefix: &issuer.user_prefix, only: None },
-        groups: Yield {
+        users: Names { prefix: &issuer.user_prefix, only: None },
+        groups: Names {
             prefix: &issuer.group_prefix,
             only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::default()) },
         },
@@ -144,8 +144,8 @@ fn origins(identity: &Identity) -> Vec<Origin<'_>> {
 fn shared<'d>(
     policy: &'d UnresolvedPolicy,
     names: impl Fn(&'d UnresolvedGrant) -> &'d [NameRef],
-    first: &Yield<'_>,
-    second: &Yield<'_>,
+    first: &Names<'_>,
+    second: &Names<'_>,
 ) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
     let related = first.prefix.starts_with(second.prefix) || second.prefix.starts_with(first.prefix);
     if !related || first.is_nothing() || second.is_nothing() {
@@ -153,10 +153,10 @@ fn shared<'d>(
     }
     // The search is limited: it may miss a shared name in a policy with very many sources and names.
     let all = policy.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
-    all.take(COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
+    all.take(MAX_COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
 }
 
-impl Yield<'_> {
+impl Names<'_> {
     fn is_nothing(&self) -> bool {
         self.only.as_ref().is_some_and(HashSet::is_empty)
     }
@@ -170,8 +170,8 @@ impl Yield<'_> {
 fn warn_of_shared(
     name: Option<(&UnresolvedGrant, &NameRef)>,
     what: &str,
-    first: &Origin<'_>,
-    second: &Origin<'_>,
+    first: &Source<'_>,
+    second: &Source<'_>,
     warnings: &mut Warnings<'_>,
 ) {
     let Some((grant, named)) = name else { return };

@@ -41,7 +41,7 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
     if let Some(at) = name.find('*') {
         let part = name.get(at..).unwrap_or_default();
         let message =
-            format!("`*` stands only at the front of a host, as in `*.example.com`, not in `{host}`");
+            format!("`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`");
         return Some((part, message, "write one rule for each host"));
     }
     if let Some(at) = name.find(':') {

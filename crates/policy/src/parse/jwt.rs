@@ -28,7 +28,7 @@ const KEYS: &[&str] = &[
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.
-const MUCH_SKEW: Duration = Duration::from_secs(600);
+const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// Reads `jwt`.
@@ -177,7 +177,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     let Some(node) = fields.value("clock_skew") else { return CLOCK_SKEW };
     let Some(text) = reader.text(node, "`clock_skew`") else { return CLOCK_SKEW };
     let Some(skew) = values::duration(reader, &text, "`clock_skew`") else { return CLOCK_SKEW };
-    if skew > MUCH_SKEW {
+    if skew > LARGE_SKEW {
         let message = format!("tokens are taken `{}` after they expired", text.text);
         reader.warning_help(text.at, message, "write less, such as `60s`");
     }

@@ -50,7 +50,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The maximum number of methods of a rule.
-const MOST: usize = 100;
+const MAX_METHODS: usize = 100;
 
 /// Reads the methods of a rule, each with the text that contains it.
 pub(crate) fn read<'n>(
@@ -63,8 +63,12 @@ pub(crate) fn read<'n>(
     let mut number = 0_usize;
     for (text, method) in methods {
         number += 1;
-        if number > MOST {
-            reader.error_help(text.locate(method), format!("more than {MOST} methods"), "write `*` for any");
+        if number > MAX_METHODS {
+            reader.error_help(
+                text.locate(method),
+                format!("more than {MAX_METHODS} methods"),
+                "write `*` for any",
+            );
             return None;
         }
         if method == "*" {
@@ -72,7 +76,7 @@ pub(crate) fn read<'n>(
         } else if !is_method(reader, &text, method) {
             failed = true;
         } else if these.iter().any(|known| **known == *method) {
-            let message = format!("`{method}` stands there twice");
+            let message = format!("`{method}` is listed twice");
             reader.warning_help(text.locate(method), message, "leave one out");
         } else {
             these.push(method.into());
@@ -113,13 +117,13 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         return false;
     }
     if !KNOWN.contains(&method) {
-        doubt(reader, text, method);
+        warn_if_similar(reader, text, method);
     }
     true
 }
 
 /// Warns of an unusual method that looks like a typing error.
-fn doubt(reader: &mut Reader, text: &Text<'_>, method: &str) {
+fn warn_if_similar(reader: &mut Reader, text: &Text<'_>, method: &str) {
     let meant = match method {
         "ANY" | "ALL" => Some("*"),
         _ => closest(method, KNOWN.iter().copied())

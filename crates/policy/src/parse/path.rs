@@ -16,14 +16,14 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
         reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
     };
-    let mut reading = Reading { reader, text, failed: false };
-    reading.whole(path);
-    let (segments, rest) = reading.segments(name);
-    if reading.failed {
+    let mut parser = PathParser { reader, text, failed: false };
+    parser.check(path);
+    let (segments, rest) = parser.segments(name);
+    if parser.failed {
         return None;
     }
-    let as_it_is = segments.iter().map(|segment| segment.canonical.clone()).collect();
-    let mut patterns = vec![Pattern { absolute: true, segments: as_it_is, rest }];
+    let canonical = segments.iter().map(|segment| segment.canonical.clone()).collect();
+    let mut patterns = vec![Pattern { absolute: true, segments: canonical, rest }];
     if segments.iter().any(|segment| segment.raw.is_some()) {
         let raw = segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
         patterns.push(Pattern { absolute: true, segments: raw, rest });
@@ -37,12 +37,12 @@ pub(crate) fn asterisk() -> Pattern {
 }
 
 /// A segment in canonical form; if that differs, also with its printable characters raw.
-struct Read {
+struct ParsedSegment {
     canonical: Segment,
     raw: Option<Segment>,
 }
 
-impl Read {
+impl ParsedSegment {
     /// The minimum length in bytes of a request's segment that matches. Counts the raw form if requests may use it.
     fn shortest(&self) -> usize {
         match self.raw.as_ref().unwrap_or(&self.canonical) {
@@ -54,15 +54,15 @@ impl Read {
 }
 
 /// A path being read.
-struct Reading<'r, 't> {
+struct PathParser<'r, 't> {
     reader: &'r mut Reader,
     text: &'r Text<'t>,
     failed: bool,
 }
 
-impl Reading<'_, '_> {
+impl PathParser<'_, '_> {
     /// Checks that do not depend on the segments.
-    fn whole(&mut self, path: &str) {
+    fn check(&mut self, path: &str) {
         for (at, character) in path.char_indices() {
             let part = path.get(at..).unwrap_or_default();
             match character {
@@ -95,7 +95,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    fn segments(&mut self, name: &str) -> (Vec<Read>, bool) {
+    fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
         let parts: Vec<&str> = name.split('/').collect();
         let last = parts.len().saturating_sub(1);
         let mut segments = Vec::with_capacity(parts.len());
@@ -113,9 +113,9 @@ impl Reading<'_, '_> {
         (segments, rest)
     }
 
-    fn segment(&mut self, part: &str) -> Option<Read> {
+    fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
         if part.contains(['{', '}']) {
-            return self.placeholder(part).map(|canonical| Read { canonical, raw: None });
+            return self.placeholder(part).map(|canonical| ParsedSegment { canonical, raw: None });
         }
         if part.contains("**") {
             let help = "write `*` inside a segment, and `/**` for any number of further segments";
@@ -166,7 +166,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    fn glob(&mut self, part: &str) -> Option<Read> {
+    fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
         let spellings: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let spellings = spellings?;
@@ -176,10 +176,10 @@ impl Reading<'_, '_> {
             Segment::Glob(Glob(pieces.map(|piece| piece.as_str().into()).collect()))
         });
         let pieces = spellings.iter().map(|spelling| spelling.canonical.as_str().into()).collect();
-        Some(Read { canonical: Segment::Glob(Glob(pieces)), raw })
+        Some(ParsedSegment { canonical: Segment::Glob(Glob(pieces)), raw })
     }
 
-    fn literal(&mut self, part: &str) -> Option<Read> {
+    fn literal(&mut self, part: &str) -> Option<ParsedSegment> {
         let spelling = self.spelling(part)?;
         if matches!(spelling.canonical.as_str(), "." | "..") {
             let help = "write the path that it leads to";
@@ -197,7 +197,7 @@ impl Reading<'_, '_> {
             self.reader.warning_help(self.text.locate(part), message, help);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
-        Some(Read { canonical: Segment::Literal(spelling.canonical.into()), raw })
+        Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
     }
 
     fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {

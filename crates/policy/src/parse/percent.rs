@@ -13,7 +13,7 @@ pub(crate) struct Spelling<'p> {
 
 /// Why every request with such a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Never {
+pub(crate) enum Unmatchable {
     /// `%` without two hex digits.
     Triplet,
     /// An encoded control character.
@@ -26,7 +26,7 @@ pub(crate) enum Never {
 ///
 /// # Errors
 /// The part that occurs in no valid request, and why.
-pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Never)> {
+pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, Unmatchable)> {
     let mut spelling = Spelling { canonical: String::with_capacity(piece.len()), raw: None, needless: None };
     let mut rest = piece;
     while let Some(character) = rest.chars().next() {
@@ -67,15 +67,15 @@ pub(crate) fn is_utf8(canonical: &str) -> bool {
 }
 
 /// The triplet at the start of a text, and its byte.
-fn triplet(text: &str) -> Result<(&str, u8), (&str, Never)> {
+fn triplet(text: &str) -> Result<(&str, u8), (&str, Unmatchable)> {
     let incomplete = || text.char_indices().nth(3).and_then(|(end, _)| text.get(..end)).unwrap_or(text);
     let digits = text.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    let byte = byte.ok_or_else(|| (incomplete(), Never::Triplet))?;
+    let byte = byte.ok_or_else(|| (incomplete(), Unmatchable::Triplet))?;
     let triplet = text.get(..3).unwrap_or(text);
     match byte {
-        b'/' | b'\\' => Err((triplet, Never::Separator)),
-        _ if byte.is_ascii_control() => Err((triplet, Never::Control)),
+        b'/' | b'\\' => Err((triplet, Unmatchable::Separator)),
+        _ if byte.is_ascii_control() => Err((triplet, Unmatchable::Control)),
         _ => Ok((triplet, byte)),
     }
 }
@@ -125,7 +125,7 @@ impl<'p> Spelling<'p> {
     }
 }
 
-impl Never {
+impl Unmatchable {
     /// What is wrong, as text to append to the part.
     pub(crate) fn message(self) -> &'static str {
         match self {
@@ -156,7 +156,7 @@ fn is_unreserved(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Never, is_utf8, read};
+    use super::{Unmatchable, is_utf8, read};
 
     fn canonical(piece: &str) -> String {
         read(piece).unwrap().canonical
@@ -182,17 +182,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_request_has_is_refused() {
+    fn what_no_request_has_is_an_error() {
         for (piece, part, never) in [
-            ("a%", "%", Never::Triplet),
-            ("a%4", "%4", Never::Triplet),
-            ("%+1", "%+1", Never::Triplet),
-            ("%é", "%é", Never::Triplet),
-            ("a%2fb", "%2f", Never::Separator),
-            ("a%5C", "%5C", Never::Separator),
-            ("%00", "%00", Never::Control),
-            ("%1F", "%1F", Never::Control),
-            ("%7F", "%7F", Never::Control),
+            ("a%", "%", Unmatchable::Triplet),
+            ("a%4", "%4", Unmatchable::Triplet),
+            ("%+1", "%+1", Unmatchable::Triplet),
+            ("%é", "%é", Unmatchable::Triplet),
+            ("a%2fb", "%2f", Unmatchable::Separator),
+            ("a%5C", "%5C", Unmatchable::Separator),
+            ("%00", "%00", Unmatchable::Control),
+            ("%1F", "%1F", Unmatchable::Control),
+            ("%7F", "%7F", Unmatchable::Control),
         ] {
             assert_eq!(read(piece).unwrap_err(), (part, never), "{piece}");
         }

@@ -10,7 +10,7 @@ use crate::problem::{Place, Problem};
 use crate::similar::closest;
 
 /// The maximum number of name comparisons in search of similar names.
-const COMPARISONS: usize = 2_000_000;
+const MAX_COMPARISONS: usize = 2_000_000;
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
 pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
@@ -75,7 +75,7 @@ impl Names {
         let mut known = HashSet::new();
         for NameRef { name, at } in &unresolved.extends {
             let at = Place { line: at.line, column: at.column, file: unresolved.at.file.clone() };
-            doubt_reserved(&unresolved.name, name, &at, problems);
+            warn_of_reserved(&unresolved.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
                 && known.insert(id)
             {
@@ -109,7 +109,7 @@ impl Names {
     }
 
     fn suggestion(&mut self, name: &str) -> Option<String> {
-        if self.compared > COMPARISONS || name == ANYONE || name == AUTHENTICATED {
+        if self.compared > MAX_COMPARISONS || name == ANYONE || name == AUTHENTICATED {
             return None;
         }
         self.compared += self.in_order.len();
@@ -120,7 +120,7 @@ impl Names {
 
 /// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is redundant at best;
 /// at worst it gives a role's rules to everybody.
-fn doubt_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
+fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
     let problem = match (role, extended) {
         (ANYONE, AUTHENTICATED) => {
             let message = "every caller gets what `authenticated` may, also an anonymous one";

@@ -15,7 +15,7 @@ const FRAMING: &[&str] =
     &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
 /// The maximum length of a header value in bytes, before placeholders are filled in.
-const LONGEST: usize = 8192;
+const MAX_LENGTH: usize = 8192;
 
 /// Reads `allow_response`.
 pub(crate) fn allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
@@ -48,8 +48,8 @@ fn set(reader: &mut Reader, fields: &Fields<'_>, seen: &mut HashMap<String, Mark
 
 fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
     let text = reader.text(node, "the value of a header")?;
-    if text.text.len() > LONGEST {
-        reader.error(text.at, format!("the value of a header has more than {LONGEST} bytes"));
+    if text.text.len() > MAX_LENGTH {
+        reader.error(text.at, format!("the value of a header has more than {MAX_LENGTH} bytes"));
         return None;
     }
     if text.text.chars().any(char::is_control) {

@@ -10,7 +10,7 @@ use crate::parse::{host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
 
 /// The maximum length of a rule in bytes.
-const LONGEST: usize = 8192;
+const MAX_LENGTH: usize = 8192;
 
 /// Reads a rule in either form.
 pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
@@ -28,9 +28,9 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
 
 /// Whether a rule, or its path or host, is short enough to fit into a request line.
 fn is_short_enough(reader: &mut Reader, text: &Text<'_>) -> bool {
-    let short = text.text.len() <= LONGEST;
+    let short = text.text.len() <= MAX_LENGTH;
     if !short {
-        reader.error(text.at, format!("a rule has {} bytes, more than {LONGEST}", text.text.len()));
+        reader.error(text.at, format!("a rule has {} bytes, more than {MAX_LENGTH}", text.text.len()));
     }
     short
 }
@@ -90,9 +90,9 @@ fn asterisk(
     target: &str,
     actions: Option<&Actions>,
 ) -> Option<Pattern> {
-    let options = |them: &[Box<str>]| them.iter().all(|action| **action == *"OPTIONS");
+    let only_options = |methods: &[Box<str>]| methods.iter().all(|action| **action == *"OPTIONS");
     match actions {
-        Some(Actions::These(them)) if options(them) => Some(path::asterisk()),
+        Some(Actions::These(methods)) if only_options(methods) => Some(path::asterisk()),
         Some(_) => {
             let help = "write `/**` for every path";
             reader.error_help(text.locate(target), "the path `*` exists only for `OPTIONS`", help);
@@ -111,8 +111,8 @@ fn long(reader: &mut Reader, node: &Node) -> Option<Rule> {
     });
     let actions = methods
         .as_ref()
-        .and_then(|them| method::read(reader, them.iter().map(|(text, _)| (*text, text.text))));
-    let resources = paths.as_ref().and_then(|them| resources(reader, them, actions.as_ref()));
+        .and_then(|methods| method::read(reader, methods.iter().map(|(text, _)| (*text, text.text))));
+    let resources = paths.as_ref().and_then(|paths| resources(reader, paths, actions.as_ref()));
     let scopes = match &hosts {
         Some(hosts) => scopes(reader, hosts),
         None => Some(Vec::new()),

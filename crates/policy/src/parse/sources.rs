@@ -54,7 +54,7 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
     let is_url = name.text.contains("://");
     if is_url {
         let help = "name a file; keys at a URL are `keys: { url: … }`";
-        reader.error_help(name.at, "a URL stands where a file is expected", help);
+        reader.error_help(name.at, "a URL where a file is expected", help);
     }
     !is_url
 }

@@ -109,7 +109,7 @@ pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Op
         return None;
     }
     let Some(pointer) = path.strip_prefix('/') else {
-        doubt_dots(reader, text, path);
+        warn_of_dots(reader, text, path);
         return Some(ClaimPath(vec![path.into()]));
     };
     let names: Option<Vec<Box<str>>> = pointer.split('/').map(unescape).collect();
@@ -137,7 +137,7 @@ fn unescape(name: &str) -> Option<Box<str>> {
 
 /// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
 /// URLs.
-fn doubt_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
+fn warn_of_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
     let word =
         |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     if path.contains('.') && path.split('.').all(word) {
