@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use policy::ids::{Id, IdVec};
+use policy::Policy;
+use policy::ids::{Id, IdVec, id_types};
 use policy::model::{ANYONE, AUTHENTICATED, RoleId};
-use policy::{Policy, id_types};
 use smallvec::SmallVec;
 
 use crate::interner::Interner;

@@ -3,7 +3,7 @@
 //! Ids are plain 32-bit integers. Where there may be none, one value is reserved instead of an `Option`, which would
 //! double the size of every node and every edge: fewer cache lines per decision.
 
-use policy::id_types;
+use policy::ids::id_types;
 
 id_types! {
     /// An action that a rule names.

@@ -4,9 +4,9 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use policy::ids::IdVec;
+use policy::Decision;
+use policy::ids::{IdVec, id_types};
 use policy::model::{Effect, RoleId, RuleId};
-use policy::{Decision, id_types};
 
 use crate::ids::{ActionId, RowId};
 use crate::roles::{RoleRules, RoleSet};

@@ -1,7 +1,6 @@
 //! From a scope to the tries that apply to it.
 
-use policy::id_types;
-use policy::ids::{Id, IdVec};
+use policy::ids::{Id, IdVec, id_types};
 use policy::pattern::Scope;
 
 use crate::interner::Interner;

@@ -9,8 +9,7 @@
 
 mod build;
 
-use policy::id_types;
-use policy::ids::IdVec;
+use policy::ids::{IdVec, id_types};
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};

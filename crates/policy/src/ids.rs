@@ -39,6 +39,8 @@ macro_rules! id_types {
     )+};
 }
 
+pub use id_types;
+
 id_types! {
     /// A role, by its place in the policy.
     pub struct RoleId;

@@ -1,4 +1,4 @@
-//! What a `cases.yaml` says, and what is messages of a broken one.
+//! The contents of a `cases.yaml`, and the messages for a broken one.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;

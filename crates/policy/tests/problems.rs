@@ -1,4 +1,4 @@
-//! What is messages of broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
+//! The messages for broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
 //!
 //! A file there has cases: `=== title`, the text of `policy.yaml`, for each further file `>>> name` and its text, then
 //! `---` and the messages, word for word.

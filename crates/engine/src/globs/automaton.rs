@@ -3,8 +3,7 @@
 //! The crate `aho-corasick` lost: it reports every piece that ends at a position, so nested pieces (`a`, `aa`, …) cost
 //! their number at each position. Here each piece links to the next shorter one, and the caller may stop early.
 
-use policy::id_types;
-use policy::ids::{Id, IdVec, narrow};
+use policy::ids::{Id, IdVec, id_types, narrow};
 
 use super::alphabet::CharId;
 use crate::cost;

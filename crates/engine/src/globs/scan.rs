@@ -12,8 +12,7 @@
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use policy::id_types;
-use policy::ids::{IdVec, narrow};
+use policy::ids::{IdVec, id_types, narrow};
 use policy::pattern::cuts_triplet;
 use smallvec::SmallVec;
 

@@ -1,6 +1,6 @@
 //! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, and which are errors.
 
-use super::PathError;
+use super::error::PathError;
 
 /// Whether a segment of a canonical path, once decoded, equals this user name.
 #[must_use]

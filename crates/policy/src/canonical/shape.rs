@@ -1,7 +1,7 @@
 //! Dot segments, adjacent slashes and `;` parameters.
 
-use super::PathError;
 use super::encoding::reserved_decoded;
+use super::error::PathError;
 
 /// Whether a path has neither dot segments nor adjacent slashes.
 pub(super) fn is_resolved(text: &[u8]) -> bool {

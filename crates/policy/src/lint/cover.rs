@@ -1,8 +1,8 @@
 //! Rules without effect, because another rule covers everything that they match.
 
 use crate::ids::IdVec;
-use crate::lint::Warnings;
 use crate::lint::trie::{NodeId, Ruled, Trie};
+use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, Effect, Policy, RoleId, Rule, RuleId};
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;

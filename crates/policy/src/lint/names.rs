@@ -3,7 +3,7 @@
 use foldhash::HashSet;
 
 use crate::ids::IdVec;
-use crate::lint::Warnings;
+use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};

@@ -2,9 +2,8 @@
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::id_types;
-use crate::ids::IdVec;
-use crate::lint::Warnings;
+use crate::ids::{IdVec, id_types};
+use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;
