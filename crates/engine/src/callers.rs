@@ -63,6 +63,8 @@ impl Callers {
         &self.anonymous
     }
 
+    /// A user's own set is shared as it is unless groups or roles add to it. Groups with the same roles as the user add
+    /// nothing, which the comparison of the two sets finds out without building another.
     pub(crate) fn roles_of<'n>(
         &self,
         user: &str,

@@ -20,7 +20,8 @@ use crate::ids::NodeId;
 
 pub(crate) use self::scan::{GlobSet, StepId};
 
-/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment.
+/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment. Both
+/// are limited, because their product is how often a byte of the segment may be read.
 const FEW: usize = 4;
 
 /// Up to this length, in bytes, a segment is matched with few globs one by one. That is faster than a pass of the
@@ -41,7 +42,8 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// Whether all globs are always tried one by one, which costs at most their own length.
+    /// Whether all globs are always tried one by one, which costs at most their own length: they have a first and a
+    /// last piece only, so the rest of the segment is not read.
     pub(crate) fn is_simple(&self) -> bool {
         self.start == StepId::NONE
     }

@@ -38,7 +38,8 @@ impl<I: Id> Interner<I> {
         id
     }
 
-    /// The id of this string, if it is known.
+    /// The id of this string, if it is known. The strings are compared, not just their hashes: a collision must not
+    /// give a caller the roles of another.
     pub(crate) fn find(&self, string: &[u8]) -> Option<I> {
         let hash = self.hash(string);
         let is = |other: &Symbol<I>| other.hash == hash && self.text(other.id) == string;

@@ -4,8 +4,8 @@
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
 //! uses them: `callers` (subject → roles), `roles` (sets of roles), `scopes` (scope → tries), `trie` (resource → rows
 //! of the matching patterns) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
-//! and `rows` (action and roles → the deciding rule). `interner` gives ids to byte strings, `prefix` compares short byte
-//! strings as integers, and `cost` counts steps in tests.
+//! and `rows` (action and roles → the deciding rule). `interner` gives ids to byte strings, `prefix` compares short
+//! byte strings as integers, and `cost` counts steps in tests.
 
 mod actions;
 mod callers;
@@ -76,7 +76,16 @@ impl Engine {
         self.callers.names(roles)
     }
 
-    /// Evaluates one question. `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
+    /// Evaluates one question, without allocating for all but hostile resources.
+    ///
+    /// Compilation has done what can be done without the request: roles are closed under `extends`, and each end of a
+    /// pattern has a row of the rules there. What is left is one walk over the resource and one search in each row that
+    /// it meets, so the cost follows from the shape of the resource, not from the number of rules.
+    ///
+    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule, and of several rules
+    /// that decide alike the lowest is named.
+    ///
+    /// `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
     /// come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {

@@ -4,6 +4,8 @@
 //! For each part, one word says which of its blocks are not empty, and only those are stored. So a set's size depends
 //! on the roles that it contains, and comparing two sets takes one step for each block that both store: one for a
 //! subject with one role, at most 16 among 1,000 roles, and never more than the smaller set has blocks.
+//!
+//! All of a set is in one allocation, so that a search starts without following a pointer for each level.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,5 +1,9 @@
 //! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says for each action which
 //! roles are allowed or denied, and by which rule.
+//!
+//! A row has two forms. Most rows have few entries, which are adjacent in memory and searched one by one. A row with
+//! many entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action, and
+//! then by a set of roles: one intersection finds the deciding rule.
 
 use std::hash::BuildHasher;
 
@@ -16,7 +20,7 @@ use crate::roles::{RoleRules, RoleSet};
 const FEW: usize = 8;
 /// Set in a [`RowId`] that holds a [`WideId`]. Any other holds the [`EntryId`] of its first entry.
 const WIDE: u32 = 1 << 31;
-/// Higher than any rule: none was found.
+/// Higher than any rule: none was found. With this in place of an `Option`, keeping the lowest rule is one `min`.
 const NO_RULE: RuleId = RuleId(u32::MAX);
 
 id_types! {
@@ -50,7 +54,8 @@ pub(crate) struct Entry {
     role: RoleId,
     action: ActionId,
     effect: Effect,
-    /// Whether this is the last entry of its row.
+    /// Whether this is the last entry of its row. It takes no room beside `effect`, where a length in the row's id
+    /// would make each end of a pattern larger.
     last: bool,
 }
 
@@ -91,6 +96,8 @@ impl<'r> Search<'r> {
         Self { roles, action, allow: NO_RULE, deny: NO_RULE }
     }
 
+    /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule, the answer is a
+    /// denial.
     pub(crate) const fn decision(&self) -> Decision {
         match (self.deny, self.allow) {
             (NO_RULE, NO_RULE) => Decision::NotAllowed,

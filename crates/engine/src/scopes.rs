@@ -16,6 +16,9 @@ id_types! {
 
 /// The tries of each scope in the policy. Those that apply to a request are found by looking up its scope and the
 /// suffix after each dot of it, so the cost does not depend on the number of scopes.
+///
+/// Each scope has tries of its own, rather than one trie whose rules check the scope: the walk then meets only rules
+/// that apply, and a policy without scopes pays nothing for them.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     any: Roots,

@@ -1,4 +1,8 @@
 //! Splits a resource into segments.
+//!
+//! In a profile of a decision (callgrind, 2026-11-21), each segment took 100 to 200 of the 785 instructions, among them
+//! those of a loop over the bytes of a short segment. So sixteen bytes are read at once, and the end is found with
+//! arithmetic on integers.
 
 use crate::prefix::{Prefix, first_sixteen, halves, sixteen};
 

@@ -1,9 +1,9 @@
 //! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
 //! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
-//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is an error.
-//! The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot segments,
-//! merge slashes. The module `interpretations` lists the interpretations.
+//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is
+//! an error. The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot
+//! segments, merge slashes. The module `interpretations` lists the interpretations.
 
 mod buffers;
 mod encoding;
@@ -27,6 +27,7 @@ use buffers::{NONE, Space, Texts};
 /// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
+    /// Apart from the others, so that a canonical path, as nearly all are, is borrowed and no buffer is touched.
     first: &'a [u8],
     /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
@@ -105,7 +106,8 @@ const SHAPE: u8 = 8;
 /// `?` or `#`.
 const END: u8 = 16;
 
-/// The class of each byte; 0 for an ordinary one.
+/// The class of each byte; 0 for an ordinary one. A table, because [`scan`] then takes the same few instructions for
+/// every byte, without a branch for each class.
 #[expect(
     clippy::indexing_slicing,
     reason = "evaluated when this is compiled, within the length of the array"

@@ -1,7 +1,7 @@
 //! Reads a YAML document by expected types, and reports all of its problems with their places.
 //!
-//! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a mapping with known keys, to
-//! a list, to a text. Whatever is wrong becomes a [`Problem`](crate::Problem), and reading goes on, so that one pass
+//! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a mapping with known keys,
+//! to a list, to a text. Whatever is wrong becomes a [`Problem`](crate::Problem), and reading goes on, so that one pass
 //! finds everything. A message names the type of a wrong value, never the value: it may be a misplaced secret.
 //!
 //! The format is the part of YAML that configuration needs: mappings with text keys, lists, scalars. Anchors, aliases

@@ -1,8 +1,8 @@
 //! The alphabet of the automaton: the characters that occur in globs, with small ids.
 //!
 //! A percent triplet is one character (RFC 3986, 2.1). So no piece of a glob is ever found inside a triplet, and no
-//! check for that is needed. Small ids keep the rows of the automaton's table short: a policy's globs have few different
-//! characters.
+//! check for that is needed. Small ids keep the rows of the automaton's table short: a policy's globs have few
+//! different characters.
 
 /// A character. Below 2¹⁶: there are 256 raw bytes and as many triplets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

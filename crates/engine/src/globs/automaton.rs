@@ -90,8 +90,8 @@ impl Automaton {
         self.pieces.at(id)
     }
 
-    /// The state after one more character. Over a segment, the loop runs at most twice per character: each round but the last
-    /// shortens the state, and each character lengthens it by one.
+    /// The state after one more character. Over a segment, the loop runs at most twice per character: each round but
+    /// the last shortens the state, and each character lengthens it by one.
     #[inline]
     pub(crate) fn next(&self, mut state: StateId, character: CharId) -> StateId {
         if character == CharId::OTHER {
@@ -189,8 +189,8 @@ impl Automaton {
         self.characters.push(character);
     }
 
-    /// The failure link of the child that this character leads to: the state after the character, starting from the failure
-    /// link of the parent. All shorter states have their children already.
+    /// The failure link of the child that this character leads to: the state after the character, starting from the
+    /// failure link of the parent. All shorter states have their children already.
     fn after_shorter(&self, state: StateId, character: CharId) -> StateId {
         let mut shorter = self.state(state).shorter;
         loop {

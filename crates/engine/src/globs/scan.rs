@@ -73,8 +73,8 @@ pub(crate) struct Edges {
 #[derive(Clone, Copy)]
 struct Edge {
     from: StepId,
-    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge tells which, so it takes
-    /// no room here.
+    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge tells which, so it
+    /// takes no room here.
     to: u32,
 }
 

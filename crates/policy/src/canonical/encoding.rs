@@ -3,6 +3,8 @@
 use super::error::PathError;
 
 /// Whether a segment of a canonical path, once decoded, equals this user name.
+///
+/// Decodes while it compares: the engine calls this for `{user}` in a decision, which must not allocate.
 #[must_use]
 pub fn names(segment: &[u8], user: &[u8]) -> bool {
     let mut rest = user;

@@ -17,9 +17,9 @@ pub(super) const MAX_LENGTH: usize = 8 << 10;
 /// interpretations (`hostile_paths` in the authorizer's examples, November 2026, 2 cores under load).
 const MAX_BYTES: usize = 6 * MAX_LENGTH;
 
-/// Writes to `candidates` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or `#`,
-/// without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The first
-/// entry is the path with its triplets normalised.
+/// Writes to `candidates` of `space` what a path may become: percent-decoded once or twice, cut at an encoded `?` or
+/// `#`, without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The
+/// first entry is the path with its triplets normalised.
 ///
 /// # Errors
 /// If it is ambiguous, or its interpretations are over [`MAX_BYTES`].

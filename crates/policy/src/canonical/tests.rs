@@ -39,7 +39,8 @@ fn a_path_is_cut_at_its_query_and_its_fragment() {
 
 #[test]
 fn a_path_with_an_encoded_query_is_interpreted_with_and_without_it() {
-    // CVE-2024-38474 and CVE-2024-38475 (Apache), CWE-177: a hop that decodes and then parses again cuts the path there.
+    // CVE-2024-38474 and CVE-2024-38475 (Apache), CWE-177: a hop that decodes and then parses again cuts the path
+    // there.
     let end = Err(PathError::AmbiguousEnd);
     let nested = Err(PathError::NestedEncoding);
     holds(&[
