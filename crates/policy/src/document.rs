@@ -8,13 +8,13 @@
 //! use std::path::Path;
 //! use policy::document::Reader;
 //!
-//! let mut reader = Reader::new(Path::new("settings.yaml").into());
+//! let mut reader = Reader::new(Path::new("policy.yaml").into());
 //! let root = reader.parse(b"listen: [a, b]\nthread: 2\n").unwrap();
-//! let fields = reader.fields(&root, "a settings file", &["listen", "threads"]).unwrap();
+//! let fields = reader.fields(&root, "the file", &["listen", "threads"]).unwrap();
 //! let listen = fields.value("listen").map(|node| reader.texts(node, "`listen`", "an address"));
 //! assert_eq!(listen.unwrap().len(), 2);
 //! let problems = reader.finish();
-//! assert_eq!(problems[0].to_string(), "settings.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?");
+//! assert_eq!(problems[0].to_string(), "policy.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?");
 //! ```
 //!
 //! The format is the part of YAML that configuration needs: mappings with text keys, lists, scalars. Anchors, aliases

@@ -75,7 +75,7 @@ fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Opt
         return None;
     }
     for (at, value) in &values {
-        if let Err(message) = check(settings, name, value) {
+        if let Err(message) = validate(settings, name, value) {
             reader.error(*at, message);
         }
     }
@@ -116,14 +116,13 @@ fn suggestion(name: &str, settings: &Command) -> String {
     let kebab = name.replace('_', "-").to_lowercase();
     match names().find(|known| known.starts_with(&*kebab)).or_else(|| policy::closest(name, names())) {
         Some(known) => format!("did you mean `{known}`?"),
-        None => {
-            "the settings are the flags of `rolegate serve --help`, without the dashes before them".to_owned()
-        }
+        None => "settings are named like the flags in `rolegate serve --help`, without the leading dashes"
+            .to_owned(),
     }
 }
 
 /// Validates a value: it must be accepted as `--name=value` on the command line.
-fn check(settings: &Command, name: &str, value: &str) -> Result<(), String> {
+fn validate(settings: &Command, name: &str, value: &str) -> Result<(), String> {
     let arguments = ["settings".to_owned(), format!("--{name}={value}")];
     let Err(error) = settings.clone().try_get_matches_from(arguments) else { return Ok(()) };
     let reason = match (error.kind(), std::error::Error::source(&error)) {
