@@ -26,6 +26,7 @@ use tree::{code_of, files, read, root, sources, split};
 /// The table of `crates/README.md`: which crates of this workspace each crate may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
+    ("generator", &["policy"]),
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),
