@@ -1,10 +1,14 @@
 //! The parameters of a run.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::Exit;
 use crate::address::Target;
 use crate::measured::{Protocol, Rate};
 use crate::workload::{Request, Workload};
@@ -80,6 +84,44 @@ impl Stop {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
+    }
+
+    /// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end the process.
+    pub fn on_signals(&self) {
+        let stop = self.clone();
+        let wait = move || -> io::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+            runtime.block_on(async {
+                let mut signals = signalled()?;
+                loop {
+                    signals.next().await;
+                    if stop.is_asked() {
+                        std::process::exit(Exit::Interrupted as i32);
+                    }
+                    stop.stop();
+                }
+            })
+        };
+        // If this fails, a signal ends the process as usual.
+        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    }
+}
+
+/// SIGTERM and SIGINT. Without handlers, the first process of a container would ignore them.
+pub(crate) fn signalled() -> io::Result<Signals> {
+    Ok(Signals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+}
+
+/// The signals that end a process.
+pub(crate) struct Signals(Signal, Signal);
+
+impl Signals {
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
     }
 }
 

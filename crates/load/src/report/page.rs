@@ -16,10 +16,8 @@ pub fn html(of: &Measured) -> String {
     let both =
         [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
     // In a closed loop, both are the same.
-    body.push_str(&svg::curves(
-        "Latency",
-        if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both },
-    ));
+    let curves = if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both };
+    body.push_str(&svg::percentiles("Latency", curves).map(|it| it.inline()).unwrap_or_default());
     body.push_str(&latency(of));
     body.push_str(&answers(of));
     body.push_str(&errors(of));
@@ -28,7 +26,7 @@ pub fn html(of: &Measured) -> String {
 
 /// A complete page with this body.
 #[must_use]
-pub(crate) fn page(title: &str, body: &str) -> String {
+pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -40,7 +38,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
 
 /// A table. Cells are text, not HTML; all cells of a row except the first are numbers.
 #[must_use]
-pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = "<div class=\"wide\"><table>\n<thead><tr>".to_owned();
     for head in heads {
         let _ = write!(text, "<th>{}</th>", escape(head));
@@ -59,7 +57,7 @@ pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 
 /// Escapes text for HTML.
 #[must_use]
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
