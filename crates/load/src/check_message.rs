@@ -24,7 +24,7 @@ pub struct Checked<'a> {
     pub path: &'a str,
     /// The host.
     pub host: &'a str,
-    /// The header lines, without the pseudo-headers.
+    /// The header lines, without the pseudo-headers; Envoy writes names in lower case.
     pub headers: &'a [(&'a str, &'a str)],
     /// The encoding of the headers: separate lines with the values as bytes (`encode_raw_headers`), or a map of strings
     /// (Envoy's default).
@@ -68,14 +68,13 @@ impl Checked<'_> {
         };
         if self.raw_headers {
             let line = |(name, value): &(&str, &str)| core::HeaderValue {
-                key: name.to_ascii_lowercase(),
+                key: (*name).to_owned(),
                 raw_value: value.as_bytes().to_vec(),
                 ..core::HeaderValue::default()
             };
             http.header_map = Some(core::HeaderMap { headers: lines.map(line).collect() });
         } else {
-            http.headers =
-                lines.map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned())).collect();
+            http.headers = lines.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         }
         let attributes = AttributeContext {
             source: self.source.map(|address| peer(address, 51_234)),
@@ -138,7 +137,7 @@ struct Denied {
 
 /// The decision, interpreted like by Envoy: a missing status or code 0 means allowed.
 pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
-    let wrong = || Fault::Borrowed("an answer that is no CheckResponse");
+    let wrong = || Fault::Borrowed("a response that is not a CheckResponse");
     let (prefix, message) = framed.split_at_checked(5).ok_or_else(wrong)?;
     let length = prefix.iter().skip(1).fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
     if prefix.first() != Some(&0) || length != message.len() {
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_call_says_what_envoy_says() {
-        let headers = [("Authorization", "Basic eA==")];
+        let headers = [("authorization", "Basic eA==")];
         for raw_headers in [true, false] {
             let (path, host) = ("/a?b", "app:80");
             let checked = Checked { path, host, headers: &headers, raw_headers, ..Checked::default() };
