@@ -13,13 +13,9 @@ use crate::verdict::{Limit, Verdict};
 /// The input of the verdicts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence<'a> {
-    /// The scenarios.
     pub(crate) scenarios: &'a [Scenario],
-    /// The servers.
     pub(crate) servers: &'a [Server],
-    /// The rates.
     pub(crate) rates: &'a [Rate],
-    /// The measurements.
     pub(crate) record: &'a Record,
     /// The time from each start of rolegate until it was ready, in nanoseconds.
     pub(crate) ready: &'a [f64],

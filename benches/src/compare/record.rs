@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-
 use load::report::units;
 use load::{Measured, histogram};
 
 use crate::machine::Usage;
 use crate::spread::Spread;
 
-/// All measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     cells: BTreeMap<(usize, usize), Entry>,
@@ -32,9 +30,7 @@ pub(crate) struct Entry {
 /// One measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Round {
-    /// The number of the round.
     pub(crate) number: usize,
-    /// Responses per second.
     pub(crate) achieved: f64,
     /// Latency in nanoseconds, corrected: mean, p50, p90, p99.
     pub(crate) latency: Latency,
@@ -51,20 +47,15 @@ pub(crate) struct Round {
 /// The latencies of one round that are compared, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Latency {
-    /// The mean.
     pub(crate) mean: f64,
-    /// The median.
-    pub p50: f64,
-    /// The 90th percentile.
-    pub p90: f64,
-    /// The 99th percentile.
-    pub p99: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
 }
 
 /// The usage of one process in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Part {
-    /// The number of cores it used.
     pub(crate) cores: f64,
     /// Resident bytes at the end of the round.
     pub(crate) resident: u64,
@@ -76,7 +67,6 @@ impl Record {
         self.cells.get(&(scenario, rate))
     }
 
-    /// The entry to add a round to.
     pub(crate) fn entry(&mut self, scenario: usize, rate: usize) -> &mut Entry {
         self.cells.entry((scenario, rate)).or_default()
     }
@@ -107,12 +97,10 @@ impl Entry {
 }
 
 impl Round {
-    /// The median latency, in nanoseconds.
     pub(crate) fn median(&self) -> f64 {
         self.latency.p50
     }
 
-    /// The p99 of the latency, in nanoseconds.
     pub(crate) fn p99(&self) -> f64 {
         self.latency.p99
     }

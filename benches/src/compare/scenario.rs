@@ -5,9 +5,7 @@ use load::Address;
 /// One path of a request: where it is sent, and what is in front of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scenario {
-    /// Its name in the report.
     pub(crate) name: String,
-    /// Where its requests are sent.
     pub(crate) endpoint: Endpoint,
     /// Whether it belongs to the main comparison. If not, it is a variant, which gets fewer and shorter rounds.
     pub(crate) main: bool,
@@ -16,17 +14,13 @@ pub(crate) struct Scenario {
 /// Where requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    /// To the application itself.
     App,
-    /// To Envoy, without ext_authz.
     Envoy,
     /// To Envoy, with ext_authz by this server.
     Check {
-        /// Its index in the list of servers.
         server: usize,
         /// The transport between Envoy and the server.
         transport: Transport,
-        /// Envoy's gRPC client.
         client: Client,
     },
 }
@@ -34,9 +28,7 @@ pub(crate) enum Endpoint {
 /// The transport between Envoy and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// A Unix socket.
     Unix,
-    /// TCP on the loopback interface.
     Tcp,
 }
 
@@ -52,9 +44,7 @@ pub(crate) enum Client {
 /// An authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Its name in the report.
     pub(crate) name: String,
-    /// Its kind.
     pub(crate) role: Role,
 }
 
@@ -71,7 +61,6 @@ pub(crate) enum Role {
     Baseline,
     /// A server that was started by the user.
     Peer {
-        /// Where it listens.
         address: Address,
         /// Its process id, if known: processor time and memory are then reported.
         process: Option<u32>,

@@ -10,11 +10,8 @@ use super::scenario::Scenario;
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cell {
-    /// The index of the scenario.
     pub(crate) scenario: usize,
-    /// The index of the rate.
     pub(crate) rate: usize,
-    /// The number of its round.
     pub(crate) round: usize,
     /// The measured time, without the warm-up.
     pub(crate) duration: Duration,
@@ -23,9 +20,7 @@ pub(crate) struct Cell {
 /// All measurements in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Schedule {
-    /// The rates.
     pub(crate) rates: Vec<Rate>,
-    /// The measurements.
     pub(crate) cells: Vec<Cell>,
     /// The warm-up before each measurement: the same load, not measured.
     pub(crate) warmup: Duration,
@@ -34,7 +29,6 @@ pub(crate) struct Schedule {
 /// The parameters of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Depth {
-    /// The rates.
     pub(crate) rates: Vec<Rate>,
     /// The number of rounds of the main scenarios.
     pub(crate) rounds: usize,
@@ -73,7 +67,6 @@ impl Schedule {
         Ok(Self { rates: depth.rates.clone(), cells: cells.collect(), warmup: depth.warmup })
     }
 
-    /// The total time.
     pub(crate) fn total(&self) -> Duration {
         self.cells.iter().map(|it| it.duration + self.warmup + OVERHEAD).sum()
     }

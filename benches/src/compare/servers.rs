@@ -52,9 +52,7 @@ enum What {
 /// Paths of programs and files.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// The program `rolegate`.
     pub(crate) rolegate: PathBuf,
-    /// The baseline.
     pub(crate) baseline: PathBuf,
     /// The folder for sockets, logs and policies.
     pub(crate) folder: PathBuf,
@@ -99,7 +97,6 @@ impl Running {
         Ok(Self { envoy, listeners, servers, app, app_address, token: token(&signer), commands })
     }
 
-    /// The URL of a scenario.
     pub(crate) fn url(&self, number: usize, scenario: &Scenario) -> Option<String> {
         self.address(number, scenario).map(|at| format!("http://{at}/people"))
     }
