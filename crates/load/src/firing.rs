@@ -137,15 +137,13 @@ fn found(plan: &Plan, limit: Duration) -> Result<Measured, Failed> {
     let found = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    found.best.ok_or_else(|| {
-        Failed::Own(format!("no rate that was tried keeps a p99 of {limit:?} without an error"))
-    })
+    found.best.ok_or_else(|| Failed::Own(format!("no tested rate keeps a p99 of {limit:?} without an error")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {
     let p99 = step.p99.as_secs_f64() * 1e3;
     let verdict = match (closed, step.kept) {
-        (true, _) => "as fast as answers come",
+        (true, _) => "closed loop",
         (false, true) => "kept",
         (false, false) => "not kept",
     };

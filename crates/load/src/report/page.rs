@@ -85,16 +85,16 @@ fn summary(of: &Measured) -> String {
     let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
     let rows = [
         ("protocol", of.protocol.to_string()),
-        ("rate asked for", of.rate.to_string()),
+        ("requested rate", of.rate.to_string()),
         ("requests/s answered", format!("{:.1}", of.own.achieved)),
-        ("connections", format!("{} with {} at a time", of.connections, of.streams)),
+        ("connections", format!("{}, {} concurrent requests each", of.connections, of.streams)),
         ("measured for", units::span(of.elapsed)),
         ("answers", units::count(of.corrected.len())),
         ("errors", units::count(of.errors())),
         ("unexpected answers", units::count(of.unexpected)),
         ("sent, received", format!("{}, {}", units::bytes(of.bytes_sent), units::bytes(of.bytes_received))),
         ("cores of the generator", format!("{cores:.2}")),
-        ("late by its own fault", units::count(of.own.late)),
+        ("sent late by itself", units::count(of.own.late)),
     ];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(&["run", ""], &rows)

@@ -50,7 +50,7 @@ fn close(got: f64, wanted: f64) -> bool {
 fn the_table_says_what_was_measured() {
     let text = text(&run());
     for line in [
-        "HTTP/1.1, 1,000 requests/s asked for, 8 connections, 10.0 s",
+        "HTTP/1.1, 1,000 requests/s requested, 8 connections, 10.0 s",
         "  answers                    10,000",
         "  errors                          2",
         "  mean                      5.00 ms      2.50 ms",

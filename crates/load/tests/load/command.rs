@@ -183,13 +183,13 @@ fn ctrl_c_ends_a_run_with_its_results() {
 
 #[test]
 fn the_highest_rate_under_a_limit_is_found() {
-    // Two places of 20 ms each: 100 a second and no more.
+    // Two places of 20 ms each: 100 per second and no more.
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(20)));
     let arguments = ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
     let output = fire(&arguments);
     let (printed, on_the_way) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}{on_the_way}");
-    assert!(on_the_way.contains("as fast as answers come") && on_the_way.contains("kept"), "{on_the_way}");
+    assert!(on_the_way.contains("closed loop") && on_the_way.contains("kept"), "{on_the_way}");
     let none = fire(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
     assert_eq!(none.status.code(), Some(5));
 }
