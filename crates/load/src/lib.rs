@@ -1,7 +1,7 @@
 //! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
 //! A [`Plan`] says what to do, [`run()`] does it, [`Measured`] has the results, and reports are made only from these.
-//! It depends on nothing of rolegate except the name of the gRPC method, and can test any server.
+//! It depends on no other crate of this workspace, and can test any server.
 
 use std::ffi::OsString;
 
