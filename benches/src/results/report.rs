@@ -161,34 +161,38 @@ fn of_question<'a>(records: &'a Measured, question: &'a Question) -> impl Iterat
 fn decide(records: &Measured, axis: &str) -> Option<String> {
     let title = format!("one decision, by {}", axis.replace('-', " "));
     let of = |kind: &'static str| (kind, records.curve(&format!("decide/{axis}/{kind}")));
-    lines(&title, axis, &[of("random"), of("warm")], false)
+    lines(&title, axis, &[of("random"), of("warm")], Some(100.0))
 }
 
 fn peers(records: &Measured) -> Option<String> {
     let names = names(records, "peers/").into_iter();
     let all: Vec<_> = names.map(|name| (name, records.curve(&format!("peers/{name}")))).collect();
-    lines("one decision, by rules, beside other engines", "rules", &all, true)
+    lines("one decision, by rules, beside other engines", "rules", &all, None)
 }
 
-/// A line for each curve of times; `None` without points.
-fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], logarithmic: bool) -> Option<String> {
+/// A line for each curve of times, and one for their goal; without a goal, the times are on a logarithmic axis. `None`
+/// without points.
+fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Option<f64>) -> Option<String> {
     let all = || curves.iter().flat_map(|(_, points)| points);
     all().next()?;
-    let times = all().flat_map(|(_, record)| [record.spread.low, record.spread.high]);
+    let times = all().flat_map(|(_, record)| [record.spread.low, record.spread.high]).chain(goal);
     let (label, shown) = ("median, lowest and highest", &units::duration);
-    let y =
-        if logarithmic { Axis::logarithmic(label, times, shown) } else { Axis::linear(label, times, shown) };
+    let axis = if goal.is_some() {
+        Axis::linear(label, times, shown)
+    } else {
+        Axis::logarithmic(label, times, shown)
+    };
     let point = |(x, record): &(f64, &Record)| Point {
         at: (*x, record.spread.median),
         spread: Some([(*x, record.spread.low), (*x, record.spread.high)]),
         label: String::new(),
     };
-    let lines = curves
-        .iter()
-        .map(|(name, points)| Line { name, points: points.iter().map(point).collect(), connected: true })
-        .collect();
     let x = Axis::logarithmic(x, all().map(|(x, _)| *x), &units::grouped);
-    Some(Chart { title, x, y, size: USUAL, lines }.file())
+    let line = |name, points| Line { name, points, connected: true };
+    let measured = curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
+    let ends = |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
+    let lines = measured.chain(goal.map(|it| line("goal", ends(it)))).collect();
+    Some(Chart { title, x, y: axis, size: USUAL, lines }.file())
 }
 
 /// A row for each record, with its value beside it; `None` without records.
@@ -200,7 +204,9 @@ fn dots<'a>(
     let records: Vec<&Record> = records.collect();
     let count = units::float(records.len() as u64);
     let values = records.iter().flat_map(|it| [it.spread.low, it.spread.high]);
-    let x = Axis::logarithmic("median, lowest and highest; logarithmic", values, shown);
+    let mut x = Axis::logarithmic("median, lowest and highest; logarithmic", values, shown);
+    // Room for the value beside the last point.
+    x.ends.1 *= (x.ends.1 / x.ends.0).powf(0.15);
     let rows = || (0..).map(|number| count - units::float(number) - 0.5).zip(&records);
     let ticks = rows().map(|(row, it)| (row, it.name.clone())).collect();
     let y = Axis { label: String::new(), ends: (0.0, count), logarithmic: false, ticks };

@@ -122,8 +122,10 @@ impl Axis {
         let (low, high) = if low <= high { (low.max(1e-3), high.max(2e-3)) } else { (1.0, 10.0) };
         let decade = |value: f64| 10_f64.powf(value.log10().floor());
         let below = [5.0, 2.0].map(|it| it * decade(low)).into_iter().find(|it| *it <= low);
-        let above = [1.0, 2.0, 5.0].map(|it| it * decade(high)).into_iter().find(|it| *it >= high);
-        let ends = (below.unwrap_or(decade(low)), above.unwrap_or(10.0 * decade(high)));
+        let start = below.unwrap_or(decade(low));
+        let above = [1.0, 2.0, 5.0].map(|it| it * decade(high));
+        let end = above.into_iter().find(|it| *it >= high && *it > start).unwrap_or(10.0 * decade(high));
+        let ends = (start, end);
         // Fewer labels where they would be too close together.
         let steps: &[f64] = if (ends.1 / ends.0).log10() <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let decades = std::iter::successors(Some(decade(ends.0)), |it| Some(it * 10.0));

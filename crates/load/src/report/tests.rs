@@ -249,6 +249,8 @@ fn a_chart_has_each_point_with_its_spread() {
     assert_eq!(svg.matches("<circle").count(), 2);
     assert!(svg.contains(">ours<") && svg.contains("a &lt; b") && svg.contains(">rules<"));
     let empty = Axis::logarithmic("", [].into_iter(), &shown);
-    let svg = svg + &Chart { x: empty.clone(), y: empty, lines: Vec::new(), ..chart }.inline();
+    let one = Axis::logarithmic("", [10.0].into_iter(), &shown);
+    let lines = vec![Line { name: "one", points: vec![point(10.0, 10.0)], connected: false }];
+    let svg = svg + &Chart { x: one, y: empty, lines, ..chart }.inline();
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
 }
