@@ -32,9 +32,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("authorizer", &["policy", "engine", "identity"]),
     ("envoy", &[]),
     ("sidecar", &["policy", "engine", "identity", "authorizer", "envoy"]),
-    ("load", &["envoy", "testbed"]),
+    ("load", &[]),
     ("testbed", &["policy"]),
-    ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "sidecar"]),
+    ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
     ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy"]),
 ];
 
