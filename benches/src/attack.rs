@@ -112,6 +112,7 @@ fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {
 fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, testbed::Failed> {
     let folder = tempfile::tempdir().unwrap();
     let policy = (attack.policy)(&people());
+    write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
     honest::window(server.address, WARM_UP);

@@ -12,6 +12,7 @@ mod connections;
 mod hashing;
 mod requests;
 mod streams;
+pub(crate) mod tokens;
 
 /// Writes raw frames, including invalid ones. Shared with the tests of the wire.
 #[path = "../../../crates/sidecar/tests/wire/frames.rs"]
@@ -94,6 +95,12 @@ pub(crate) const ALL: &[Attack] = &[
         ..USUAL
     },
     Attack { name: "72 kept connections to the admin listener", run: admin::kept_connections, ..USUAL },
+    Attack {
+        name: "tokens with wrong signatures",
+        policy: tokens::policy,
+        run: tokens::wrong_signatures,
+        ..USUAL
+    },
     Attack {
         name: "wrong passwords, 300/s, from other addresses",
         policy: passwords::policy,

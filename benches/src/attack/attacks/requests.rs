@@ -71,7 +71,7 @@ pub(crate) fn path_of_many_interpretations(scene: &Scene) -> String {
 }
 
 /// Runs this many clients, each with this many concurrent calls, in a closed loop until the time is over.
-fn again_and_again(
+pub(super) fn again_and_again(
     scene: &Scene,
     clients: usize,
     streams: usize,
