@@ -10,7 +10,10 @@ pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "c
 /// The other engines, at 1,000 rules.
 const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
 
-/// The verdicts on P1, P4, P6 and hostile paths.
+/// The parts of a request of a known caller.
+const PARTS: [&str; 4] = ["snapshot", "anonymous", "Basic", "JWT"];
+
+/// The verdicts on P1, P4, P6, P9 and hostile paths.
 pub(crate) fn verdicts(records: &Measured) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
     all.push(at_most("P4", "the slowest warm decision (median)", (100.0, " ns"), &warm(records)));
@@ -18,6 +21,7 @@ pub(crate) fn verdicts(records: &Measured) -> Vec<Verdict> {
     all.push(at_most("P4", "the slowest random decision (median)", (500.0, " ns"), &random(records)));
     all.extend(PEERS.map(|peer| faster(records, peer)));
     all.extend(compile(records));
+    all.push(threads(records));
     all.push(hostile(records));
     all
 }
@@ -42,6 +46,21 @@ fn wire(records: &Measured) -> [Verdict; 2] {
         ),
         at_least("P1", "checks per second, JWT (cached) ÷ Basic", 0.95, jwt.zip(basic)),
     ]
+}
+
+/// P9: the part of a request that takes longest on two threads, compared with one. `control` shares nothing.
+fn threads(records: &Measured) -> Verdict {
+    let ratio = |part: &str| {
+        let of = |threads: u32| records.named(&format!("threads/{part}/{threads}"));
+        let (one, two) = of(1).zip(of(2))?;
+        Some((two.spread.median / one.spread.median, format!("{part}: {} ÷ {}", time(two), time(one))))
+    };
+    let slowest = PARTS.iter().filter_map(|part| ratio(part)).max_by(|one, other| one.0.total_cmp(&other.0));
+    let measured = slowest.zip(ratio("control")).map(|((worst, what), (control, _))| {
+        (worst, format!("{} ({what}; control {})", up(worst), up(control)))
+    });
+    let what = "a part of a request on two threads ÷ on one".to_owned();
+    Verdict::new("P9", what, Limit::AtMost(1.05, " ×"), measured)
 }
 
 /// P4: the slowest point of a dimension compared with its fastest.
