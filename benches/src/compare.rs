@@ -82,8 +82,8 @@ Examples:
   measure compare --peer opa=127.0.0.1:9191,pid=4711,headers=map
   measure compare --rates 1000,max --rounds 9 --no-variants --budget 5m
 
-It needs the program `rolegate` in the folder of this program (or ROLEGATE=/path) and Envoy (`make tools`, or
-ENVOY=/path).";
+It needs the program `rolegate` in the folder of this program (or ROLEGATE=/path), and Envoy
+(`make tools`, or ENVOY=/path).";
 
 /// The number of connections of the generator.
 pub(crate) const CONNECTIONS: usize = 8;

@@ -33,14 +33,14 @@ Examples:
   rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms'
   rolegate-load http http://127.0.0.1:8080/people --find-max --p99 5ms
 
-Options of fortio: -c, -t, -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max, -json is
---json (`fortio report` shows the file), -user is --basic, -payload is --body, -h2 is --http2, and
--grpc is `check`. With a rate the load is an open loop: a slow server does not slow it down, and
-latencies count from when a request was due.
+Options of fortio: -c, -t, -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max,
+-json is --json (`fortio report` shows the file), -user is --basic, -payload is --body, -h2 is
+--http2, and -grpc is `check`. With a rate the load is an open loop: a slow server does not slow
+it down, and latencies count from when a request was due.
 
 Options of INFINI's loadgen: -d and -c are the same. -r is --rate, -l is -n, -compress is --gzip,
--timeout is --timeout, -dial-timeout is --wait. Variables (`sequence`, `range`, `uuid`, `now`, `file`,
-`list`), `body_repeat_times`, weights and expected statuses are in the workload file: see
+-timeout is --timeout, -dial-timeout is --wait. Variables (`sequence`, `range`, `uuid`, `now`,
+`file`, `list`), `body_repeat_times`, weights and expected statuses are in the workload file: see
 `rolegate-load http --help`.
 
 Exit codes:
@@ -96,8 +96,8 @@ Examples:
   rolegate-load check unix:/run/rolegate.sock --method POST --basic alice:wonderland --expect 403
   rolegate-load check 127.0.0.1:9191 --bearer-file token --find-max --p99 2ms
 
-The calls are those of Envoy with `encode_raw_headers: true`. An allowed call counts as status 200, a
-denied one as the status that the client would get. A gRPC status other than OK is an error.";
+The calls are those of Envoy with `encode_raw_headers: true`. An allowed call counts as status
+200, a denied one as the status that the client would get. A gRPC status other than OK is an error.";
 
 /// The arguments of `http`.
 #[derive(Args, Debug)]
