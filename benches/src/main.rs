@@ -34,7 +34,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(
     name = "measure",
-    about = "Measures rolegate beside other servers, over more cores, and under attack"
+    about = "Measures rolegate: compared with other servers, on more cores, and under attack"
 )]
 #[command(disable_help_subcommand = true)]
 struct Cli {
@@ -44,15 +44,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// Measures the application, Envoy, rolegate and other servers at every rate, and writes one report.
+    /// Compares rolegate with other authorization servers through Envoy, and writes a report (`make load`).
     Compare(Box<compare::CompareArgs>),
-    /// Puts the same load on rolegate and the baseline with 1, 2, 4, … cores.
+    /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),
-    /// Measures the checks per second of single servers on one core.
+    /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
     Wire(wire::WireArgs),
-    /// Attacks rolegate, and measures its memory and an honest client during the attack.
+    /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
     Attack(attack::AttackArgs),
-    /// Turns the output of the benchmarks into records, charts and verdicts.
+    /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),
     /// Runs the sample application, like `rolegate-load app`.
     #[command(hide = true)]

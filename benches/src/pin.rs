@@ -16,11 +16,11 @@ pub(crate) struct Pins {
 /// How the cores are shared out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Pin {
-    /// Envoy and the server that it asks on one core, with four cores or more on one each; application and generator on
-    /// the others.
+    /// Envoy and the authorization server share one core, or have one each if there are at least four; application and load
+    /// generator use the others.
     #[default]
     Cores,
-    /// The kernel places every process.
+    /// Processes are not bound to cores.
     None,
 }
 

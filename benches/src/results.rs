@@ -19,11 +19,11 @@ use record::Measured;
 /// The arguments of `results`.
 #[derive(Args)]
 pub(crate) struct ResultsArgs {
-    /// The folder with the output of criterion.
+    /// Folder with the output of criterion.
     criterion: PathBuf,
-    /// The file with the notes of other measurements.
+    /// File with the results of the other benchmarks (`BENCH_NOTES`).
     notes: PathBuf,
-    /// The folder for the page, its charts and `records.csv`.
+    /// Folder for `README.md`, its charts and `records.csv`.
     out: PathBuf,
 }
 

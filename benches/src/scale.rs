@@ -22,16 +22,16 @@ use crate::{announced, write};
 /// The arguments of `scale`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScaleArgs {
-    /// Rounds; the servers take turns in each.
+    /// Number of rounds; the servers take turns in each.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: u8,
-    /// How long each measurement takes.
+    /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "3s", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
-    /// A folder for `scale.html`, `scale.json` and `scale.txt`.
+    /// Folder for `scale.html`, `scale.json` and `scale.txt`; without it nothing is written.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
-    /// The program of the baseline (the one beside this program).
+    /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
 }

@@ -34,13 +34,13 @@ use crate::{announced, write};
 /// The arguments of `wire`.
 #[derive(Args)]
 pub(crate) struct WireArgs {
-    /// Rounds; the servers take turns in each.
+    /// Number of rounds; the servers take turns in each.
     #[arg(default_value_t = 5)]
     rounds: u32,
-    /// Seconds of each measurement.
+    /// Duration of each measurement, in seconds.
     #[arg(default_value_t = 3)]
     seconds: u32,
-    /// The program of the baseline (the one beside this program).
+    /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }

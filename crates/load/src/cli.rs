@@ -30,23 +30,25 @@ Examples:
   rolegate-load http http://127.0.0.1:8080/people --rate 1000 --duration 30s
   rolegate-load http http://127.0.0.1:8080/people --rate max --connections 32
   rolegate-load check unix:/run/rolegate.sock --basic alice:wonderland --rate 5000
-  rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms' --fail-if 'errors>0'
+  rolegate-load http http://127.0.0.1:8080 --workload mix.toml --fail-if 'p99>5ms'
   rolegate-load http http://127.0.0.1:8080/people --find-max --p99 5ms
 
-If you come from fortio: -qps is --rate, -qps 0 is --rate max, -c is -c, -t is -t, -n is -n, -json is --json (`fortio
-report` shows it), -H is -H, -user is --basic, -payload is --body, -h2 is --http2, -s is -s, -grpc is `check`. A rate is an
-open loop here: a slow server does not slow the load down, and latencies count from when a request was due.
+Options of fortio: -c, -t, -n, -H and -s are the same. -qps is --rate, -qps 0 is --rate max,
+-json is --json (`fortio report` shows the file), -user is --basic, -payload is --body, -h2 is
+--http2, and -grpc is `check`. With a rate the load is an open loop: a slow server does not slow
+it down, and latencies count from when a request was due.
 
-If you come from INFINI's loadgen: -r is --rate, -d is -d, -c is -c, -l is -n, -compress is --gzip, -timeout is --timeout,
--dial-timeout is --wait; variables (`sequence`, `range`, `uuid`, `now`, `file`, `list`), `body_repeat_times`, weights and
-asserted statuses are in the workload file, see `rolegate-load http --help`.
+Options of INFINI's loadgen: -d and -c are the same. -r is --rate, -l is -n, -compress is --gzip,
+-timeout is --timeout, -dial-timeout is --wait. Variables (`sequence`, `range`, `uuid`, `now`,
+`file`, `list`), `body_repeat_times`, weights and expected statuses are in the workload file: see
+`rolegate-load http --help`.
 
 Exit codes:
   0    the run is complete
   2    the arguments or the workload are invalid
   4    a --fail-if condition is true
-  5    the server cannot be reached or does not answer, a port is in use, a file cannot be written
-  130  the run was interrupted; the results so far were printed";
+  5    another failure: the server does not answer, a port is in use, a file cannot be written
+  130  the run was interrupted; the results up to then were printed";
 
 /// A subcommand.
 #[derive(Subcommand, Debug)]
@@ -72,7 +74,7 @@ A workload file (TOML):
   word = { list = [\"red\", \"green\"] }             a random one of these
 
   [[requests]]
-  weight  = 9                                      nine of ten requests
+  weight  = 9                                      nine of ten requests, as the other weight is 1
   path    = \"/people/${id}?name=${name}\"
   basic   = \"alice:wonderland\"
   expect  = [200, 404]                             default: any status below 400
@@ -90,12 +92,12 @@ A variable has the same value throughout a request, and a new one in each repeti
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
-  rolegate-load check 127.0.0.1:9191 --path /people --basic alice:wonderland --rate max --connections 2 --streams 32
-  rolegate-load check unix:/run/rolegate.sock --method POST --path /people --basic alice:wonderland --expect 403
+  rolegate-load check 127.0.0.1:9191 --basic alice:wonderland --rate max --connections 2
+  rolegate-load check unix:/run/rolegate.sock --method POST --basic alice:wonderland --expect 403
   rolegate-load check 127.0.0.1:9191 --bearer-file token --find-max --p99 2ms
 
-The calls are those of Envoy with `encode_raw_headers: true`. An allowed call counts as status 200, a denied one as the
-status that the client would get. A gRPC status other than 0 is an error.";
+The calls are those of Envoy with `encode_raw_headers: true`. An allowed call counts as status
+200, a denied one as the status that the client would get. A gRPC status other than OK is an error.";
 
 /// The arguments of `http`.
 #[derive(Args, Debug)]
@@ -103,7 +105,7 @@ pub struct HttpArgs {
     /// The URL, such as `http://127.0.0.1:8080/people`.
     #[arg(value_name = "URL")]
     pub url: String,
-    /// Use HTTP/2 without TLS, with prior knowledge.
+    /// Use HTTP/2 with prior knowledge, without TLS.
     #[arg(long)]
     pub http2: bool,
     /// The load, the requests and the results.
@@ -117,7 +119,7 @@ pub struct CheckArgs {
     /// The server, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
     #[arg(value_name = "ADDR")]
     pub address: String,
-    /// The path, with its query, of the request that the calls are about.
+    /// Path and query of the request that Envoy would ask about.
     #[arg(long, default_value = "/people")]
     pub path: String,
     /// The load, the requests and the results.
@@ -143,13 +145,14 @@ pub struct RunArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Requests per second, independent of the server (open loop); `max` sends the next one when one is answered (closed loop).
+    /// Requests per second, however slow the server is (open loop). With `max` each connection or stream sends its next
+    /// request when the previous one is answered (closed loop).
     #[arg(long, short = 'r', value_name = "N|max", default_value = "100", value_parser = units::rate)]
     pub rate: Rate,
     /// A rate that changes linearly during the run, such as `100..5000`.
     #[arg(long, value_name = "A..B", value_parser = units::ramp, conflicts_with_all = ["rate", "find_max"])]
     pub ramp: Option<Rate>,
-    /// Find the highest rate whose p99 is at most `--p99` without an error, in up to nine runs of `--duration`.
+    /// Find the highest rate with a p99 of at most `--p99` and no errors, in up to nine runs of `--duration` each.
     #[arg(long, requires = "p99", conflicts_with = "rate")]
     pub find_max: bool,
     /// The latency limit of `--find-max`.
@@ -158,7 +161,7 @@ pub struct LoadArgs {
     /// Connections to keep open.
     #[arg(long, short = 'c', default_value_t = 8, value_name = "N")]
     pub connections: usize,
-    /// Concurrent requests per connection, for HTTP/2 and Check calls [default: 1 and 32].
+    /// Concurrent requests per connection, with HTTP/2 and `check` [default: 1 with HTTP/2, 32 with `check`].
     #[arg(long, short = 's', value_name = "N")]
     pub streams: Option<usize>,
     /// How long to measure [default: 10s, without limit if `--requests` is given].
@@ -176,7 +179,7 @@ pub struct LoadArgs {
     /// How long to retry connecting to a server that is not up yet.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration)]
     pub wait: Duration,
-    /// Threads of the generator; use more if one is the limit and cores are free.
+    /// Threads of the load generator; use more if one is the limit and other cores are idle.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
     /// The seed of the workload's random choices. Equal seeds give equal requests.
@@ -188,7 +191,7 @@ pub struct LoadArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
-    /// A workload file: a weighted mix of requests with variables. The other options of this group apply to each of them.
+    /// A workload file: a weighted mix of requests with variables. The other request options apply to each of its requests.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].
@@ -223,7 +226,7 @@ pub struct RequestArgs {
     /// Compress the body with gzip.
     #[arg(long)]
     pub gzip: bool,
-    /// The expected statuses [default: any below 400].
+    /// The expected statuses; others are counted as unexpected [default: any below 400].
     #[arg(long, value_name = "STATUS,…", value_delimiter = ',')]
     pub expect: Vec<u16>,
 }
@@ -235,7 +238,7 @@ pub struct OutputArgs {
     /// Write the results as JSON in fortio's format; `-` is standard output, instead of the table.
     #[arg(long, value_name = "FILE|-")]
     pub json: Option<PathBuf>,
-    /// Write the corrected latencies in HdrHistogram's text format.
+    /// Write the latencies, counted from when each request was due, in HdrHistogram's text format.
     #[arg(long, value_name = "FILE|-")]
     pub hgrm: Option<PathBuf>,
     /// Write the results as CSV.
@@ -247,7 +250,7 @@ pub struct OutputArgs {
     /// A name for this run in the JSON.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub labels: String,
-    /// Exit with code 4 if this condition is true: `p99>5ms`, `mean>1ms`, `errors>1%`, `rate<990`, `unexpected>0`, `status
+    /// Exit with code 4 if the results meet this condition: `p99>5ms`, `mean>1ms`, `errors>1%`, `rate<990`, `unexpected>0`, `status
     /// 403>0`, `denied 403>0`; can be repeated.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Threshold>,
@@ -259,7 +262,7 @@ pub struct ServerArgs {
     /// The address to listen on; port 0 lets the system choose.
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub address: Address,
-    /// Threads; 0 is one per core.
+    /// Number of threads; 0 means one per core.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,
 }

@@ -116,7 +116,7 @@ pub struct HealthArgs {
     /// Address of the server's admin listener.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
-    /// Asks only whether it answers at all: a server that drains, or has no valid policy, is alive but not ready.
+    /// Ask only whether the process answers (/healthz): a server that is draining or has no policy is alive but not ready.
     #[arg(long)]
     pub live: bool,
 }
