@@ -190,7 +190,7 @@ mod tests {
 
     /// RFC 3986, 5.2.4 and 5.4; the URL standard, 4.4.
     #[test]
-    fn the_steps_are_those_of_their_standards() {
+    fn the_steps_follow_their_standards() {
         for (text, expected) in [("/a/./b/../c", "/a/c"), ("/a/..", "/"), ("/../a", "/a"), ("/a//..", "/a/")]
         {
             assert_eq!(resolved(text.as_bytes()), expected.as_bytes(), "{text}");

@@ -2,17 +2,17 @@
 //!
 //! `make fuzz` runs them under libFuzzer; the tests run them over `corpus/` and over mutations of what lies there.
 
+mod credentials;
 mod every_path;
 mod interpreters;
 mod memory;
-mod proofs;
 
 use policy::canonical::{self, Buffers};
 
+pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
-pub use crate::proofs::{basic, jwks, jwt};
 
 /// A target: its name, and what it runs.
 pub type Target = (&'static str, fn(&[u8]));

@@ -3,7 +3,7 @@
 use fuzz::{CHARACTERS, ESCAPES, every_path};
 
 #[test]
-fn every_interpretation_of_every_short_path_is_judged() {
+fn every_interpretation_of_every_short_path_is_evaluated() {
     for (symbols, most) in [(CHARACTERS, 5), (ESCAPES, 4)] {
         let tally = every_path(symbols, most, 2, |_, _, _| ());
         assert_eq!(tally.wrong, 0, "of {} paths; {:#?}", tally.paths, tally.findings);

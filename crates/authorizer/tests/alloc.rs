@@ -116,7 +116,7 @@ fn an_anonymous_caller_costs_no_allocation() {
 }
 
 #[test]
-fn an_allocation_would_be_counted() {
+fn allocations_are_counted() {
     let counted = measure(|| drop(std::hint::black_box(vec![1_u8; 100])));
     assert_eq!(counted.count_total, 1);
 }

@@ -71,7 +71,7 @@ fn value(who: Subject, header: &str) -> Option<String> {
 }
 
 #[test]
-fn templates_are_filled_in() {
+fn header_templates_are_filled_in_for_a_caller() {
     let claims = json!({ "tenant": { "id": 42 }, "mail": "alice@example.com" });
     let (set, removed) = changes(Some(subject("alice", &["staff", "night"], claims)), &[]);
     let expected = [
@@ -97,7 +97,7 @@ fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
 }
 
 #[test]
-fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
+fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
     // RFC 3875, 4.1.18: servers that make `HTTP_X_USER` of all of these.
     let aliases =
         ["x_user", "x.user", "X_User", "x-tenant_", "x_tenant", "x.rule", "x-mail", "x.mail", "x_debug.mode"];
@@ -130,7 +130,7 @@ fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
 }
 
 #[test]
-fn a_value_that_a_header_cannot_carry_as_it_is_is_never_sent() {
+fn a_value_with_control_characters_or_outer_spaces_is_not_sent() {
     // RFC 9110, 5.5 and CWE-113: line ends and other controls; spaces at the ends are trimmed by whoever reads.
     for user in [
         "al\rice",
@@ -153,7 +153,7 @@ fn a_value_that_a_header_cannot_carry_as_it_is_is_never_sent() {
 }
 
 #[test]
-fn a_name_with_a_comma_is_not_two_names() {
+fn a_group_with_a_comma_is_left_out_of_its_list() {
     let groups = ["staff", "a,admin", "x\ny", " admin", "", "night"];
     assert_eq!(value(subject("alice", &groups, Value::Null), "x-groups").as_deref(), Some("staff,night"));
     assert_eq!(value(subject("alice", &["a,admin"], Value::Null), "x-groups"), None);
@@ -161,7 +161,7 @@ fn a_name_with_a_comma_is_not_two_names() {
 }
 
 #[test]
-fn only_plain_claims_are_filled_in() {
+fn only_string_number_and_boolean_claims_are_filled_in() {
     for (claim, expected) in [
         (json!("acme"), Some("acme")),
         (json!(17), Some("17")),
@@ -208,7 +208,7 @@ fn with_answer(answer: &str) -> String {
 }
 
 #[test]
-fn a_refusal_is_json_with_the_requests_id() {
+fn a_denial_is_json_with_the_request_id() {
     let (status, headers, body) = refusal(PLAIN, "/x", b"id-17", ALICE);
     assert_eq!((status, &*body), (403, r#"{"error":"forbidden","request_id":"id-17"}"#));
     assert_eq!(headers, [("content-type".to_owned(), "application/json".to_owned())]);
@@ -219,7 +219,7 @@ fn a_refusal_is_json_with_the_requests_id() {
 }
 
 #[test]
-fn a_requests_id_cannot_break_out_of_the_body() {
+fn a_request_id_is_escaped_in_the_body() {
     // RFC 8259, 7: quotes, backslashes and controls are escaped; what is not UTF-8 is replaced.
     let id = b"\"}\\\r\n\0\x1f\x7f</script>\xff\xe2\x80\xa8\xc2\x85";
     let body: Value = serde_json::from_str(&refusal(PLAIN, "/x", id, ALICE).2).unwrap();
@@ -231,7 +231,7 @@ fn a_requests_id_cannot_break_out_of_the_body() {
 }
 
 #[test]
-fn the_reason_is_told_only_if_the_policy_says_so() {
+fn the_body_has_the_reason_only_with_explain_true() {
     let explain = with_answer("explain: true");
     assert_eq!(
         refusal(&explain, "/x", b"1", ALICE).2,
@@ -251,7 +251,7 @@ fn the_reason_is_told_only_if_the_policy_says_so() {
 }
 
 #[test]
-fn a_body_of_ones_own_is_sent_as_it_is() {
+fn a_configured_body_is_sent_unchanged() {
     for (content_type, value) in [
         ("json", "application/json"),
         ("text", "text/plain; charset=utf-8"),
@@ -271,7 +271,7 @@ fn challenges(policy: &str, proof: Option<&str>) -> Vec<String> {
 }
 
 #[test]
-fn a_401_challenges_for_each_method() {
+fn a_401_has_a_challenge_for_each_method() {
     // RFC 9110, 11.6.1 and 5.6.4; RFC 7617, 2 and 2.1; RFC 6750, 3 and 3.1.
     let basic = r#"Basic realm="the \"people\" \\", charset="UTF-8""#;
     assert_eq!(challenges(PLAIN, None), [basic]);
@@ -297,7 +297,7 @@ roles: { guest: { allow: [GET /people] } }
 }
 
 #[test]
-fn the_revision_is_that_of_the_files_and_the_keys() {
+fn the_revision_depends_on_the_files_and_the_keys() {
     let revision = |text: &str, keys: &[(&str, &str)]| {
         let files = policy::MapFiles::of("policy.yaml", text);
         let loaded =

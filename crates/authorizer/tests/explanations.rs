@@ -53,7 +53,7 @@ fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
 }
 
 #[test]
-fn an_allowed_request_names_its_rule_and_where_the_roles_are_from() {
+fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
     let why = explain("DELETE", "/people/2", taken("bob", &["hr"], &["auditor", "unknown"]));
     assert_eq!((why.status, why.reason), (200, None));
     let rule = why.rule.unwrap();
@@ -72,7 +72,7 @@ fn an_allowed_request_names_its_rule_and_where_the_roles_are_from() {
 }
 
 #[test]
-fn a_denied_request_names_the_denial() {
+fn a_denied_request_is_explained_by_its_deny_rule() {
     let why = explain("DELETE", "/people/1", taken("bob", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("denied")));
     assert_eq!(why.rule.map(|rule| (rule.rule, rule.denies)), Some(("DELETE /people/1".into(), true)));
@@ -82,7 +82,7 @@ fn a_denied_request_names_the_denial() {
 }
 
 #[test]
-fn what_nothing_allows_names_the_roles_that_would() {
+fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
     let why = explain("GET", "/log", taken("alice", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("not_allowed")));
     assert_eq!(why.missing.iter().map(|rule| &*rule.role).collect::<Vec<_>>(), ["auditor"]);
@@ -94,7 +94,7 @@ fn what_nothing_allows_names_the_roles_that_would() {
 }
 
 #[test]
-fn an_anonymous_caller_has_one_role() {
+fn an_anonymous_caller_has_only_the_role_anyone() {
     let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("missing_credentials"), None));
     assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
@@ -102,7 +102,7 @@ fn an_anonymous_caller_has_one_role() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why_and_a_bad_proof_too() {
+fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     let why = explain("GET", "/..", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
@@ -135,7 +135,7 @@ fn an_explanation_agrees_with_the_verdict() {
 }
 
 #[test]
-fn an_explanation_can_be_read() {
+fn an_explanation_is_printed_line_by_line() {
     let text = explain("GET", "/log;v=1", taken("alice", &["hr", "x"], &[])).to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "403 denied: nothing allows it (not_allowed)");
@@ -145,7 +145,7 @@ fn an_explanation_can_be_read() {
 }
 
 #[test]
-fn who_can_names_rules_roles_users_and_groups() {
+fn who_can_lists_rules_roles_users_and_groups() {
     let who = authorizer().who_can(b"DELETE", b"", b"/people/1").unwrap();
     let shown: Vec<(&str, bool)> =
         who.permissions.iter().map(|permission| (&*permission.rule.rule, permission.rule.denies)).collect();
@@ -161,7 +161,7 @@ fn who_can_names_rules_roles_users_and_groups() {
 }
 
 #[test]
-fn who_can_knows_the_owner_and_everyone() {
+fn who_can_reports_the_owner_anyone_and_authenticated() {
     let who = authorizer().who_can(b"GET", b"", b"/users/%62ob/x").unwrap();
     let permission = &who.permissions[0];
     assert_eq!((permission.owner.as_deref(), &*permission.users), (Some("bob"), &["bob".to_owned()][..]));

@@ -100,7 +100,7 @@ impl Numbers {
 }
 
 #[test]
-fn no_plausible_reading_of_an_allowed_path_is_closed() {
+fn no_plausible_interpretation_of_an_allowed_path_is_denied() {
     let authorizer = authorizer();
     let mut numbers = Numbers(20_261_120);
     let (mut allowed, mut unusual) = (0, 0);

@@ -67,7 +67,7 @@ fn holds(cases: &[(Asked<'_>, Option<Reason>)]) {
 }
 
 #[test]
-fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
+fn a_request_without_credentials_is_anonymous_and_one_with_invalid_credentials_is_denied() {
     let bad = Some(Reason::InvalidCredentials(CredentialsError::BadPassword));
     let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
     let bearer = [("authorization", "Bearer a.b.c")];
@@ -96,7 +96,7 @@ fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
 }
 
 #[test]
-fn more_than_one_authorization_is_refused() {
+fn more_than_one_authorization_header_is_denied() {
     // RFC 9110, 5.3 and 11.6.2: it is not a list.
     let twice = Some(Reason::DuplicateAuthorization);
     let joined = format!("{0}, {0}", ALICE.1);
@@ -128,7 +128,7 @@ fn more_than_one_authorization_is_refused() {
 }
 
 #[test]
-fn control_bytes_are_refused() {
+fn control_bytes_are_denied() {
     let control = Some(Reason::ControlBytes);
     for value in ["Basic YQ\u{0}", "Basic\tYQ==", "Basic YQ==\r\nx: y", "\u{7f}"] {
         holds(&[(("GET", "", "/open/x", &[("authorization", value)]), control)]);
@@ -143,7 +143,7 @@ fn control_bytes_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_refused_before_anybody_is_identified() {
+fn an_invalid_request_is_denied_before_its_credentials_are_verified() {
     let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
     holds(&[
         (("GET", "", "/a/../../b", &wrong), Some(Reason::InvalidPath(PathError::AboveRoot))),
@@ -169,7 +169,7 @@ fn a_method_is_matched_byte_for_byte() {
 }
 
 #[test]
-fn a_host_matches_only_rules_for_it() {
+fn a_rule_with_a_host_matches_only_that_host() {
     let no = Some(Reason::NotAllowed);
     holds(&[
         (("PUT", "internal.example.com", "/x", &[ALICE]), None),
@@ -183,7 +183,7 @@ fn a_host_matches_only_rules_for_it() {
 }
 
 #[test]
-fn headers_that_claim_another_path_method_host_or_client_never_count() {
+fn headers_that_claim_another_path_method_host_or_client_are_ignored() {
     let authorizer = authorizer();
     let claims = [
         ("x-original-url", "/open/x"),
@@ -223,7 +223,7 @@ fn headers_that_claim_another_path_method_host_or_client_never_count() {
 }
 
 #[test]
-fn reasons_have_names_of_their_own() {
+fn each_reason_has_a_unique_name() {
     let reasons = [
         Reason::InvalidMethod,
         Reason::InvalidPath(PathError::Empty),
@@ -243,7 +243,7 @@ fn reasons_have_names_of_their_own() {
 }
 
 #[test]
-fn a_password_is_hashed_off_the_request_and_then_remembered() {
+fn a_verified_password_is_cached_for_the_next_request() {
     let authorizer = authorizer();
     let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
     let request = Request { method: b"GET", host: b"", path: b"/people", headers: &header, id: b"" };

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scheme_is_read_in_any_case() {
+    fn a_scheme_is_recognized_in_any_case() {
         for value in ["Basic YTpi", "basic YTpi", "BASIC YTpi", "bAsIc   YTpi"] {
             assert_eq!(read(value.as_bytes()), Scheme::Basic(b"YTpi"), "{value}");
         }
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_scheme_of_ours_is_another() {
+    fn an_unsupported_scheme_is_other() {
         for value in [
             "",
             " ",
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheme_without_credentials_is_that_scheme() {
+    fn a_scheme_without_credentials_is_recognized() {
         assert_eq!(read(b"Basic"), Scheme::Basic(b""));
         assert_eq!(read(b"Bearer "), Scheme::Bearer(b""));
     }

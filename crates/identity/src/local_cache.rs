@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_used_for_a_second() {
+    fn an_entry_is_used_for_one_second() {
         let mut cache = LocalCache::default();
         keep(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
         for (now, expected) in [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)]
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_used_no_longer_than_its_window_and_its_time() {
+    fn an_entry_is_used_no_longer_than_its_window_and_keep_for() {
         let mut cache = LocalCache::default();
         keep(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
         assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn another_authenticator_finds_nothing() {
+    fn an_entry_is_not_used_by_another_authenticator() {
         let mut cache = LocalCache::default();
         keep(&mut cache, 1, 7, at(0), found("alice", ALWAYS));
         assert_eq!(user(&mut cache, 2, 7, at(0)), None);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_of_one_place_are_both_kept() {
+    fn two_keys_of_one_set_are_both_cached() {
         let mut cache = LocalCache::default();
         let [alice, bob, carol] = [1, 2, 3].map(|key: u128| key << 100);
         keep(&mut cache, 1, alice, at(0), found("alice", ALWAYS));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_subject_is_returned_and_not_kept() {
+    fn a_large_subject_is_returned_but_not_cached() {
         let mut cache = LocalCache::default();
         keep(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
         assert_eq!(user(&mut cache, 1, 7, at(0)), None);

@@ -36,7 +36,7 @@ fn a_known_token_allocates_nothing() {
 }
 
 #[test]
-fn a_known_name_that_is_taken_on_trust_allocates_nothing() {
+fn a_known_user_allocates_nothing_without_password_verification() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);

@@ -11,7 +11,7 @@ fn people() -> Auth {
 }
 
 #[test]
-fn the_right_password_is_alice() {
+fn the_right_password_authenticates_its_user() {
     let auth = people();
     let subject = ask(&auth, &header("alice:wonderland")).unwrap();
     assert_eq!((&*subject.user, subject.groups.len(), subject.roles.len()), ("alice", 1, 0));
@@ -20,7 +20,7 @@ fn the_right_password_is_alice() {
 
 /// RFC 9110, 11.1: scheme names are case-insensitive; 11.4: one space or more.
 #[test]
-fn the_scheme_is_read_in_any_case() {
+fn the_scheme_is_case_insensitive() {
     let auth = people();
     for scheme in ["basic ", "BASIC ", "bAsIc    "] {
         let value = header("alice:wonderland").replace("Basic ", scheme);
@@ -29,14 +29,14 @@ fn the_scheme_is_read_in_any_case() {
 }
 
 #[test]
-fn no_header_is_anonymous_and_not_invalid() {
+fn a_request_without_the_header_is_anonymous() {
     let mut cache = LocalCache::default();
     assert!(matches!(people().identify(None, None, now(), &mut cache, attach), Ok(None)));
 }
 
 /// Any other scheme means invalid credentials, never an anonymous caller.
 #[test]
-fn another_scheme_is_refused() {
+fn an_unsupported_scheme_is_rejected() {
     for value in [
         "",
         " ",
@@ -52,7 +52,7 @@ fn another_scheme_is_refused() {
 
 /// A user that does not exist and a wrong password are not told apart.
 #[test]
-fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
+fn a_wrong_password_and_an_unknown_user_get_the_same_error() {
     let auth = people();
     for credentials in
         ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
@@ -67,7 +67,7 @@ fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
 
 /// An unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
 #[test]
-fn an_unknown_user_costs_a_hash_too() {
+fn an_unknown_user_costs_a_hash() {
     let auth = people();
     assert!(is_pending(&auth, &header("alice:x")));
     assert!(is_pending(&auth, &header("mallory:x")));
@@ -75,7 +75,7 @@ fn an_unknown_user_costs_a_hash_too() {
 
 /// The user that stands in for one that does not exist lends its cost, not its password.
 #[test]
-fn the_password_of_another_does_not_make_an_unknown_user_known() {
+fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     for name in ["a", "mallory", "root", "bob", "alicf", "ALICE"] {
         assert_eq!(
@@ -97,7 +97,7 @@ fn credentials_are_split_at_the_first_colon() {
 
 /// RFC 7617, 2 and 2.1: UTF-8, no control characters; an empty user names nobody.
 #[test]
-fn malformed_credentials_are_refused() {
+fn malformed_credentials_are_rejected() {
     let auth = people();
     let malformed: [&[u8]; 14] = [
         b"",
@@ -126,7 +126,7 @@ fn malformed_credentials_are_refused() {
 
 /// RFC 4648, 3.5 and 4: one text for each value. Two texts for one value would be two entries for one credential.
 #[test]
-fn only_canonical_base64_is_read() {
+fn only_canonical_base64_is_accepted() {
     let auth = people();
     let good = "YWxpY2U6d29uZGVybGFuZA==";
     assert!(ask(&auth, &format!("Basic {good}")).is_ok());
@@ -164,7 +164,7 @@ fn names_and_passwords_are_utf8() {
 
 /// CVE-2025-22228 and its like: bcrypt looks at no more than 72 bytes.
 #[test]
-fn a_password_of_more_than_72_bytes_is_refused_where_bcrypt_checks_it() {
+fn a_password_of_more_than_72_bytes_is_rejected_with_bcrypt() {
     let hash = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
     let auth = compile(&basic(&[("alice", hash)]));
     assert!(ask(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
@@ -174,7 +174,7 @@ fn a_password_of_more_than_72_bytes_is_refused_where_bcrypt_checks_it() {
 }
 
 #[test]
-fn credentials_without_end_are_refused_before_they_cost_anything() {
+fn overlong_credentials_are_rejected_before_any_hash() {
     let auth = people();
     assert!(is_pending(&auth, &header(format!("{}:x", "a".repeat(1_500)))));
     for length in [1_531, 60_000] {
@@ -185,7 +185,7 @@ fn credentials_without_end_are_refused_before_they_cost_anything() {
 
 /// Passwords over 256 bytes are refused before hashing, also for a user that does not exist.
 #[test]
-fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
+fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
     let recipes = [
         identity::Recipe::Argon2id { memory: 64, passes: 1, lanes: 1 },
@@ -215,7 +215,7 @@ fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
 
 /// Whatever checks passwords in front of us may allow longer ones: none is hashed here.
 #[test]
-fn where_passwords_are_not_checked_their_length_does_not_matter() {
+fn without_verification_a_password_may_have_any_length() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
     assert!(ask(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
@@ -223,7 +223,7 @@ fn where_passwords_are_not_checked_their_length_does_not_matter() {
 
 /// The first request costs the hash, the next ones do not; a failure is never cached.
 #[test]
-fn the_second_time_costs_no_hash_and_a_failure_is_not_remembered() {
+fn a_verified_password_is_cached_and_a_wrong_one_is_not() {
     let auth = people();
     let (right, wrong) = (header("alice:wonderland"), header("alice:x"));
     assert!(is_pending(&auth, &right));
@@ -246,7 +246,7 @@ fn limit() -> u64 {
 
 /// Bounded in time.
 #[test]
-fn a_verified_credential_is_forgotten_after_its_time() {
+fn verified_credentials_expire_after_their_lifetime() {
     let value = header("alice:wonderland");
     for (seconds, forgotten) in [(0, false), (limit() - 1, false), (limit(), true), (limit() + 1, true)] {
         let auth = people();
@@ -258,7 +258,7 @@ fn a_verified_credential_is_forgotten_after_its_time() {
 /// Callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
 /// locks out a caller who keeps calling.
 #[test]
-fn a_caller_who_keeps_calling_is_never_hashed_again() {
+fn credentials_in_use_are_not_hashed_again() {
     let auth = people();
     let value = header("alice:wonderland");
     assert!(ask(&auth, &value).is_ok());
@@ -270,7 +270,7 @@ fn a_caller_who_keeps_calling_is_never_hashed_again() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_for_a_while_does_not_keep_anybody_verified_for_longer() {
+fn a_clock_that_was_fast_does_not_extend_the_validity_of_credentials() {
     let auth = people();
     let value = header("alice:wonderland");
     assert!(ask(&auth, &value).is_ok());
@@ -280,7 +280,7 @@ fn a_clock_that_is_wrong_for_a_while_does_not_keep_anybody_verified_for_longer()
 
 /// A token says itself how long it holds: using it lengthens nothing.
 #[test]
-fn a_token_is_not_renewed_by_using_it() {
+fn a_token_is_not_renewed_by_use() {
     let auth = compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
     let claims = crate::signer::claims_with("exp", Some((NOW + 100).into()));
     let token =
@@ -293,7 +293,7 @@ fn a_token_is_not_renewed_by_using_it() {
 
 /// Callers whose credentials were verified before come first.
 #[test]
-fn a_check_says_whether_its_credentials_were_verified_before() {
+fn a_verification_reports_whether_its_credentials_were_verified_before() {
     let auth = people();
     let verified_before = |credentials: &str, seconds| {
         let now = now() + Duration::from_secs(seconds);
@@ -315,7 +315,7 @@ fn a_check_says_whether_its_credentials_were_verified_before() {
 
 /// Bounded in number.
 #[test]
-fn only_so_many_credentials_are_remembered() {
+fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
     let limits = Limits { credentials: 5, ..Limits::default() };
@@ -327,7 +327,7 @@ fn only_so_many_credentials_are_remembered() {
 
 /// `docs/policy.md`: `verify: false`, which RFC 7617 does not have.
 #[test]
-fn where_passwords_are_not_checked_every_well_formed_header_names_its_user() {
+fn without_verification_every_well_formed_header_authenticates_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);
@@ -350,7 +350,7 @@ fn prefixes_are_put_before_names() {
 }
 
 #[test]
-fn a_policy_without_users_lets_nobody_in() {
+fn a_policy_without_users_rejects_every_password() {
     assert_eq!(
         ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
         CredentialsError::BadPassword
@@ -358,7 +358,7 @@ fn a_policy_without_users_lets_nobody_in() {
 }
 
 #[test]
-fn every_hash_that_cannot_be_used_is_an_error_at_its_user() {
+fn each_unusable_hash_is_an_error_at_its_user() {
     let problems = errors(&basic(&[
         ("alice", "wonderland"),
         ("bob", "$apr1$a$b"),
@@ -392,7 +392,7 @@ fn unsalted_hashes_are_accepted() {
 
 /// `SECURITY.md`, S14: no password in any text.
 #[test]
-fn nothing_that_is_shown_shows_a_password() {
+fn debug_output_shows_no_password() {
     let auth = people();
     let Err(Unidentified::Pending(check)) = identify(&auth, header("alice:hunter2").as_bytes(), None, now())
     else {
@@ -404,7 +404,7 @@ fn nothing_that_is_shown_shows_a_password() {
 
 /// Equal checks have equal keys, so that a burst of one credential costs one hash.
 #[test]
-fn equal_checks_have_equal_keys() {
+fn equal_verifications_have_equal_keys() {
     let auth = people();
     let key = |credentials: &str| match identify(&auth, header(credentials).as_bytes(), None, now()) {
         Err(Unidentified::Pending(check)) => check.key(),

@@ -15,7 +15,7 @@ fn after(previous: &Auth, settings: &Identity) -> Auth {
 }
 
 #[test]
-fn a_reload_hashes_nothing_again() {
+fn verified_credentials_are_not_hashed_again_after_a_reload() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
@@ -29,7 +29,7 @@ fn a_reload_hashes_nothing_again() {
 }
 
 #[test]
-fn a_changed_hash_is_hashed_again() {
+fn a_password_is_hashed_again_if_its_stored_hash_changes() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
@@ -40,7 +40,7 @@ fn a_changed_hash_is_hashed_again() {
 }
 
 #[test]
-fn a_user_that_is_gone_stays_out() {
+fn a_removed_user_is_rejected() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
@@ -63,7 +63,7 @@ fn groups_and_prefixes_are_those_of_the_new_policy() {
 }
 
 #[test]
-fn a_reload_does_not_lengthen_the_time() {
+fn a_reload_does_not_extend_the_validity_of_credentials() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
@@ -76,7 +76,7 @@ fn a_reload_does_not_lengthen_the_time() {
 
 /// Callers whose credentials were verified before are renewed on use, also across reloads.
 #[test]
-fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
+fn credentials_in_use_are_not_hashed_again_across_reloads() {
     let users = [("alice", BCRYPT)];
     let mut auth = compile(&basic(&users));
     let alice = header("alice:wonderland");
@@ -89,7 +89,7 @@ fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
 }
 
 #[test]
-fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_same() {
+fn verified_before_is_carried_over_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&before, &alice).is_ok());
@@ -106,7 +106,7 @@ fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_s
 
 /// Names that were taken on trust are not credentials that were verified.
 #[test]
-fn what_was_not_checked_is_not_carried_into_a_policy_that_checks() {
+fn unverified_credentials_are_not_carried_over_to_a_policy_that_verifies() {
     let mut trusting = basic(&[("alice", BCRYPT)]);
     trusting.basic.as_mut().unwrap().verify = false;
     let before = compile(&trusting);
@@ -116,7 +116,7 @@ fn what_was_not_checked_is_not_carried_into_a_policy_that_checks() {
 }
 
 #[test]
-fn no_more_is_carried_than_is_remembered() {
+fn the_number_of_carried_over_credentials_is_bounded() {
     let users = [("alice", BCRYPT), ("bob", BCRYPT), ("carol", BCRYPT)];
     let before = compile(&basic(&users));
     let headers = users.map(|(name, _)| header(format!("{name}:wonderland")));
@@ -148,7 +148,7 @@ fn settled(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> 
 /// What a reload removes is refused from then on, also where a hash was under way. A check that was begun under
 /// the old policy and comes back under the new one counts only if the hash is the same.
 #[test]
-fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
+fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let same = after(&before, &basic(&[("bob", OTHER_HASH), ("alice", BCRYPT)]));
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
@@ -172,7 +172,7 @@ fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
 
 /// A user that is added while the hash for an unknown one is under way has not been checked yet.
 #[test]
-fn a_check_of_an_unknown_user_counts_while_there_is_no_such_user() {
+fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let verified = verified(&before, "bob:wonderland");
     let still_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
@@ -205,7 +205,7 @@ fn a_verification_may_be_used_twice() {
 
 /// A verification answers only for the credentials that were verified.
 #[test]
-fn a_verification_says_nothing_about_other_credentials() {
+fn a_verification_does_not_count_for_other_credentials() {
     let auth = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = verified(&auth, "alice:wonderland");
     assert_eq!(settled(&auth, "bob:wonderland", &alice), None);
@@ -214,7 +214,7 @@ fn a_verification_says_nothing_about_other_credentials() {
 
 /// A token that is verified while its keys are replaced must be verified by the new ones.
 #[test]
-fn a_verification_of_a_token_counts_for_its_own_keys_only() {
+fn a_token_verification_counts_only_for_its_own_key_set() {
     let settings = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")]))));
     let before = compile(&settings);
     let token = signer::bearer(&signer::token("ES256"));
@@ -234,7 +234,7 @@ fn a_verification_of_a_token_counts_for_its_own_keys_only() {
 
 /// A token can expire while it waits.
 #[test]
-fn a_verified_token_that_has_expired_since_is_invalid() {
+fn a_token_that_expires_while_it_waits_is_invalid() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
     let claims = signer::claims_with("exp", Some((NOW + 1).into()));
     let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
@@ -252,7 +252,7 @@ fn a_verified_token_that_has_expired_since_is_invalid() {
 
 /// What one thread has cached ends with the policy, too.
 #[test]
-fn what_a_thread_has_cached_is_not_used_under_another_policy() {
+fn a_local_cache_is_not_used_under_another_policy() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     let mut cache = LocalCache::default();
@@ -265,7 +265,7 @@ fn what_a_thread_has_cached_is_not_used_under_another_policy() {
 
 /// The cache of tokens dies with its key set.
 #[test]
-fn tokens_are_verified_anew_under_a_new_key_set() {
+fn tokens_are_verified_again_under_a_new_key_set() {
     let jwks = signer::set(&[signer::jwk("ES256")]);
     let before = compile(&tokens_of(issuer(file(&jwks))));
     let token = signer::bearer(&signer::token("ES256"));
@@ -276,7 +276,7 @@ fn tokens_are_verified_anew_under_a_new_key_set() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_keep_anybody_signed_in_for_longer() {
+fn credentials_are_verified_again_when_the_clock_is_set_back_far() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(ask(&auth, &alice).is_ok());

@@ -34,14 +34,14 @@ fn is_taken(jwk: Value) -> bool {
 }
 
 #[test]
-fn a_key_of_every_kind_is_taken() {
+fn a_key_of_each_kind_is_accepted() {
     for algorithm in ALL {
         assert!(is_taken(jwk(algorithm)), "{algorithm}");
     }
 }
 
 #[test]
-fn members_that_are_not_known_are_ignored() {
+fn unknown_members_are_ignored() {
     let extra = [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
     assert!(is_taken(changed("RS256", &extra)));
     assert!(jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok());
@@ -49,7 +49,7 @@ fn members_that_are_not_known_are_ignored() {
 
 /// RFC 7518, 3.3: 2048 bits or more.
 #[test]
-fn rsa_keys_that_are_too_short_or_too_long_are_refused() {
+fn rsa_keys_that_are_too_short_or_too_long_are_rejected() {
     let of_bits = |bits: usize| {
         let mut n = vec![0xC5; bits / 8];
         n[bits / 8 - 1] = 1;
@@ -75,7 +75,7 @@ fn rsa_keys_that_are_too_short_or_too_long_are_refused() {
 
 /// RFC 8017, 3.1 and FIPS 186-5, A.1.1.
 #[test]
-fn rsa_keys_with_a_bad_exponent_or_modulus_are_refused() {
+fn rsa_keys_with_a_bad_exponent_or_modulus_are_rejected() {
     for e in [&[3_u8][..], &[1], &[17], &[0, 1]] {
         assert_eq!(
             fault(changed("RS256", &[("e", json!(encode(e)))])).0,
@@ -102,7 +102,7 @@ fn rsa_keys_with_a_bad_exponent_or_modulus_are_refused() {
 
 /// RFC 7518, 3.2: an HMAC key is at least as long as its hash.
 #[test]
-fn shared_secrets_that_are_shorter_than_their_hash_are_refused() {
+fn shared_secrets_that_are_shorter_than_their_hash_are_rejected() {
     for (algorithm, length) in [("HS256", 32), ("HS384", 48), ("HS512", 64)] {
         let of = |length| changed(algorithm, &[("k", json!(encode(vec![7; length])))]);
         assert!(is_taken(of(length)));
@@ -115,7 +115,7 @@ fn shared_secrets_that_are_shorter_than_their_hash_are_refused() {
 /// RFC 7517, 4.2 and 4.3: a key for something else is not for this. Issuers publish such keys too: no error, but not
 /// used.
 #[test]
-fn keys_for_something_else_are_not_used() {
+fn keys_for_another_purpose_are_not_used() {
     assert_eq!(
         fault(changed("RS256", &[("use", json!("enc"))])),
         ("its `use` is not `sig`".to_owned(), true)
@@ -137,7 +137,7 @@ fn keys_for_something_else_are_not_used() {
 
 /// RFC 8725, 3.1: the key and its algorithm fit each other, or it is no key.
 #[test]
-fn an_alg_that_does_not_fit_its_key_is_refused() {
+fn an_alg_that_does_not_fit_its_key_is_rejected() {
     let misfits =
         [("RS256", "HS256"), ("RS256", "ES256"), ("HS256", "RS256"), ("ES256", "EdDSA"), ("EdDSA", "ES256")];
     for (key, alg) in misfits {
@@ -151,7 +151,7 @@ fn an_alg_that_does_not_fit_its_key_is_refused() {
 
 /// Whoever reads a key set must not be able to sign.
 #[test]
-fn a_private_key_is_refused_and_not_shown() {
+fn a_private_key_is_rejected_and_not_shown() {
     for (algorithm, member) in
         [("RS256", "d"), ("RS256", "p"), ("RS256", "oth"), ("ES256", "d"), ("EdDSA", "d")]
     {
@@ -165,7 +165,7 @@ fn a_private_key_is_refused_and_not_shown() {
 
 /// RFC 7517, 4.5: a `kid` that means two keys means none.
 #[test]
-fn keys_of_one_kid_are_refused() {
+fn keys_with_the_same_kid_are_rejected() {
     let twice = set(&[
         changed("RS256", &[("kid", json!("a"))]),
         changed("ES256", &[("kid", json!("a"))]),
@@ -178,7 +178,7 @@ fn keys_of_one_kid_are_refused() {
 
 /// CVE-2020-0601 and invalid-curve attacks: a point that is not on its curve is no key.
 #[test]
-fn points_off_their_curve_are_refused() {
+fn points_off_their_curve_are_rejected() {
     let zero = json!(encode([0; 32]));
     assert_eq!(fault(changed("ES256", &[("x", zero.clone())])).0, "not a point on its curve");
     assert_eq!(fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0, "not a point on its curve");
@@ -192,7 +192,7 @@ fn points_off_their_curve_are_refused() {
 
 /// RFC 8032, 8 and the paper "Taming the many EdDSAs": such a point verifies signatures that nobody made.
 #[test]
-fn ed25519_keys_of_small_order_are_refused() {
+fn ed25519_keys_of_small_order_are_rejected() {
     let (mut neutral, mut minus_one) = ([0; 32], [0xFF; 32]);
     neutral[0] = 1;
     minus_one[0] = 0xEC;
@@ -204,7 +204,7 @@ fn ed25519_keys_of_small_order_are_refused() {
 }
 
 #[test]
-fn damaged_keys_are_refused() {
+fn damaged_keys_are_rejected() {
     let damaged = [
         json!({}),
         json!({ "kty": 1 }),
@@ -226,7 +226,7 @@ fn damaged_keys_are_refused() {
 }
 
 #[test]
-fn what_is_not_a_key_set_is_refused() {
+fn an_invalid_key_set_is_rejected() {
     let texts: [&str; 9] = [
         "",
         "x",
@@ -262,7 +262,7 @@ fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
 }
 
 #[test]
-fn a_key_for_something_else_in_a_file_is_a_warning() {
+fn a_key_for_another_purpose_in_a_file_is_a_warning() {
     let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
@@ -301,7 +301,7 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
 
 /// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
 #[test]
-fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
+fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let address = "https://id.example.com/jwks.json?api_key=hunter2";
     let settings = tokens_of(issuer(url(address)));
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
@@ -317,7 +317,7 @@ fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
 }
 
 #[test]
-fn a_published_secret_is_taken_with_a_warning() {
+fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let (_, warnings) = Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), None).unwrap();
     assert!(warnings[0].message.contains("publishes a shared secret"));
@@ -326,7 +326,7 @@ fn a_published_secret_is_taken_with_a_warning() {
 /// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is a trap. Which it is does not matter, nor
 /// whether the secret could be used.
 #[test]
-fn a_shared_secret_among_public_keys_is_refused() {
+fn a_shared_secret_among_public_keys_is_rejected() {
     let secret = encode([0x5A; 64]);
     let secrets = [
         jwk("HS256"),
@@ -354,14 +354,14 @@ fn a_shared_secret_among_public_keys_is_refused() {
 }
 
 #[test]
-fn a_set_of_shared_secrets_alone_is_taken() {
+fn a_set_of_only_shared_secrets_is_accepted() {
     let keys = set(&[jwk("HS256"), jwk("HS512")]).to_string();
     assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.len(), 2);
 }
 
 /// A mixed set that is fetched does not take the place of the last good one, whose tokens go on.
 #[test]
-fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
+fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let good = fetched(&set(&[jwk("ES256")]).to_string());
     let mixed = fetched(&set(&[jwk("ES256"), jwk("HS256")]).to_string());
@@ -381,7 +381,7 @@ fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
 
 /// Fail closed: without keys no token is believed.
 #[test]
-fn keys_that_have_not_been_fetched_verify_nothing() {
+fn without_fetched_keys_every_token_is_rejected() {
     let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
     assert_eq!(
         ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
@@ -391,7 +391,7 @@ fn keys_that_have_not_been_fetched_verify_nothing() {
 
 /// An unknown `kid` is refused; that it was asked for is told once.
 #[test]
-fn an_unknown_kid_asks_for_the_keys_again() {
+fn an_unknown_kid_requests_a_refetch_of_the_keys() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
     let refetches = || auth.take_refetches().collect::<Vec<_>>();

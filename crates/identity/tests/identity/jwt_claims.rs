@@ -27,7 +27,7 @@ fn without(name: &str) -> Result<Subject, CredentialsError> {
 
 /// RFC 7519, 4.1.4: on or after `exp` it is not accepted; the skew comes on top.
 #[test]
-fn an_expired_token_is_refused() {
+fn an_expired_token_is_rejected() {
     for (exp, expected) in [
         (NOW + 1, None),
         (NOW - 59, None),
@@ -49,7 +49,7 @@ fn an_expired_token_is_refused() {
 
 /// RFC 7519, 4.1.5.
 #[test]
-fn a_token_before_its_time_is_refused() {
+fn a_token_before_its_nbf_or_iat_is_rejected() {
     for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(CredentialsError::NotYetValid))] {
         assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
         assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
@@ -58,14 +58,14 @@ fn a_token_before_its_time_is_refused() {
 
 /// A missing `exp` is refused; the others may be missing.
 #[test]
-fn a_token_without_an_end_is_refused() {
+fn a_token_without_exp_is_rejected() {
     assert_eq!(without("exp").err(), Some(CredentialsError::MalformedClaims));
     assert!(without("iat").is_ok());
 }
 
 /// CVE-2026-25537 (`jsonwebtoken` before 10.3): a string or null is not the same as absent.
 #[test]
-fn times_that_are_not_numbers_are_refused() {
+fn times_that_are_not_numbers_are_rejected() {
     for name in ["exp", "nbf", "iat"] {
         for value in
             [json!(null), json!("1900000000"), json!(""), json!(true), json!([1_900_000_000]), json!({})]
@@ -80,7 +80,7 @@ fn times_that_are_not_numbers_are_refused() {
 }
 
 #[test]
-fn times_beyond_all_bounds_are_no_accident() {
+fn extreme_times_do_not_overflow() {
     let text = |exp: &str| claims().to_string().replace(&(NOW + 300).to_string(), exp);
     let ask_text = |claims: &str| {
         ask(
@@ -104,7 +104,7 @@ fn times_beyond_all_bounds_are_no_accident() {
 
 /// `docs/policy.md`: `max_age` requires `iat`.
 #[test]
-fn a_token_that_was_issued_too_long_ago_is_refused() {
+fn a_token_older_than_max_age_is_rejected() {
     let mut settings = our_issuer();
     settings.max_age = Some(Duration::from_secs(100));
     let of = |iat: Option<Value>| under(settings.clone(), &claims_with("iat", iat)).err();
@@ -116,7 +116,7 @@ fn a_token_that_was_issued_too_long_ago_is_refused() {
 
 /// RFC 7519, 4.1.1 and RFC 8725, 3.8: byte for byte.
 #[test]
-fn another_issuer_is_refused() {
+fn an_unknown_issuer_is_rejected() {
     let others = [
         json!("https://id.example.com/"),
         json!("https://ID.example.com"),
@@ -135,7 +135,7 @@ fn another_issuer_is_refused() {
 
 /// RFC 7519, 4.1.3 and RFC 8725, 3.9: one string or a list of them, byte for byte.
 #[test]
-fn another_audience_is_refused() {
+fn another_audience_is_rejected() {
     for aud in [json!("people"), json!("other"), json!(["x", "people"]), json!(["other", "people"])] {
         assert!(with("aud", aud.clone()).is_ok(), "{aud}");
     }
@@ -151,7 +151,7 @@ fn another_audience_is_refused() {
 
 /// The user is a string that can stand in a header and a log.
 #[test]
-fn a_token_about_nobody_is_refused() {
+fn a_token_without_a_valid_user_is_rejected() {
     for sub in [
         json!(""),
         json!(null),
@@ -187,7 +187,7 @@ fn groups_are_a_list_or_a_string_with_spaces() {
 
 /// Fail closed: a list that cannot be read could have named a group that a `deny` is for.
 #[test]
-fn groups_of_another_type_are_refused() {
+fn groups_of_another_type_are_rejected() {
     for claim in [
         json!(null),
         json!(1),
@@ -203,7 +203,7 @@ fn groups_of_another_type_are_refused() {
 }
 
 #[test]
-fn roles_come_from_where_the_policy_says() {
+fn roles_come_from_the_configured_claim() {
     let subject = with("realm_access", json!({ "roles": ["admin", "guest"] })).unwrap();
     assert_eq!(names(&subject.roles), ["admin", "guest"]);
     for claim in [json!({}), json!("admin"), json!(["admin"]), json!({ "Roles": ["admin"] })] {
@@ -218,7 +218,7 @@ fn roles_come_from_where_the_policy_says() {
 
 /// `docs/policy.md`: `roles_from_token: false` and the prefixes.
 #[test]
-fn the_policy_may_ignore_roles_and_tell_sources_apart() {
+fn roles_can_be_ignored_and_names_can_be_prefixed() {
     let mut settings = our_issuer();
     settings.roles_from_token = false;
     settings.user_prefix = "id:".into();
@@ -232,7 +232,7 @@ fn the_policy_may_ignore_roles_and_tell_sources_apart() {
 
 /// What is attached may be made of claims; they are not remembered, as they take many times as much memory as their text.
 #[test]
-fn claims_are_there_for_what_is_attached_and_not_afterwards() {
+fn claims_are_passed_to_attach_and_not_cached() {
     let auth = compile(&tokens_of(our_issuer()));
     let token = bearer(&signed("ES256", &header("ES256"), &claims()));
     let attach = |subject: &Subject| subject.claims["sub"].to_string();
@@ -247,7 +247,7 @@ fn claims_are_there_for_what_is_attached_and_not_afterwards() {
 
 /// `SECURITY.md`, S17: `exp` and `nbf` are checked again on every hit.
 #[test]
-fn a_remembered_token_expires_all_the_same() {
+fn a_cached_token_expires() {
     let auth = compile(&tokens_of(our_issuer()));
     let mut claims = claims_with("exp", Some(json!(NOW + 300)));
     claims["nbf"] = json!(NOW);
@@ -260,7 +260,7 @@ fn a_remembered_token_expires_all_the_same() {
 }
 
 #[test]
-fn a_remembered_token_grows_too_old_all_the_same() {
+fn a_cached_token_is_rejected_after_max_age() {
     let mut settings = our_issuer();
     settings.max_age = Some(Duration::from_secs(100));
     let auth = compile(&tokens_of(settings));
@@ -270,7 +270,7 @@ fn a_remembered_token_grows_too_old_all_the_same() {
 }
 
 #[test]
-fn only_so_many_tokens_are_remembered() {
+fn the_number_and_memory_of_cached_tokens_are_bounded() {
     let remembered = |limits: Limits| {
         let auth = Auth::compile_with(&tokens_of(our_issuer()), &FetchedKeys::new(), None, limits).unwrap().0;
         let tokens: Vec<String> = (0..10)
@@ -290,7 +290,7 @@ fn only_so_many_tokens_are_remembered() {
 
 /// For cases and `explain`: claims that are taken as verified.
 #[test]
-fn claims_alone_make_a_subject() {
+fn claims_without_a_token_give_a_subject() {
     let auth = compile(&tokens_of(our_issuer()));
     let subject = auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
     assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));

@@ -23,7 +23,7 @@ fn with(name: &str, value: Value) -> Result<(), CredentialsError> {
 
 /// RFC 7515, 7.1: three parts. Five are a JWE (RFC 7516, 7.1).
 #[test]
-fn anything_but_three_parts_is_refused() {
+fn a_token_without_exactly_three_parts_is_rejected() {
     let good = token("ES256");
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let shapes = [
@@ -48,7 +48,7 @@ fn anything_but_three_parts_is_refused() {
 
 /// RFC 7515, 7.2: only the compact serialisation is read.
 #[test]
-fn json_serialisation_is_refused() {
+fn json_serialization_is_rejected() {
     let good = token("ES256");
     let parts: Vec<&str> = good.split('.').collect();
     let flat = json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
@@ -58,7 +58,7 @@ fn json_serialisation_is_refused() {
 
 /// RFC 7516: an encrypted token is not one that we verify, in whatever shape it comes.
 #[test]
-fn encrypted_tokens_are_refused() {
+fn encrypted_tokens_are_rejected() {
     let five = [
         encode(r#"{"alg":"dir","enc":"A128GCM"}"#),
         String::new(),
@@ -72,7 +72,7 @@ fn encrypted_tokens_are_refused() {
 
 /// Only `[A-Za-z0-9_.-]`, and one text for each value (RFC 4648, 3.5).
 #[test]
-fn only_canonical_base64url_is_read() {
+fn only_canonical_base64url_is_accepted() {
     let good = token("ES256");
     assert!(ask(&auth(), &bearer(&good)).is_ok());
     for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"] {
@@ -102,7 +102,7 @@ fn only_canonical_base64url_is_read() {
 
 /// At most 16 KiB.
 #[test]
-fn a_token_that_is_too_long_is_refused() {
+fn a_token_over_16_kib_is_rejected() {
     let of = |length: usize| {
         let mut claims = claims();
         claims["pad"] = json!("x".repeat(length));
@@ -117,7 +117,7 @@ fn a_token_that_is_too_long_is_refused() {
 
 /// RFC 8725, 2.4 and RFC 7515, 4: a name that comes twice says two things. At every level, also where escaped.
 #[test]
-fn a_name_that_comes_twice_is_refused() {
+fn a_duplicate_member_name_is_rejected() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
     let doubled = |text: &str, member: &str| format!("{}{member}}}", &text[..text.len() - 1].to_owned());
     let headers = [r#","alg":"ES256""#, r#","kid":"ES256""#, r#","a\u006cg":"none""#];
@@ -145,7 +145,7 @@ fn a_name_that_comes_twice_is_refused() {
 }
 
 #[test]
-fn parts_that_are_not_json_objects_are_refused() {
+fn parts_that_are_not_json_objects_are_rejected() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
     for text in [
@@ -174,7 +174,7 @@ fn parts_that_are_not_json_objects_are_refused() {
 
 /// RFC 8725, 3.10; CVE-2018-0114 (`jwk`): a token does not bring its own key, and nothing is fetched because of it.
 #[test]
-fn keys_in_the_header_are_refused() {
+fn keys_in_the_header_are_rejected() {
     assert_eq!(with("jwk", jwk("ES256")), Err(CredentialsError::UnsafeHeader));
     for name in ["jku", "x5u"] {
         assert_eq!(
@@ -191,7 +191,7 @@ fn keys_in_the_header_are_refused() {
 
 /// RFC 7515, 4.1.11: what must be understood is not understood. Also where what is critical is known, or nothing is.
 #[test]
-fn any_crit_is_refused() {
+fn any_crit_is_rejected() {
     for crit in
         [json!(["exp"]), json!(["b64"]), json!(["alg"]), json!([]), json!("exp"), json!(null), json!({})]
     {
@@ -201,7 +201,7 @@ fn any_crit_is_refused() {
 
 /// RFC 7797, 3 and 6: an unencoded payload.
 #[test]
-fn an_unencoded_payload_is_refused() {
+fn an_unencoded_payload_is_rejected() {
     for b64 in [json!(false), json!(null), json!("false"), json!(0)] {
         assert_eq!(with("b64", b64.clone()), Err(CredentialsError::UnsafeHeader), "{b64}");
     }
@@ -210,7 +210,7 @@ fn an_unencoded_payload_is_refused() {
 
 /// RFC 8725, 3.6.
 #[test]
-fn a_compressed_payload_is_refused() {
+fn a_compressed_payload_is_rejected() {
     assert_eq!(with("zip", json!("DEF")), Err(CredentialsError::UnsafeHeader));
 }
 
@@ -223,7 +223,7 @@ fn other_parameters_are_ignored() {
 
 /// RFC 8725, 3.11; RFC 7515, 4.1.9: without regard to case, `application/` may be left out.
 #[test]
-fn a_required_type_must_be_there() {
+fn a_token_without_the_required_type_is_rejected() {
     let ask_typ = |required: &str, typ: Option<Value>| {
         let mut settings = issuer(file(&set(&[jwk("ES256")])));
         settings.required_type = Some(required.into());
@@ -246,7 +246,7 @@ fn a_required_type_must_be_there() {
 
 /// RFC 6750, 2.1 and RFC 9110, 11.1.
 #[test]
-fn the_scheme_is_read_in_any_case() {
+fn the_scheme_is_case_insensitive() {
     for scheme in ["Bearer", "bearer", "BEARER"] {
         assert!(ask(&auth(), &format!("{scheme} {}", token("ES256"))).is_ok(), "{scheme}");
     }

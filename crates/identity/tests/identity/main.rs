@@ -11,12 +11,12 @@
 mod allocations;
 mod basic;
 mod carry_over;
-mod chain;
 mod fuzzed;
 mod jwks;
 mod jwt_claims;
 mod jwt_header;
 mod jwt_keys;
 mod memory;
+mod methods;
 mod settings;
 mod signer;

@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_become_fewer_as_connections_become_more() {
+    fn more_connections_get_fewer_streams_each() {
         let options = Options { threads: 2, ..Options::default() };
         assert_eq!(streams(&options, 0), 768);
         assert_eq!(streams(&options, 1), 384);

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_timeout_as_grpc_writes_it() {
+    fn a_grpc_timeout_is_parsed() {
         assert_eq!(timeout(b"200m"), Some(Duration::from_millis(200)));
         assert_eq!(timeout(b"1S"), Some(Duration::from_secs(1)));
         assert_eq!(timeout(b"99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));

@@ -143,7 +143,7 @@ mod tests {
 
     /// Sends far more than the socket buffers hold, so that the writer has to wait again and again.
     #[tokio::test]
-    async fn what_is_written_arrives_also_when_the_socket_is_full() {
+    async fn written_data_arrives_even_if_the_socket_is_full() {
         let (mut writer, mut reader) = pair();
         let sent: Vec<u8> =
             (0..5_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_is_gone_is_an_end_or_an_error() {
+    async fn a_closed_peer_is_an_end_of_file_or_an_error() {
         let (mut one, other) = pair();
         drop(other);
         assert_eq!(one.read(&mut [0; 8]).await.unwrap(), 0);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_byte_by_byte_is_read_to_the_last() {
+    async fn data_read_byte_by_byte_is_complete() {
         let (mut one, mut other) = pair();
         let read = tokio::spawn(async move {
             let mut all = [0; 6];

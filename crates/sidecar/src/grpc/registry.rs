@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_is_idle_the_longest_makes_room() {
+    fn the_connection_that_is_idle_for_longest_is_closed() {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
         let (a, b, c) = (enter(start), enter(start), enter(start));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_never_asked_make_room_before_one_that_did() {
+    fn connections_without_a_request_are_closed_first() {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
         let (asked, silent) = (enter(start), enter(start));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_one_never_makes_room() {
+    fn a_busy_connection_is_never_closed() {
         let (registry, start) = (registry(1), Instant::now());
         let connected = registry.enter(start).unwrap();
         connected.active(start);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_reaches_those_that_are_there_and_those_to_come() {
+    fn a_drain_applies_to_open_and_new_connections() {
         let registry = registry(2);
         let a = registry.enter(Instant::now()).unwrap();
         registry.drain();

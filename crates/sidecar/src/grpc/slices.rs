@@ -269,7 +269,7 @@ mod tests {
 
     /// Two sockets that always have data are read in slices, in alternation.
     #[tokio::test(flavor = "local")]
-    async fn two_that_never_stop_alternate() {
+    async fn two_busy_connections_alternate() {
         let queue = Rc::new(SliceQueue::default());
         let order = Rc::new(RefCell::new(Vec::new()));
         let endless = |name: char| {
@@ -303,7 +303,7 @@ mod tests {
 
     /// The number of streams that are read but not answered yet is bounded.
     #[tokio::test]
-    async fn a_round_has_an_end() {
+    async fn the_bytes_of_a_round_are_bounded() {
         let slice = Rc::new(Slice::default());
         let mut socket = Sliced::new(Endless, Rc::clone(&slice));
         slice.begin();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_the_first_slice_nothing_is_counted() {
+    async fn reads_before_the_first_slice_are_not_limited() {
         let mut socket = Sliced::new(Endless, Rc::default());
         for _ in 0..10_000 {
             assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 64);

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_have_left_take_no_room() {
+    async fn cancelled_requests_take_no_room() {
         let turns = TokenTurns::default();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| turns.wait(Source::numbered(1)).unwrap()).collect();
         assert_eq!(turns.wait(Source::numbered(1)).err(), Some(Limit::Capacity));

@@ -208,7 +208,7 @@ async fn empty_frames() {
 /// CVE-2019-9511, CVE-2019-9517: many requests, and no window for the answers. Their heads
 /// come, but no data.
 #[tokio::test]
-async fn windows_that_stay_shut() {
+async fn closed_flow_control_windows() {
     let attack = |address| {
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
         let request = |stream| {

@@ -37,7 +37,7 @@ async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
 
 /// Counts the hashes that an honest first sign-in waits for, which is more reliable than its time.
 #[tokio::test]
-async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
+async fn a_flood_of_passwords_does_not_delay_another_address() {
     let server = serve();
     let client = connect(&server).await;
     let flood = flood(&client, 200);
@@ -52,7 +52,7 @@ async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
 }
 
 #[tokio::test]
-async fn a_flood_that_fills_the_queue_displaces_nobody_else() {
+async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
     let server = serve_with(CheckService::new(people()), Options { hash_queue: 4, ..options() });
     let client = connect(&server).await;
     // Enough wrong passwords for this source to come last.
@@ -87,7 +87,7 @@ async fn send(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h
 }
 
 #[tokio::test]
-async fn a_check_whose_caller_leaves_is_not_hashed() {
+async fn a_cancelled_check_is_not_hashed() {
     let server = serve();
     let client = connect(&server).await;
     let mut calls = Vec::new();
@@ -139,7 +139,7 @@ async fn while_hashing(
 }
 
 #[tokio::test]
-async fn a_hash_whose_caller_has_left_is_remembered() {
+async fn a_hash_is_cached_even_if_its_caller_has_left() {
     let server = serve_with(CheckService::new(publish(&slow_policy("wonderland"))), options());
     let client = connect(&server).await;
     let (response, mut stream) = while_hashing(&server, &client).await;
@@ -153,7 +153,7 @@ async fn a_hash_whose_caller_has_left_is_remembered() {
 
 /// The policy that is active when the answer is made decides.
 #[tokio::test]
-async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
+async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     let policy = slow_policy("wonderland");
     let without_user = policy.replace("alice: {", "eve: {").replace("users: [alice]", "users: [eve]");
     let without_grant = policy.replace("users: [alice]", "users: []");
@@ -172,7 +172,7 @@ async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
 
 /// The password of a user is changed during a sign-in: the old hash no longer counts, so the password is hashed again.
 #[tokio::test]
-async fn a_hash_that_a_reload_replaces_is_hashed_again() {
+async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {
         let (published, changed) = (publish(&slow_policy("wonderland")), slow_policy(new));
         let server = serve_with(CheckService::new(published.clone()), options());
@@ -187,7 +187,7 @@ async fn a_hash_that_a_reload_replaces_is_hashed_again() {
 }
 
 #[tokio::test]
-async fn without_a_policy_a_hash_is_of_no_use() {
+async fn a_check_that_waits_for_a_hash_is_an_error_without_a_policy() {
     let published = publish(&slow_policy("wonderland"));
     let server = serve_with(CheckService::new(published.clone()), options());
     let client = connect(&server).await;

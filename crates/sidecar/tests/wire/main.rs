@@ -8,7 +8,7 @@ mod checks;
 mod frames;
 mod framing;
 mod hashing;
-mod life;
+mod lifecycle;
 mod others;
 mod support;
 mod tokens;

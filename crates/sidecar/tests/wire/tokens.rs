@@ -106,13 +106,13 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_tokens_keeps_no_known_caller_waiting() {
+async fn a_flood_of_invalid_tokens_does_not_delay_known_callers() {
     let before = answered_before(|_| from_address("192.0.2.1", ALICE)).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_tokens_keeps_no_new_token_of_another_address_waiting() {
+async fn a_flood_of_invalid_tokens_does_not_delay_new_tokens_of_another_address() {
     let before = answered_before(|signer| from_address("192.0.2.1", &token(signer, "carol"))).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }

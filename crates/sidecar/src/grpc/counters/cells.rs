@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_up_what_each_worker_counted() {
+    fn totals_are_the_sum_over_all_workers() {
         let workers = [Worker::default(), Worker::default()];
         for worker in &workers {
             worker.allowed();

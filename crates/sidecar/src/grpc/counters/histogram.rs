@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_narrow() {
+    fn each_bucket_is_at_most_a_64th_wide() {
         for place in 1..BUCKETS {
             let (before, bound) = (bound(place - 1), bound(place));
             assert!(before < bound && (bound - before <= 1 || (bound - before) * 64 <= before), "{bound}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn coarse_buckets_hold_exactly_what_they_say() {
+    fn coarse_buckets_count_exactly_up_to_their_bounds() {
         let all: Distribution = durations().map(Duration::from_nanos).collect();
         let mut up_to = 0;
         for (bound, count) in all.coarse(10..=30) {

@@ -12,7 +12,7 @@ fn both() -> Auth {
 }
 
 #[test]
-fn each_proof_goes_to_its_own_method() {
+fn credentials_are_verified_by_the_method_of_their_scheme() {
     let auth = both();
     assert_eq!(&*ask(&auth, &header("alice:wonderland")).unwrap().user, "alice");
     assert_eq!(&*ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
@@ -43,7 +43,7 @@ fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
 }
 
 #[test]
-fn every_refusal_has_a_name_of_its_own() {
+fn each_credentials_error_has_a_unique_name() {
     let names: std::collections::HashSet<&str> =
         CredentialsError::ALL.iter().map(|refusal| refusal.name()).collect();
     assert_eq!(names.len(), CredentialsError::ALL.len());

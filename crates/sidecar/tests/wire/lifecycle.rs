@@ -63,7 +63,7 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
 }
 
 #[tokio::test]
-async fn cancelled_checks_that_wait_for_a_hash_leave_nothing_behind() {
+async fn cancelled_checks_do_not_stay_in_flight() {
     let server = serve();
     let client = connect(&server).await;
     let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)]);
@@ -86,7 +86,7 @@ async fn wait_until(condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn with_too_many_connections_the_idle_one_makes_room() {
+async fn at_the_connection_limit_an_idle_connection_is_closed() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { threads: 1, max_connections: 2, ..options() });
     let first = connect(&server).await;
@@ -109,7 +109,7 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
 }
 
 #[tokio::test]
-async fn a_connection_must_say_in_time_that_it_speaks_http2() {
+async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
@@ -158,7 +158,7 @@ async fn a_drain_loses_no_request() {
 }
 
 #[tokio::test]
-async fn a_drain_does_not_wait_for_ever() {
+async fn a_drain_ends_at_its_deadline() {
     let server = serve();
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, _stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
