@@ -1,4 +1,4 @@
-//! The rules that match a request, whoever makes it.
+//! The rules that match a request, whatever roles the caller has.
 
 use std::fmt;
 

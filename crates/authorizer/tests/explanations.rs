@@ -1,4 +1,4 @@
-//! Why a request is answered as it is, and who could do it.
+//! `explain` and `who_can`: why a request is answered as it is, and who may make it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-fn taken(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
+fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
     let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     ExplainedSubject::Given(Subject {
         user: user.into(),
@@ -54,7 +54,7 @@ fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
 
 #[test]
 fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
-    let why = explain("DELETE", "/people/2", taken("bob", &["hr"], &["auditor", "unknown"]));
+    let why = explain("DELETE", "/people/2", given("bob", &["hr"], &["auditor", "unknown"]));
     assert_eq!((why.status, why.reason), (200, None));
     let rule = why.rule.unwrap();
     assert_eq!((&*rule.role, &*rule.rule, rule.denies), ("staff", "* /people/{id}", false));
@@ -73,24 +73,24 @@ fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
 
 #[test]
 fn a_denied_request_is_explained_by_its_deny_rule() {
-    let why = explain("DELETE", "/people/1", taken("bob", &[], &[]));
+    let why = explain("DELETE", "/people/1", given("bob", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("denied")));
     assert_eq!(why.rule.map(|rule| (rule.rule, rule.denies)), Some(("DELETE /people/1".into(), true)));
-    let why = explain("GET", "/open/closed/../x", taken("bob", &[], &[]));
+    let why = explain("GET", "/open/closed/../x", given("bob", &[], &[]));
     assert_eq!((why.status, why.decided_on.as_deref()), (403, Some("/open/closed/../x")));
     assert_eq!(why.paths, ["/open/x"]);
 }
 
 #[test]
 fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
-    let why = explain("GET", "/log", taken("alice", &[], &[]));
+    let why = explain("GET", "/log", given("alice", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("not_allowed")));
     assert_eq!(why.missing.iter().map(|rule| &*rule.role).collect::<Vec<_>>(), ["auditor"]);
     assert!(why.rule.is_none());
-    let nobody = explain("GET", "/nothing", taken("alice", &[], &[]));
+    let nobody = explain("GET", "/nothing", given("alice", &[], &[]));
     assert!(nobody.missing.is_empty());
-    let other = explain("GET", "/users/bob/x", taken("alice", &[], &[]));
-    assert!(other.missing.is_empty(), "no role makes alice bob");
+    let other = explain("GET", "/users/bob/x", given("alice", &[], &[]));
+    assert!(other.missing.is_empty(), "an owner rule of bob is not missing to alice");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     let request = Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, id: b"" };
     let why = authorizer().explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
-    let told = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
-    assert!(!told.contains("secret-token"), "{told}");
+    let shown = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
+    assert!(!shown.contains("secret-token"), "{shown}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_explanation_agrees_with_the_verdict() {
     for path in
         ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
     {
-        for who in [None, Some(taken("alice", &[], &[])), Some(taken("carol", &["hr"], &[]))] {
+        for who in [None, Some(given("alice", &[], &[])), Some(given("carol", &["hr"], &[]))] {
             let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
             let subject = match &who {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
@@ -136,9 +136,9 @@ fn an_explanation_agrees_with_the_verdict() {
 
 #[test]
 fn an_explanation_is_printed_line_by_line() {
-    let text = explain("GET", "/log;v=1", taken("alice", &["hr", "x"], &[])).to_string();
+    let text = explain("GET", "/log;v=1", given("alice", &["hr", "x"], &[])).to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "403 denied: nothing allows it (not_allowed)");
+    assert_eq!(lines[0], "403 denied: no rule allows it (not_allowed)");
     assert_eq!(lines[1], "request: GET localhost/log;v=1");
     assert_eq!(lines[2], "         may also be read as /log");
     assert_eq!(lines[3], "caller:  alice, in hr, x");

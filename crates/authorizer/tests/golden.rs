@@ -87,7 +87,8 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
     Some(known.map(|known| known.subject.clone()))
 }
 
-/// Whether the reference evaluator and the engine allow a case on every reading; nothing if it cannot be judged.
+/// Whether the reference evaluator and the engine allow every interpretation of a case's path; `None` if its path or
+/// host is invalid.
 fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subject>) -> Option<(bool, bool)> {
     let action = case.request.method.as_bytes();
     let mut buffers = Buffers::default();

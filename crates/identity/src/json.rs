@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
             self.count()?;
             let value = members.next_value_seed(inside)?;
             if object.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member name comes twice"));
+                return Err(A::Error::custom("a duplicate member name"));
             }
         }
         Ok(Value::Object(object))

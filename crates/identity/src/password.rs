@@ -46,7 +46,7 @@ pub(crate) struct Weakness(pub(crate) &'static str);
 /// A parsed hash with its weakness, if it has one.
 type Read<T> = Result<(T, Option<Weakness>), HashError>;
 
-const MAKE_ONE: &str = "make a new one with `rolegate hash-password`";
+const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`";
 
 impl Stored {
     /// Parses a stored hash.
@@ -58,7 +58,7 @@ impl Stored {
             return wrap(sha1::parse(digest), Scheme::Sha1);
         }
         let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
-            return Err(HashError { message: "a password that is not hashed", help: MAKE_ONE });
+            return Err(HashError { message: "a password that is not hashed", help: HASH_AGAIN });
         };
         match id {
             "argon2id" => wrap(argon2id::parse(rest), Scheme::Argon2id),
@@ -96,12 +96,12 @@ fn unsupported(id: &str) -> HashError {
         "pbkdf2" | "pbkdf2-sha1" => "a PBKDF2 hash with SHA-1, which is not supported",
         _ => "a password hash of an unknown format",
     };
-    HashError { message, help: MAKE_ONE }
+    HashError { message, help: HASH_AGAIN }
 }
 
 /// The error for a damaged hash of a known format.
 const fn damaged(message: &'static str) -> HashError {
-    HashError { message, help: MAKE_ONE }
+    HashError { message, help: HASH_AGAIN }
 }
 
 /// The error for a hash that costs so much that a few requests could stop the process.

@@ -1,4 +1,4 @@
-//! What the cache keeps, for how long, and what it writes when an entry is used.
+//! Which entries the cache keeps, for how long, and what a use of an entry writes.
 
 use super::*;
 
@@ -22,8 +22,8 @@ fn renewing() -> Cache<u32> {
 }
 
 /// By how many seconds renewals have moved the window of the entry with key 1.
-fn moved(cache: &Cache<u32>) -> u64 {
-    cache.entries.get(&1).unwrap().moved.load(Ordering::Relaxed)
+fn renewed_by(cache: &Cache<u32>) -> u64 {
+    cache.entries.get(&1).unwrap().renewed_by.load(Ordering::Relaxed)
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_use_in_the_first_quarter_of_the_lifetime_writes_nothing() {
     let cache = renewing();
     for (now, wanted) in [(1_000, 0), (1_024, 0), (1_025, 25), (1_049, 25), (1_050, 50)] {
         assert_eq!(find(&cache, 1, now), Some(10));
-        assert_eq!(moved(&cache), wanted, "at {now}");
+        assert_eq!(renewed_by(&cache), wanted, "at {now}");
     }
 }
 
@@ -64,7 +64,7 @@ fn a_renewal_moves_both_ends_of_the_window() {
 fn an_entry_is_not_renewed_when_the_clock_is_set_back() {
     let cache = renewing();
     assert_eq!(find(&cache, 1, 990), Some(10));
-    assert_eq!(moved(&cache), 0);
+    assert_eq!(renewed_by(&cache), 0);
     assert_eq!(find(&cache, 1, 1_100), None);
 }
 
@@ -73,7 +73,7 @@ fn without_renewal_an_entry_keeps_its_window() {
     let cache = Cache::new(4, HUNDRED);
     cache.insert(1, 10, seconds(990, 1_100), 1);
     assert_eq!(find(&cache, 1, 1_099), Some(10));
-    assert_eq!((moved(&cache), find(&cache, 1, 1_100)), (0, None));
+    assert_eq!((renewed_by(&cache), find(&cache, 1, 1_100)), (0, None));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn the_weight_of_all_entries_is_bounded() {
     (0..1_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, held));
     assert_eq!(cache.len(), 3);
     cache.insert(7, 7, ALWAYS, 10 * HUNDRED);
-    assert_eq!(cache.len(), 3, "what is too heavy does not push the others out");
+    assert_eq!(cache.len(), 3, "a value over the limit evicts no other");
 }
 
 #[test]

@@ -87,7 +87,10 @@ impl Issuer {
 ///
 /// # Errors
 /// If there is none.
-pub(crate) fn named<'a>(issuers: &'a [Issuer], iss: Option<&Value>) -> Result<&'a Issuer, CredentialsError> {
+pub(crate) fn find_issuer<'a>(
+    issuers: &'a [Issuer],
+    iss: Option<&Value>,
+) -> Result<&'a Issuer, CredentialsError> {
     let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
     issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(CredentialsError::UnknownIssuer)
 }
@@ -97,7 +100,7 @@ pub(crate) fn named<'a>(issuers: &'a [Issuer], iss: Option<&Value>) -> Result<&'
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
     let keys = read(bytes, at, url, Problem::warning, problems)?;
     if keys.has_secret() {
-        let message = format!("`{url}` publishes a shared secret: whoever can read it can make tokens");
+        let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
         problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
     }
     Some(keys)
@@ -126,9 +129,9 @@ fn read(
             }
             let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
             problems.push(match error {
-                KeySetError::Mixed(_) => {
-                    problem.help("replace the shared secrets: whoever reads a set of public keys knows them")
-                }
+                KeySetError::Mixed(_) => problem.help(
+                    "replace the shared secrets: anyone who can read the set of public keys knows them",
+                ),
                 KeySetError::TooLong
                 | KeySetError::NotJson(_)
                 | KeySetError::NotAKeySet

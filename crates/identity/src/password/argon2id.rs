@@ -12,9 +12,9 @@ const MAX_WORK: u64 = 4 << 20;
 /// The most lanes. They run one after another here.
 const MAX_LANES: u32 = 64;
 /// The least memory among the equivalent choices of OWASP's password storage cheat sheet, in KiB. Less is weak.
-const FAIR_MEMORY: u32 = 7_168;
+const RECOMMENDED_MEMORY: u32 = 7_168;
 /// The least memory over all passes among those choices, in KiB. Less is weak.
-const FAIR_WORK: u64 = 35_840;
+const RECOMMENDED_WORK: u64 = 35_840;
 
 pub(super) struct Hash {
     params: Params,
@@ -47,7 +47,7 @@ fn parameters(text: &str) -> Read<Params> {
     let (memory, passes, lanes) = (number(memory, "m=")?, number(passes, "t=")?, number(lanes, "p=")?);
     let work = check_cost(memory, passes, lanes)?;
     let params = Params::new(memory, passes, lanes, None).map_err(|_| bad)?;
-    let weak = memory < FAIR_MEMORY || work < FAIR_WORK;
+    let weak = memory < RECOMMENDED_MEMORY || work < RECOMMENDED_WORK;
     Ok((params, weak.then_some(Weakness("argon2id with less work than `m=19456,t=2,p=1`"))))
 }
 

@@ -17,7 +17,7 @@ pub(super) const MAX_COST: u32 = 16;
 /// The lowest cost that bcrypt has.
 pub(super) const MIN_COST: u32 = 4;
 /// The lowest cost that OWASP's password storage cheat sheet recommends.
-const FAIR_COST: u32 = 10;
+const RECOMMENDED_COST: u32 = 10;
 
 /// Trailing bits are ignored, as every implementation does: some programs leave them set in the salt.
 pub(super) const ALPHABET: GeneralPurpose =
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str) -> Read<Hash> {
 }
 
 fn weakness(cost: u32) -> Option<Weakness> {
-    (cost < FAIR_COST).then_some(Weakness("bcrypt with a cost below 10"))
+    (cost < RECOMMENDED_COST).then_some(Weakness("bcrypt with a cost below 10"))
 }
 
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {

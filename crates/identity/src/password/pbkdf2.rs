@@ -58,11 +58,11 @@ fn bytes(text: &str) -> Option<Box<[u8]>> {
 }
 
 fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
-    let (fair, weakness) = match digest {
+    let (recommended, weakness) = match digest {
         Digest::Sha256 => (600_000, "PBKDF2-SHA256 with fewer than 600,000 rounds"),
         Digest::Sha512 => (210_000, "PBKDF2-SHA512 with fewer than 210,000 rounds"),
     };
-    (rounds.get() < fair).then_some(Weakness(weakness))
+    (rounds.get() < recommended).then_some(Weakness(weakness))
 }
 
 impl Hash {

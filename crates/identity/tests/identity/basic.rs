@@ -13,7 +13,7 @@ fn people() -> Auth {
 #[test]
 fn the_right_password_authenticates_its_user() {
     let auth = people();
-    let subject = ask(&auth, &header("alice:wonderland")).unwrap();
+    let subject = authenticate(&auth, &header("alice:wonderland")).unwrap();
     assert_eq!((&*subject.user, subject.groups.len(), subject.roles.len()), ("alice", 1, 0));
     assert!(subject.claims.is_null());
 }
@@ -24,7 +24,7 @@ fn the_scheme_is_case_insensitive() {
     let auth = people();
     for scheme in ["basic ", "BASIC ", "bAsIc    "] {
         let value = header("alice:wonderland").replace("Basic ", scheme);
-        assert!(ask(&auth, &value).is_ok(), "{value}");
+        assert!(authenticate(&auth, &value).is_ok(), "{value}");
     }
 }
 
@@ -34,7 +34,7 @@ fn a_request_without_the_header_is_anonymous() {
     assert!(matches!(people().identify(None, None, now(), &mut cache, attach), Ok(None)));
 }
 
-/// Any other scheme means invalid credentials, never an anonymous caller.
+/// The credentials of an unsupported scheme are invalid; the caller is not anonymous.
 #[test]
 fn an_unsupported_scheme_is_rejected() {
     for value in [
@@ -46,11 +46,15 @@ fn an_unsupported_scheme_is_rejected() {
         "alice:wonderland",
         "Basicx YTpi",
     ] {
-        assert_eq!(ask(&people(), value).unwrap_err(), CredentialsError::UnsupportedScheme, "{value}");
+        assert_eq!(
+            authenticate(&people(), value).unwrap_err(),
+            CredentialsError::UnsupportedScheme,
+            "{value}"
+        );
     }
 }
 
-/// A user that does not exist and a wrong password are not told apart.
+/// The error does not show whether the user exists.
 #[test]
 fn a_wrong_password_and_an_unknown_user_get_the_same_error() {
     let auth = people();
@@ -58,14 +62,14 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_error() {
         ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
     {
         assert_eq!(
-            ask(&auth, &header(credentials)).unwrap_err(),
+            authenticate(&auth, &header(credentials)).unwrap_err(),
             CredentialsError::BadPassword,
             "{credentials}"
         );
     }
 }
 
-/// An unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
+/// The password of an unknown user is hashed too, with the parameters of a hash of the policy.
 #[test]
 fn an_unknown_user_costs_a_hash() {
     let auth = people();
@@ -73,13 +77,13 @@ fn an_unknown_user_costs_a_hash() {
     assert!(is_pending(&auth, &header("mallory:x")));
 }
 
-/// The user that stands in for one that does not exist lends its cost, not its password.
+/// Only the hash parameters of a decoy are used: its password does not authenticate an unknown user.
 #[test]
 fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     for name in ["a", "mallory", "root", "bob", "alicf", "ALICE"] {
         assert_eq!(
-            ask(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
+            authenticate(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
             CredentialsError::BadPassword,
             "{name}"
         );
@@ -91,11 +95,11 @@ fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
 fn credentials_are_split_at_the_first_colon() {
     let hash = identity::hash_password("won:der:land", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("alice", &hash), ("alice:won", &hash)]));
-    assert_eq!(&*ask(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
-    assert!(ask(&auth, &header("alice:won:won:der:land")).is_err());
+    assert_eq!(&*authenticate(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
+    assert!(authenticate(&auth, &header("alice:won:won:der:land")).is_err());
 }
 
-/// RFC 7617, 2 and 2.1: UTF-8, no control characters; an empty user names nobody.
+/// RFC 7617, 2 and 2.1: UTF-8, no control characters, and a user that is not empty.
 #[test]
 fn malformed_credentials_are_rejected() {
     let auth = people();
@@ -117,19 +121,19 @@ fn malformed_credentials_are_rejected() {
     ];
     for credentials in malformed {
         assert_eq!(
-            ask(&auth, &header(credentials)).unwrap_err(),
+            authenticate(&auth, &header(credentials)).unwrap_err(),
             CredentialsError::MalformedCredentials,
             "{credentials:?}"
         );
     }
 }
 
-/// RFC 4648, 3.5 and 4: one text for each value. Two texts for one value would be two entries for one credential.
+/// RFC 4648, 3.5 and 4. If one value had two encodings, equal credentials could have two cache entries.
 #[test]
 fn only_canonical_base64_is_accepted() {
     let auth = people();
     let good = "YWxpY2U6d29uZGVybGFuZA==";
-    assert!(ask(&auth, &format!("Basic {good}")).is_ok());
+    assert!(authenticate(&auth, &format!("Basic {good}")).is_ok());
     let texts = [
         "",
         " ",
@@ -147,7 +151,7 @@ fn only_canonical_base64_is_accepted() {
     ];
     for text in texts {
         assert_eq!(
-            ask(&auth, &format!("Basic {text}")).unwrap_err(),
+            authenticate(&auth, &format!("Basic {text}")).unwrap_err(),
             CredentialsError::MalformedCredentials,
             "{text:?}"
         );
@@ -158,19 +162,19 @@ fn only_canonical_base64_is_accepted() {
 fn names_and_passwords_are_utf8() {
     let hash = identity::hash_password("pässwörd", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("zoë", &hash)]));
-    assert_eq!(&*ask(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
-    assert!(ask(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
+    assert_eq!(&*authenticate(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
+    assert!(authenticate(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
 }
 
-/// CVE-2025-22228 and its like: bcrypt looks at no more than 72 bytes.
+/// CVE-2025-22228 and similar: bcrypt uses only the first 72 bytes.
 #[test]
 fn a_password_of_more_than_72_bytes_is_rejected_with_bcrypt() {
     let hash = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
     let auth = compile(&basic(&[("alice", hash)]));
-    assert!(ask(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
+    assert!(authenticate(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
     let long = header(format!("alice:{}", "x".repeat(73)));
-    assert!(is_pending(&auth, &long), "it costs what any other costs");
-    assert_eq!(ask(&auth, &long).unwrap_err(), CredentialsError::BadPassword);
+    assert!(is_pending(&auth, &long), "it costs as much as any other password");
+    assert_eq!(authenticate(&auth, &long).unwrap_err(), CredentialsError::BadPassword);
 }
 
 #[test]
@@ -179,11 +183,11 @@ fn overlong_credentials_are_rejected_before_any_hash() {
     assert!(is_pending(&auth, &header(format!("{}:x", "a".repeat(1_500)))));
     for length in [1_531, 60_000] {
         let value = header(format!("alice:{}", "x".repeat(length)));
-        assert_eq!(ask(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
+        assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
     }
 }
 
-/// Passwords over 256 bytes are refused before hashing, also for a user that does not exist.
+/// Passwords over 256 bytes are rejected before hashing, also for a user that does not exist.
 #[test]
 fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
@@ -202,7 +206,11 @@ fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
         for user in ["alice", "mallory"] {
             let value = header(format!("{user}:{longest}"));
             assert!(is_pending(&auth, &value), "{user} {hash}");
-            assert_eq!(ask(&auth, &value).is_ok(), user == "alice" && takes_256_bytes, "{user} {hash}");
+            assert_eq!(
+                authenticate(&auth, &value).is_ok(),
+                user == "alice" && takes_256_bytes,
+                "{user} {hash}"
+            );
             let value = header(format!("{user}:{too_long}"));
             let identified = identify(&auth, value.as_bytes(), None, now());
             assert!(
@@ -213,45 +221,47 @@ fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     }
 }
 
-/// Whatever checks passwords in front of us may allow longer ones: none is hashed here.
+/// What checks passwords in front of rolegate may allow longer ones, and none is hashed here.
 #[test]
 fn without_verification_a_password_may_have_any_length() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
-    assert!(ask(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
+    assert!(authenticate(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
 }
 
-/// The first request costs the hash, the next ones do not; a failure is never cached.
+/// The first request costs a hash, the next ones do not.
 #[test]
 fn a_verified_password_is_cached_and_a_wrong_one_is_not() {
     let auth = people();
     let (right, wrong) = (header("alice:wonderland"), header("alice:x"));
     assert!(is_pending(&auth, &right));
-    let first = ask_at(&auth, right.as_bytes(), now()).unwrap();
-    let second = ask_at(&auth, right.as_bytes(), now()).unwrap();
-    assert_eq!(first.entry, second.entry, "what was attached is attached still");
-    assert!(ask(&auth, &wrong).is_err());
+    let first = authenticate_at(&auth, right.as_bytes(), now()).unwrap();
+    let second = authenticate_at(&auth, right.as_bytes(), now()).unwrap();
+    assert_eq!(first.entry, second.entry, "it is the same cache entry");
+    assert!(authenticate(&auth, &wrong).is_err());
     assert!(is_pending(&auth, &wrong), "it is hashed again");
     assert!(is_pending(&auth, &header("alice:wonderlan")), "another password is another credential");
 }
 
-/// Whether a header costs a hash, so many seconds after the usual time.
+/// Whether a header must be verified, this many seconds after [`NOW`].
 fn is_pending_after(auth: &Auth, header: &str, seconds: u64) -> bool {
     is_pending_at(auth, header, now() + Duration::from_secs(seconds))
 }
 
-fn limit() -> u64 {
+/// How long credentials count as verified, in seconds.
+fn lifetime() -> u64 {
     Limits::default().credentials_for.as_secs()
 }
 
-/// Bounded in time.
 #[test]
 fn verified_credentials_expire_after_their_lifetime() {
     let value = header("alice:wonderland");
-    for (seconds, forgotten) in [(0, false), (limit() - 1, false), (limit(), true), (limit() + 1, true)] {
+    for (seconds, expired) in
+        [(0, false), (lifetime() - 1, false), (lifetime(), true), (lifetime() + 1, true)]
+    {
         let auth = people();
-        assert!(ask(&auth, &value).is_ok());
-        assert_eq!(is_pending_after(&auth, &value, seconds), forgotten, "after {seconds} s");
+        assert!(authenticate(&auth, &value).is_ok());
+        assert_eq!(is_pending_after(&auth, &value, seconds), expired, "after {seconds} s");
     }
 }
 
@@ -261,37 +271,38 @@ fn verified_credentials_expire_after_their_lifetime() {
 fn credentials_in_use_are_not_hashed_again() {
     let auth = people();
     let value = header("alice:wonderland");
-    assert!(ask(&auth, &value).is_ok());
-    for seconds in (0..20 * limit()).step_by(200) {
+    assert!(authenticate(&auth, &value).is_ok());
+    for seconds in (0..20 * lifetime()).step_by(200) {
         assert!(!is_pending_after(&auth, &value, seconds), "after {seconds} s");
     }
-    let last = 20 * limit() - 200;
-    assert!(is_pending_after(&auth, &value, last + limit()), "but not without calling");
+    let last = 20 * lifetime() - 200;
+    assert!(is_pending_after(&auth, &value, last + lifetime()), "without requests they expire");
 }
 
 #[test]
 fn a_clock_that_was_fast_does_not_extend_the_validity_of_credentials() {
     let auth = people();
     let value = header("alice:wonderland");
-    assert!(ask(&auth, &value).is_ok());
-    assert!(!is_pending_after(&auth, &value, limit() - 1), "renewed by a fast clock");
-    assert!(is_pending_after(&auth, &value, 10), "once it is right, verified again");
+    assert!(authenticate(&auth, &value).is_ok());
+    assert!(!is_pending_after(&auth, &value, lifetime() - 1), "renewed by a fast clock");
+    assert!(is_pending_after(&auth, &value, 10), "when the clock is right again, it must be verified again");
 }
 
-/// A token says itself how long it holds: using it lengthens nothing.
+/// A token has its own expiry, which use does not extend.
 #[test]
 fn a_token_is_not_renewed_by_use() {
     let auth = compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
     let claims = crate::signer::claims_with("exp", Some((NOW + 100).into()));
     let token =
         crate::signer::bearer(&crate::signer::signed("ES256", &crate::signer::header("ES256"), &claims));
-    let at = |seconds| ask_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
+    let at =
+        |seconds| authenticate_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
     let skew = 60;
     assert_eq!([at(0), at(99), at(100 + skew - 1)], [Ok(()); 3]);
     assert_eq!(at(100 + skew), Err(CredentialsError::Expired));
 }
 
-/// Callers whose credentials were verified before come first.
+/// Such verifications come first in the queue.
 #[test]
 fn a_verification_reports_whether_its_credentials_were_verified_before() {
     let auth = people();
@@ -303,17 +314,16 @@ fn a_verification_reports_whether_its_credentials_were_verified_before() {
         }
     };
     assert!(!verified_before("alice:wonderland", 0), "never verified");
-    assert!(ask(&auth, &header("alice:wonderland")).is_ok());
-    assert!(verified_before("alice:wonderland", limit()));
-    assert!(verified_before("alice:wonderland", 100 * limit()));
+    assert!(authenticate(&auth, &header("alice:wonderland")).is_ok());
+    assert!(verified_before("alice:wonderland", lifetime()));
+    assert!(verified_before("alice:wonderland", 100 * lifetime()));
     for other in ["alice:Wonderland", "zoë:wonderland", "mallory:wonderland"] {
-        assert!(ask(&auth, &header(other)).is_ok() == (other == "zoë:wonderland"));
+        assert!(authenticate(&auth, &header(other)).is_ok() == (other == "zoë:wonderland"));
     }
-    assert!(!verified_before("alice:Wonderland", limit()), "a wrong password is never remembered");
-    assert!(!verified_before("mallory:wonderland", limit()), "nor is a user that does not exist");
+    assert!(!verified_before("alice:Wonderland", lifetime()), "a wrong password is never cached");
+    assert!(!verified_before("mallory:wonderland", lifetime()), "an unknown user is never cached");
 }
 
-/// Bounded in number.
 #[test]
 fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
@@ -321,7 +331,7 @@ fn the_number_of_cached_credentials_is_bounded() {
     let limits = Limits { credentials: 5, ..Limits::default() };
     let auth = Auth::compile_with(&basic(&users), &identity::FetchedKeys::new(), None, limits).unwrap().0;
     let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
-    assert!(headers.iter().all(|value| ask(&auth, value).is_ok()));
+    assert!(headers.iter().all(|value| authenticate(&auth, value).is_ok()));
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
 }
 
@@ -331,11 +341,15 @@ fn without_verification_every_well_formed_header_authenticates_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);
-    let (alice, bob) = (ask(&auth, &header("alice:x")).unwrap(), ask(&auth, &header("bob:")).unwrap());
+    let (alice, bob) =
+        (authenticate(&auth, &header("alice:x")).unwrap(), authenticate(&auth, &header("bob:")).unwrap());
     assert_eq!((&*alice.user, alice.groups.len()), ("alice", 1));
     assert_eq!((&*bob.user, bob.groups.len()), ("bob", 0));
     for malformed in ["alice", ":x", "a\nb:x"] {
-        assert_eq!(ask(&auth, &header(malformed)).unwrap_err(), CredentialsError::MalformedCredentials);
+        assert_eq!(
+            authenticate(&auth, &header(malformed)).unwrap_err(),
+            CredentialsError::MalformedCredentials
+        );
     }
 }
 
@@ -345,14 +359,14 @@ fn prefixes_are_put_before_names() {
     let basic = settings.basic.as_mut().unwrap();
     basic.user_prefix = "basic:".into();
     basic.group_prefix = "b/".into();
-    let subject = ask(&compile(&settings), &header("alice:wonderland")).unwrap();
+    let subject = authenticate(&compile(&settings), &header("alice:wonderland")).unwrap();
     assert_eq!((&*subject.user, &*subject.groups[0]), ("basic:alice", "b/staff"));
 }
 
 #[test]
 fn a_policy_without_users_rejects_every_password() {
     assert_eq!(
-        ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
+        authenticate(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
         CredentialsError::BadPassword
     );
 }
@@ -387,7 +401,7 @@ fn weak_hashes_are_accepted_with_a_warning() {
 #[test]
 fn unsalted_hashes_are_accepted() {
     let settings = basic(&[("alice", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
-    assert!(ask(&compile(&settings), &header("alice:wonderland")).is_ok());
+    assert!(authenticate(&compile(&settings), &header("alice:wonderland")).is_ok());
 }
 
 /// `SECURITY.md`, S14: no password in any text.
@@ -396,13 +410,13 @@ fn debug_output_shows_no_password() {
     let auth = people();
     let Err(Unidentified::Pending(check)) = identify(&auth, header("alice:hunter2").as_bytes(), None, now())
     else {
-        panic!("it should be hashed")
+        panic!("not pending")
     };
     let shown = [format!("{auth:?}"), format!("{check:?}"), format!("{:?}", check.run())].concat();
     assert!(!shown.contains("hunter2") && !shown.contains("$2b$"), "{shown}");
 }
 
-/// Equal checks have equal keys, so that a burst of one credential costs one hash.
+/// So that many requests with the same credentials cost one hash.
 #[test]
 fn equal_verifications_have_equal_keys() {
     let auth = people();

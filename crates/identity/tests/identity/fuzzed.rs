@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics, and nothing that was not signed gets through.
+//! Arbitrary input: nothing panics, and nothing without a valid signature or password is authenticated.
 
 use std::sync::LazyLock;
 
@@ -21,8 +21,8 @@ static AUTH: LazyLock<Auth> = LazyLock::new(|| {
     compile(&settings)
 });
 
-fn is_believed(header: &[u8]) -> bool {
-    ask_at(&AUTH, header, now()).is_ok()
+fn is_authenticated(header: &[u8]) -> bool {
+    authenticate_at(&AUTH, header, now()).is_ok()
 }
 
 /// JSON of any shape.
@@ -47,27 +47,27 @@ proptest! {
 
     #[test]
     fn an_arbitrary_header_is_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(!is_believed(&bytes));
-        prop_assert!(!is_believed(&[b"Basic ", &*bytes].concat()));
-        prop_assert!(!is_believed(&[b"Bearer ", &*bytes].concat()));
+        prop_assert!(!is_authenticated(&bytes));
+        prop_assert!(!is_authenticated(&[b"Basic ", &*bytes].concat()));
+        prop_assert!(!is_authenticated(&[b"Bearer ", &*bytes].concat()));
     }
 
     #[test]
     fn arbitrary_basic_credentials_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(!is_believed(header(&bytes).as_bytes()));
+        prop_assert!(!is_authenticated(header(&bytes).as_bytes()));
     }
 
     #[test]
     fn a_token_with_an_arbitrary_signature_is_rejected(head in any_json(), body in any_json(), signature: Vec<u8>) {
         let token = [encode(head.to_string()), encode(body.to_string()), encode(signature)].join(".");
-        prop_assert!(!is_believed(signer::bearer(&token).as_bytes()));
+        prop_assert!(!is_authenticated(signer::bearer(&token).as_bytes()));
     }
 
     #[test]
     fn an_arbitrary_claim_of_a_signed_token_never_panics(name in "(exp|nbf|iat|aud|sub|groups|realm_access|iss)", value in any_json()) {
         let claims = signer::claims_with(&name, Some(value));
         let token = signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims));
-        let _ = ask(&AUTH, &token);
+        let _ = authenticate(&AUTH, &token);
     }
 
     #[test]

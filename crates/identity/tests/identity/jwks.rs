@@ -1,4 +1,4 @@
-//! Key sets (RFC 7517): which keys are taken, and which are refused when they are loaded.
+//! Key sets (RFC 7517): which keys are accepted and which are rejected when they are loaded.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::settings::*;
 use crate::signer::{self, ALL, encode, jwk, set};
 
-/// A key of an algorithm with members changed; `null` takes one away.
+/// A key of an algorithm with members changed; `null` removes one.
 fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
     let mut jwk = jwk(algorithm);
     for (name, value) in changes {
@@ -28,7 +28,7 @@ fn fault(jwk: Value) -> (String, bool) {
     }
 }
 
-fn is_taken(jwk: Value) -> bool {
+fn is_accepted(jwk: Value) -> bool {
     jwks::parse(set(&[jwk]).to_string().as_bytes())
         .is_ok_and(|(keys, faults)| keys.len() == 1 && faults.is_empty())
 }
@@ -36,14 +36,14 @@ fn is_taken(jwk: Value) -> bool {
 #[test]
 fn a_key_of_each_kind_is_accepted() {
     for algorithm in ALL {
-        assert!(is_taken(jwk(algorithm)), "{algorithm}");
+        assert!(is_accepted(jwk(algorithm)), "{algorithm}");
     }
 }
 
 #[test]
 fn unknown_members_are_ignored() {
     let extra = [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
-    assert!(is_taken(changed("RS256", &extra)));
+    assert!(is_accepted(changed("RS256", &extra)));
     assert!(jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok());
 }
 
@@ -105,15 +105,14 @@ fn rsa_keys_with_a_bad_exponent_or_modulus_are_rejected() {
 fn shared_secrets_that_are_shorter_than_their_hash_are_rejected() {
     for (algorithm, length) in [("HS256", 32), ("HS384", 48), ("HS512", 64)] {
         let of = |length| changed(algorithm, &[("k", json!(encode(vec![7; length])))]);
-        assert!(is_taken(of(length)));
+        assert!(is_accepted(of(length)));
         assert_eq!(fault(of(length - 1)).0, "a shared secret that is shorter than its hash", "{algorithm}");
         assert_eq!(fault(of(0)).0, "a shared secret that is shorter than its hash", "{algorithm}");
     }
     assert_eq!(fault(changed("HS256", &[("alg", Value::Null)])).0, "a shared secret without `alg`");
 }
 
-/// RFC 7517, 4.2 and 4.3: a key for something else is not for this. Issuers publish such keys too: no error, but not
-/// used.
+/// RFC 7517, 4.2 and 4.3. Issuers publish such keys too, so this is no error.
 #[test]
 fn keys_for_another_purpose_are_not_used() {
     assert_eq!(
@@ -125,7 +124,7 @@ fn keys_for_another_purpose_are_not_used() {
         "its `key_ops` do not have `verify`"
     );
     assert_eq!(fault(changed("RS256", &[("key_ops", json!([]))])).0, "its `key_ops` do not have `verify`");
-    assert!(is_taken(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
+    assert!(is_accepted(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
     for alg in ["RSA-OAEP", "RSA1_5", "ES256K", "none", "rs256", ""] {
         assert!(fault(changed("RS256", &[("alg", json!(alg))])).1, "{alg}");
     }
@@ -135,7 +134,7 @@ fn keys_for_another_purpose_are_not_used() {
     assert!(fault(json!({ "kty": "what" })).1);
 }
 
-/// RFC 8725, 3.1: the key and its algorithm fit each other, or it is no key.
+/// RFC 8725, 3.1.
 #[test]
 fn an_alg_that_does_not_fit_its_key_is_rejected() {
     let misfits =
@@ -149,7 +148,7 @@ fn an_alg_that_does_not_fit_its_key_is_rejected() {
     }
 }
 
-/// Whoever reads a key set must not be able to sign.
+/// A program that reads a key set must not be able to sign.
 #[test]
 fn a_private_key_is_rejected_and_not_shown() {
     for (algorithm, member) in
@@ -163,7 +162,7 @@ fn a_private_key_is_rejected_and_not_shown() {
     }
 }
 
-/// RFC 7517, 4.5: a `kid` that means two keys means none.
+/// RFC 7517, 4.5: such a `kid` does not identify a key.
 #[test]
 fn keys_with_the_same_kid_are_rejected() {
     let twice = set(&[
@@ -176,7 +175,7 @@ fn keys_with_the_same_kid_are_rejected() {
     assert_eq!(faults[0].to_string(), "key 1 (`a`): another key has the same `kid`");
 }
 
-/// CVE-2020-0601 and invalid-curve attacks: a point that is not on its curve is no key.
+/// CVE-2020-0601 and invalid-curve attacks.
 #[test]
 fn points_off_their_curve_are_rejected() {
     let zero = json!(encode([0; 32]));
@@ -190,7 +189,7 @@ fn points_off_their_curve_are_rejected() {
     assert_eq!(fault(changed("EdDSA", &[("x", short)])).0, "not a point on its curve");
 }
 
-/// RFC 8032, 8 and the paper "Taming the many EdDSAs": such a point verifies signatures that nobody made.
+/// RFC 8032, 8 and the paper "Taming the many EdDSAs": with such a point, forged signatures verify.
 #[test]
 fn ed25519_keys_of_small_order_are_rejected() {
     let (mut neutral, mut minus_one) = ([0; 32], [0xFF; 32]);
@@ -248,7 +247,7 @@ fn an_invalid_key_set_is_rejected() {
     assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
 }
 
-/// A weak or unreadable key in a file is an error, which names the key and never shows what is in it.
+/// The error names the key and does not show its content.
 #[test]
 fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
@@ -266,7 +265,7 @@ fn a_key_for_another_purpose_in_a_file_is_a_warning() {
     let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
-    assert_eq!(ask(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]
@@ -284,7 +283,7 @@ fn fetched(bytes: &str) -> FetchedKeys {
     FetchedKeys::from([("https://id.example.com/jwks.json".into(), Arc::from(bytes.as_bytes()))])
 }
 
-/// Whoever runs the issuer is somebody else: one bad key of his does not take the good ones away.
+/// Another party may run the issuer, so one bad key does not disable the good ones.
 #[test]
 fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let weak = changed("RS256", &[("e", json!(encode([3])))]);
@@ -292,14 +291,14 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
     let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert_eq!(
-        ask(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),
+        authenticate(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),
         CredentialsError::UnknownKey
     );
 }
 
-/// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
+/// `crates/README.md`, invariant 7: the query of a URL may have an API key, and problems are logged.
 #[test]
 fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let address = "https://id.example.com/jwks.json?api_key=hunter2";
@@ -323,8 +322,8 @@ fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
-/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is a trap. Which it is does not matter, nor
-/// whether the secret could be used.
+/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether the secret itself could
+/// be used does not matter.
 #[test]
 fn a_shared_secret_among_public_keys_is_rejected() {
     let secret = encode([0x5A; 64]);
@@ -359,7 +358,7 @@ fn a_set_of_only_shared_secrets_is_accepted() {
     assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.len(), 2);
 }
 
-/// A mixed set that is fetched does not take the place of the last good one, whose tokens go on.
+/// The last good set is kept, and its tokens are still valid.
 #[test]
 fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
@@ -372,34 +371,33 @@ fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
         "key set `https://id.example.com/jwks.json`: shared secrets among public keys: key 2 (`HS256`)"
     );
     assert_eq!((problems.len(), problems[0].severity), (1, Severity::Error));
-    assert!(ask(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert_eq!(
-        ask(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(),
+        authenticate(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(),
         CredentialsError::UnknownKey
     );
 }
 
-/// Fail closed: without keys no token is believed.
 #[test]
 fn without_fetched_keys_every_token_is_rejected() {
     let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
     assert_eq!(
-        ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
+        authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
         CredentialsError::KeysUnavailable
     );
 }
 
-/// An unknown `kid` is refused; that it was asked for is told once.
+/// The refetch is requested once, however many tokens name the unknown key.
 #[test]
 fn an_unknown_kid_requests_a_refetch_of_the_keys() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
     let refetches = || auth.take_refetches().collect::<Vec<_>>();
-    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert!(refetches().is_empty());
     for _ in 0..3 {
         assert_eq!(
-            ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
+            authenticate(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
             CredentialsError::UnknownKey
         );
     }
@@ -409,6 +407,6 @@ fn an_unknown_kid_requests_a_refetch_of_the_keys() {
     );
     assert!(refetches().is_empty());
     let in_a_file = compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))));
-    assert!(ask(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
+    assert!(authenticate(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
     assert_eq!(in_a_file.take_refetches().count(), 0);
 }

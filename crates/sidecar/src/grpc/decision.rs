@@ -1,4 +1,4 @@
-//! What the decision log gets for each request: who asked for what, and why it got that answer. It contains no
+//! The record of a decision for the decision log: the subject, the request, and the reason of the answer. It contains no
 //! credentials.
 
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether it takes decisions that allow, or that deny. Asked before a record is made, which costs about as much as
+    /// Whether it takes decisions that allow, or that deny. Called before a record is made, which costs about as much as
     /// evaluating the rules.
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;

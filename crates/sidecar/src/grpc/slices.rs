@@ -143,6 +143,7 @@ impl Slice {
         self.doublings.set(0);
     }
 
+    /// The limit of a round, in bytes.
     fn round(&self) -> usize {
         MIN_ROUND << self.doublings.get()
     }
@@ -180,15 +181,15 @@ impl<I> Sliced<I> {
 }
 
 impl<I: AsyncRead + Unpin> Sliced<I> {
-    /// Reads at most `most` bytes.
+    /// Reads at most `limit` bytes.
     fn poll_read_some(
         &mut self,
         cx: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
-        most: usize,
+        limit: usize,
     ) -> Poll<io::Result<()>> {
-        let most = most.min(to.remaining());
-        let mut part = ReadBuf::new(to.initialize_unfilled_to(most));
+        let limit = limit.min(to.remaining());
+        let mut part = ReadBuf::new(to.initialize_unfilled_to(limit));
         let read = Pin::new(&mut self.io).poll_read(cx, &mut part);
         let filled = part.filled().len();
         to.advance(filled);

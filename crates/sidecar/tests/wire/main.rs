@@ -9,6 +9,6 @@ mod frames;
 mod framing;
 mod hashing;
 mod lifecycle;
-mod others;
+mod other_services;
 mod support;
 mod tokens;

@@ -39,7 +39,7 @@ fn hashes(seed: u32, count: u32) -> Vec<String> {
 /// The parameters of the hash that is computed for an unknown user.
 fn cost(accounts: &Accounts, name: usize) -> String {
     let decoy = accounts.decoy(&format!("nobody {name}")).unwrap();
-    decoy.written.as_ref().unwrap().0.chars().take(6).collect()
+    decoy.hash_text.as_ref().unwrap().0.chars().take(6).collect()
 }
 
 /// The percentage of names whose cost differs.

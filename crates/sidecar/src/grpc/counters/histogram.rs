@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::tally::Tally;
+use super::counter::Counter;
 
 /// Binary logarithm of the number of buckets per power of two.
 const FINE: u32 = 6;
@@ -19,15 +19,15 @@ const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 /// The durations recorded by one thread: 16 KiB, of which a busy server uses a few cache lines.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    counts: Box<[Tally]>,
-    nanoseconds: Tally,
+    counts: Box<[Counter]>,
+    nanoseconds: Counter,
 }
 
 impl Default for Recorder {
     fn default() -> Self {
         Self {
-            counts: std::iter::repeat_with(Tally::default).take(BUCKETS).collect(),
-            nanoseconds: Tally::default(),
+            counts: std::iter::repeat_with(Counter::default).take(BUCKETS).collect(),
+            nanoseconds: Counter::default(),
         }
     }
 }
@@ -84,8 +84,8 @@ impl Distribution {
         coarse.push((None, 0));
         for (bound, count) in self.buckets() {
             let bound = Duration::from_nanos(bound);
-            let holds = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
-            if let Some((_, sum)) = coarse.iter_mut().find(holds) {
+            let covers = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
+            if let Some((_, sum)) = coarse.iter_mut().find(covers) {
                 *sum += count;
             }
         }
@@ -166,7 +166,7 @@ mod tests {
         for (bound, count) in all.coarse(10..=30) {
             up_to += count;
             let bound = bound.map_or(u64::MAX, |bound| u64::try_from(bound.as_nanos()).unwrap());
-            let wanted = durations().filter(|it| *it <= bound).count();
+            let wanted = durations().filter(|duration| *duration <= bound).count();
             assert_eq!(up_to, u64::try_from(wanted).unwrap(), "{bound}");
         }
     }

@@ -75,11 +75,11 @@ fn a_flood_is_ranked_last_from_its_second_attempt_on() {
 fn a_right_password_does_not_count_as_an_attempt() {
     let now = Instant::now();
     let mut queue = Queue::new(100);
-    // A network whose users all sign in at the same time.
+    // A network whose users all send right passwords at the same time.
     for _ in 0..50 {
         queue.push(entry(1, "right"), now);
         queue.remove(|item| *item == "right");
-        queue.right(Source::numbered(1), now);
+        queue.undo_attempt(Source::numbered(1), now);
     }
     attempt(&mut queue, 2, 1, now);
     queue.push(entry(1, "one more"), now);
