@@ -147,8 +147,8 @@ fn result_under(auth: &Auth, credentials: &str, verified: &Verified) -> Option<b
     }
 }
 
-/// What a reload removes is rejected from then on, also where a hash was under way. A check that was begun under
-/// the old policy and comes back under the new one counts only if the hash is the same.
+/// A reload also applies to requests that wait for a hash: a verification that was begun under the old policy counts
+/// under the new one only if the stored hash is the same.
 #[test]
 fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));

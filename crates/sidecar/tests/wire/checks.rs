@@ -1,4 +1,4 @@
-//! Verdicts over the wire: they are right, and errors are never an OK.
+//! Verdicts over the wire: requests get the right ones, and errors are never OK.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -178,11 +178,11 @@ async fn a_panic_is_an_error_for_its_own_request_only() {
     assert_eq!(server.totals().connections, 1);
 }
 
-/// Keeps the records that it gets.
+/// Collects the records.
 #[derive(Debug, Default)]
-struct Keeps(std::sync::Mutex<Vec<String>>);
+struct Collects(std::sync::Mutex<Vec<String>>);
 
-impl DecisionSink for Keeps {
+impl DecisionSink for Collects {
     fn offer(&self, record: &DecisionRecord<'_>) {
         self.0.lock().unwrap().push(format!("{record:?}"));
     }
@@ -190,7 +190,7 @@ impl DecisionSink for Keeps {
 
 #[tokio::test]
 async fn the_decision_sink_gets_the_reason_and_no_secret() {
-    let sink = Arc::new(Keeps::default());
+    let sink = Arc::new(Collects::default());
     let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
     check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
@@ -224,7 +224,7 @@ async fn tcp_and_unix_listeners_are_served_together() {
     }
 }
 
-/// Envoy forwards whatever bytes a client sends. What a client can cause is a denial.
+/// Envoy forwards the bytes of a client unchanged. What a client can cause is a denial.
 #[tokio::test]
 async fn fields_that_are_not_utf8_are_denied() {
     let server = serve();
@@ -248,7 +248,7 @@ async fn fields_that_are_not_utf8_are_denied() {
     }
 }
 
-/// What is echoed of a request is bounded: an answer waits in memory until it is read.
+/// The parts of a request in its answer are bounded, because an answer stays in memory until it is read.
 #[tokio::test]
 async fn the_size_of_an_answer_is_bounded() {
     let server = serve();
@@ -267,7 +267,7 @@ async fn the_size_of_an_answer_is_bounded() {
     assert_eq!(reply.denied(), 400);
 }
 
-/// A known caller needs no hash, so a check answers while the hashing threads are busy.
+/// A known caller needs no hash, so its check is answered while the hashing threads are busy.
 #[tokio::test]
 async fn a_known_caller_does_not_wait_for_the_hashes_of_others() {
     let server = serve();

@@ -50,7 +50,7 @@ async fn an_unfinished_message_does_not_delay_other_streams() {
     assert!(reply(response).await.unwrap().is_ok());
 }
 
-/// More than all windows together, many times: what is received opens the windows again.
+/// Many times as much as all windows together.
 #[tokio::test]
 async fn large_messages_reopen_the_flow_control_windows() {
     let server = serve();
@@ -72,7 +72,7 @@ async fn a_message_over_the_limit_is_denied_at_once() {
     let client = connect(&server).await;
     let mut slow = client.clone().ready().await.unwrap();
     let (response, mut stream) = slow.send_request(head().body(()).unwrap(), false).unwrap();
-    // Only the prefix; the rest never comes.
+    // Only the prefix; the rest is never sent.
     stream.send_data(Bytes::from_static(&[0, 0, 0, 3, 233]), false).unwrap();
     assert_eq!(reply(response).await.unwrap().denied(), 413);
     assert!(check(&client, &by_alice()).await.is_ok());

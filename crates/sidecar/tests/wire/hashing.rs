@@ -30,12 +30,12 @@ fn honest() -> Vec<u8> {
 async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition(server) {
-        assert!(Instant::now() < end, "it never came to that: {:?}", server.totals());
+        assert!(Instant::now() < end, "timeout: {:?}", server.totals());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Counts the hashes that an honest first sign-in waits for, which is more reliable than its time.
+/// Counts the hashes that the first request of an honest user waits for, which is more reliable than its time.
 #[tokio::test]
 async fn a_flood_of_passwords_does_not_delay_another_address() {
     let server = serve();
@@ -117,13 +117,13 @@ fn slow_policy(password: &str) -> String {
     )
 }
 
-/// Replaces the active policy as a reload does: what was verified is carried over.
+/// Replaces the active policy as a reload does: verified credentials are carried over.
 fn replace(published: &Published, policy: &str) {
     let previous = published.load_full();
     published.store(Some(Arc::new(compiled(policy, previous.as_deref()))));
 }
 
-/// Starts to hash alice's password and returns once a thread hashes it.
+/// Sends a check of alice and returns while a thread hashes her password.
 async fn while_hashing(
     server: &Running,
     client: &Client,
@@ -134,7 +134,7 @@ async fn while_hashing(
         totals.in_flight == 1 && totals.hashing.queued == 0
     })
     .await;
-    assert_eq!(server.totals().hashing.done, 0, "hashing takes longer than this");
+    assert_eq!(server.totals().hashing.done, 0, "the hash is still running");
     sent
 }
 
@@ -170,7 +170,7 @@ async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     }
 }
 
-/// The password of a user is changed during a sign-in: the old hash no longer counts, so the password is hashed again.
+/// A reload changes the stored hash of a user while the password is hashed: the result no longer counts.
 #[tokio::test]
 async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {

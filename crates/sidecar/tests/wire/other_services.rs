@@ -206,7 +206,7 @@ async fn a_reflection_call_whose_answers_are_not_read_is_reset() {
 async fn watchers_beyond_the_budget_are_rejected() {
     let server = serve();
     let mut watched = Vec::new();
-    let mut turned_away = 0;
+    let mut rejected = 0;
     let clients = [connect(&server).await, connect(&server).await];
     for number in 0..1000 {
         let (response, mut stream) = begin(&clients[number % 2], HEALTH_WATCH, &framed(b"")).await;
@@ -215,17 +215,17 @@ async fn watchers_beyond_the_budget_are_rejected() {
         match head.headers().get("grpc-status") {
             Some(status) => {
                 assert_eq!(status, "8");
-                turned_away += 1;
+                rejected += 1;
             }
             None => watched.push(head),
         }
     }
-    assert!(turned_away > 500 && watched.len() > 100, "{turned_away}, {}", watched.len());
+    assert!(rejected > 500 && watched.len() > 100, "{rejected}, {}", watched.len());
     for client in &clients {
         assert_eq!(health(client, "").await, Ok(ServingStatus::Serving));
         assert!(check(client, &by_alice()).await.is_ok());
     }
-    // Their budget is free again.
+    // Dropping the watches returns their budget.
     drop(watched);
     for _ in 0..500 {
         let (response, mut stream) = begin(&clients[0], HEALTH_WATCH, &framed(b"")).await;
@@ -235,5 +235,5 @@ async fn watchers_beyond_the_budget_are_rejected() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("nothing came back");
+    panic!("the budget is not returned");
 }
