@@ -1,9 +1,9 @@
 //! Every path up to a length over a hostile alphabet, against all interpretations of it.
 //!
-//! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible interpretation of its path
-//! is. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed, or, if
-//! it has dot segments, among those that no `deny` rule may match. And with the authorizer, for a few policies whose
-//! paths consist of symbols of the alphabet.
+//! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible interpretation of its
+//! path is. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed,
+//! or, if it has dot segments, among those that no `deny` rule may match. And with the authorizer, for a few policies
+//! whose paths consist of symbols of the alphabet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,8 +44,8 @@ pub struct Tally {
     pub findings: Vec<String>,
 }
 
-/// Checks `/` and every path of `/` and up to `max_symbols` symbols (at least two), on several threads. `progress` is called
-/// with the number of parts that are done, the number of all parts, and the result so far.
+/// Checks `/` and every path of `/` and up to `max_symbols` symbols (at least two), on several threads. `progress` is
+/// called with the number of parts that are done, the number of all parts, and the result so far.
 pub fn every_path(
     symbols: &[&str],
     max_symbols: usize,
@@ -146,7 +146,8 @@ impl Checker {
     /// How this path breaks the invariant, if it does.
     fn finding_of(&mut self, path: &[u8]) -> Option<String> {
         let Ok(canonical) = canonical::path(b"GET", path, &mut self.buffers) else { return None };
-        // A path with a query or a fragment must have the interpretations of the path without it, which is also checked.
+        // A path with a query or a fragment must have the interpretations of the path without it, which is also
+        // checked.
         if let Some(end) = path.iter().position(|byte| matches!(byte, b'?' | b'#')) {
             let (without, mut buffers) = (path.get(..end).unwrap_or_default(), Buffers::default());
             let same = canonical::path(b"GET", without, &mut buffers).is_ok_and(|without| {

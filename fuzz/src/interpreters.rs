@@ -1,7 +1,7 @@
 //! The interpretations of a path by servers, as simple steps.
 //!
-//! The invariant of paths is tested against this module, so it shares no code with `policy::canonical`, not even percent
-//! decoding.
+//! The invariant of paths is tested against this module, so it shares no code with `policy::canonical`, not even
+//! percent decoding.
 
 /// One step of a server. Servers differ in which steps they take, in which order and how often.
 type Step = fn(&[u8]) -> Vec<u8>;
@@ -140,7 +140,7 @@ fn resolved(text: &[u8]) -> Vec<u8> {
     [&b"/"[..], &resolved.join(&b'/')].concat()
 }
 
-/// The path of a URL reference, as `new URL(text, "http://host").pathname` has it: after a scheme or two slashes comes an
+/// The path of a URL reference, as `new URL(text, "http://host").pathname` returns it: a scheme or two slashes begin an
 /// authority.
 fn reference_path(text: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'/' | b'\\' | b'?' | b'#');
@@ -168,8 +168,8 @@ mod tests {
     fn the_known_attacks_are_among_the_interpretations() {
         for (raw, place, source) in [
             ("//public/admin", "/admin", "Node's new URL(path, base)"),
-            ("/.//public/admin", "/admin", "the same, behind what removes dot segments"),
-            ("/;x/public/admin", "/admin", "the same, behind what drops parameters"),
+            ("/.//public/admin", "/admin", "the same, after a proxy that removes dot segments"),
+            ("/;x/public/admin", "/admin", "the same, after a proxy that drops parameters"),
             ("/admin%3Fx", "/admin", "CVE-2024-38474"),
             ("/admin.php%3Fooo.php", "/admin.php", "CVE-2024-38475"),
             ("/public/..%3F/admin", "/public/..", "a cut that leaves a dot segment"),

@@ -66,7 +66,8 @@ pub(crate) fn rendered<'a>(values: &'a [Rendered], with_rule: &'a [String], at: 
     }
 }
 
-/// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its strings.
+/// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its
+/// strings.
 pub(crate) fn render_rule(values: &[Rendered], rule: &str, with_rule: &mut Vec<String>) {
     if with_rule.len() < values.len() {
         with_rule.resize_with(values.len(), String::new);

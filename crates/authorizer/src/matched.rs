@@ -1,4 +1,4 @@
-//! The rules that match a request, whatever roles the caller has.
+//! Finds the rules that match a request.
 
 use std::fmt;
 

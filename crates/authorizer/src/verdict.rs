@@ -11,8 +11,8 @@ use crate::sanitizer::Changes;
 pub enum Outcome<'a> {
     /// The request is allowed or denied.
     Decided(Verdict<'a>),
-    /// The credentials must be verified first: run this, then call [`Authorizer::check`](crate::Authorizer::check) again
-    /// with its result.
+    /// The credentials must be verified first: run this, then call [`Authorizer::check`](crate::Authorizer::check)
+    /// again with its result.
     Pending(Verification),
 }
 

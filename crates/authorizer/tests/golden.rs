@@ -1,4 +1,5 @@
-//! The golden cases of every policy in `policies/`: by the reference evaluator, by the engine, and by the whole authorizer.
+//! The golden cases of every policy in `policies/`: by the reference evaluator, by the engine, and by the whole
+//! authorizer.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "a test reads the policies from the disk")]
 

@@ -202,7 +202,7 @@ fn without_fragment(path: &[u8]) -> Vec<u8> {
     path.iter().copied().take_while(|byte| *byte != b'#').collect()
 }
 
-/// RFC 3986, 4.2: after `//` comes an authority, up to the next of `/?#`.
+/// RFC 3986, 4.2: `//` begins an authority, which ends before the next `/`, `?` or `#`.
 fn without_authority(path: &[u8]) -> Vec<u8> {
     let Some(authority) = path.strip_prefix(b"//") else { return path.to_vec() };
     let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());

@@ -119,8 +119,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// anonymous: `Ok(None)`.
     ///
     /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
-    /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it does not
-    /// count, and this may return another verification.
+    /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it does
+    /// not count, and this may return another verification.
     ///
     /// The first call for a subject calls `attach`. Later calls find the result in `cache` or in the cache of all
     /// threads, and allocate nothing.
@@ -140,8 +140,8 @@ impl<T: HeapSize> Authenticator<T> {
         if value.len() > MAX_VALUE {
             return Ok(Some(cache.hold(look_up()?.known)));
         }
-        // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do too,
-        // but then each hit would first parse the value and decode its base64.
+        // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
+        // too, but then each hit would first parse the value and decode its base64.
         cache.get_or_look_up(self.id, self.hasher.whole(value), now, look_up).map(Some)
     }
 
@@ -253,8 +253,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// The user of the credentials without a password check (`verify: false`): something in front of the proxy has checked
-    /// the password.
+    /// The user of the credentials without a password check (`verify: false`): something in front of the proxy has
+    /// checked the password.
     fn unverified(
         &self,
         basic: &Basic<T>,
@@ -328,7 +328,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// A password check counts if the user has the same stored hash in both policies, byte for byte, or exists in neither.
+    /// A password check counts if the user has the same stored hash in both policies, byte for byte, or exists in
+    /// neither.
     fn resolve_password(
         &self,
         checked: &PasswordChecked,

@@ -84,8 +84,8 @@ impl<T> LocalCache<T> {
                 if bytes > MAX_BYTES {
                     return Ok(last.insert(known));
                 }
-                // Valid from now on: if the clock is set back, even a little, the shared cache is looked up again, which
-                // knows the whole window.
+                // Valid from now on: if the clock is set back, even a little, the shared cache is looked up again,
+                // which knows the whole window.
                 let until = window.until.min(now.saturating_add(keep_for.min(MAX_AGE)));
                 Entry { key, window: Window { from: now, until }, known }
             }

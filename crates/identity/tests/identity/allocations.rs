@@ -8,8 +8,8 @@ use identity::LocalCache;
 use crate::settings::*;
 use crate::signer;
 
-/// The allocations of a hundred requests whose caller is in the thread's own cache, and of a hundred whose caller is only
-/// in the shared cache.
+/// The allocations of a hundred requests whose caller is in the thread's own cache, and of a hundred whose caller is
+/// only in the shared cache.
 fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
     let cache = &mut LocalCache::default();
     let mut identify = |now| auth.identify(Some(header.as_bytes()), None, now, cache, attach).is_ok();

@@ -322,8 +322,8 @@ fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
-/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether the secret itself could
-/// be used does not matter.
+/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether the secret itself
+/// could be used does not matter.
 #[test]
 fn a_shared_secret_among_public_keys_is_rejected() {
     let secret = encode([0x5A; 64]);

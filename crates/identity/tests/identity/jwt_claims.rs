@@ -25,7 +25,7 @@ fn without(name: &str) -> Result<Subject, CredentialsError> {
     subject_under(test_issuer(), &claims_with(name, None))
 }
 
-/// RFC 7519, 4.1.4: on or after `exp` it is not accepted; the skew comes on top.
+/// RFC 7519, 4.1.4: a token is not accepted at `exp` or later; the clock skew is added to it.
 #[test]
 fn an_expired_token_is_rejected() {
     for (exp, expected) in [

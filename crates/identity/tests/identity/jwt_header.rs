@@ -76,7 +76,11 @@ fn only_canonical_base64url_is_accepted() {
     let good = token("ES256");
     assert!(authenticate(&auth(), &bearer(&good)).is_ok());
     for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"] {
-        assert_eq!(error_of(&format!("{good}{extra}")), CredentialsError::MalformedToken, "{extra:?} behind");
+        assert_eq!(
+            error_of(&format!("{good}{extra}")),
+            CredentialsError::MalformedToken,
+            "{extra:?} at the end"
+        );
         assert_eq!(
             error_of(&good.replacen('.', &format!("{extra}."), 1)),
             CredentialsError::MalformedToken,

@@ -80,7 +80,8 @@ fn tokens_are_bounded() {
     assert_bounded(&issuer_of_tokens(), &tokens(12_000, claims));
 }
 
-/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their text.
+/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their
+/// text.
 #[test]
 fn tokens_with_claims_that_take_much_memory_are_bounded() {
     let claims = |number: usize| {

@@ -10,7 +10,7 @@ use identity::{
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
 
-/// What is attached in these tests: the user's name once more.
+/// These tests attach the user's name.
 pub(crate) type Auth = Authenticator<String>;
 
 /// Of the password `wonderland`, cheap to check.

@@ -161,7 +161,8 @@ impl Exchange {
                 VerificationKind::Token => {
                     let turn = self.context.token_turns.wait(source)?;
                     self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
-                    // Another request with the same token may have had its turn already, so that the token is cached now.
+                    // Another request with the same token may have had its turn already, so that the token is cached
+                    // now.
                     match self.check(message) {
                         Some(Unverified(verification, _)) => {
                             let verified = self.context.checker.verify(verification)?;

@@ -103,8 +103,8 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: Unbou
         match command {
             Command::Serve(accepted) => {
                 worker.serve(accepted);
-                // The runtime resumes this task only after it has polled for I/O events, so that requests do not wait until
-                // thousands of new connections are set up.
+                // The runtime resumes this task only after it has polled for I/O events, so that requests do not wait
+                // until thousands of new connections are set up.
                 tokio::task::yield_now().await;
             }
             Command::CloseIdle => drop(worker.registry.evict(Instant::now())),

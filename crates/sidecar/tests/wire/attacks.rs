@@ -70,7 +70,8 @@ async fn survive(
     server.kill();
 }
 
-/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed. Returns the time of the slowest.
+/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed. Returns the time of the
+/// slowest.
 async fn slowest(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
     let (mut number, mut slowest) = (0, Duration::ZERO);
     while !is_over() || number < 20 {
@@ -204,8 +205,8 @@ async fn empty_frames() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// CVE-2019-9511, CVE-2019-9517: many requests, and no flow-control window for the answers. The server sends their headers,
-/// but no data.
+/// CVE-2019-9511, CVE-2019-9517: many requests, and no flow-control window for the answers. The server sends their
+/// headers, but no data.
 #[tokio::test]
 async fn closed_flow_control_windows() {
     let attack = |address| {
@@ -229,8 +230,8 @@ async fn closed_flow_control_windows() {
     survive(attack, |reaction| reaction.heads > 5000 && reaction.data == 0).await;
 }
 
-/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing more. At most
-/// 1,024 are kept.
+/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing
+/// more. At most 1,024 are kept.
 #[tokio::test]
 async fn idle_connections() {
     let count = 10_000.min(descriptors() / 2);

@@ -107,7 +107,8 @@ async fn a_cancelled_check_is_not_hashed() {
     assert!(hashing.done + hashing.abandoned <= 101, "{hashing:?}");
 }
 
-/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each time.
+/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each
+/// time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(500_000).unwrap();
     let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
