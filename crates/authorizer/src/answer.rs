@@ -103,7 +103,7 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
             list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
         }
         Piece::Revision => template.revision.to_owned(),
-        Piece::Claim(place) => claim(template.subject.map(|subject| &subject.claims), place),
+        Piece::Claim(path) => claim(template.subject.map(|subject| &subject.claims), path),
     };
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
@@ -113,8 +113,8 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(",")
 }
 
-fn claim(claims: Option<&Value>, place: &ClaimPath) -> String {
-    let claim = place.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
+fn claim(claims: Option<&Value>, path: &ClaimPath) -> String {
+    let claim = path.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
     match claim {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),

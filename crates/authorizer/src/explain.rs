@@ -170,7 +170,7 @@ impl Authorizer {
         caller: Result<Caller<'_>, CredentialsError>,
         explanation: &mut Explanation,
     ) {
-        match self.conclude(request, parsed, caller, &mut AnswerScratch::default()) {
+        match self.authorize(request, parsed, caller, &mut AnswerScratch::default()) {
             Verdict::Denied(denied) => explanation.add_reason(denied.reason),
             Verdict::Allowed(allowed) => {
                 explanation.status = 200;

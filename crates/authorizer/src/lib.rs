@@ -162,7 +162,7 @@ impl Authorizer {
             Err(Unidentified::Invalid(error)) => Err(error),
             Err(Unidentified::Pending(verification)) => return Outcome::Pending(verification),
         };
-        Outcome::Decided(self.conclude(request, parsed, caller, answer))
+        Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
@@ -251,14 +251,14 @@ impl Authorizer {
         match request::parse(request, parse) {
             Ok(parsed) => {
                 let caller = caller(parsed.authorization, callers);
-                self.conclude(request, parsed, caller, answer)
+                self.authorize(request, parsed, caller, answer)
             }
             Err(reason) => self.deny_unparsed(request, reason, answer),
         }
     }
 
     /// Authorizes a parsed request for an authenticated caller.
-    fn conclude<'a>(
+    fn authorize<'a>(
         &'a self,
         request: &Request<'a>,
         parsed: ParsedRequest<'a>,

@@ -202,7 +202,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: Time,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, Unidentified> {
-        match (authorization::read(value), &self.basic) {
+        match (authorization::parse(value), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.token(token, verified, now, attach)

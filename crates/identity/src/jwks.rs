@@ -47,7 +47,7 @@ pub struct KeyFault {
     pub message: &'static str,
     /// True if the key is sound but has another purpose than verifying tokens here, such as encryption: many issuers
     /// publish such keys too. False if the key is weak, damaged or must not be in the set.
-    pub foreign: bool,
+    pub other_purpose: bool,
 }
 
 /// Why a key set cannot be used at all.
@@ -82,10 +82,10 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     }
     let duplicates = duplicate_kids(&set);
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
-    for (place, jwk) in (1..).zip(&set) {
+    for (position, jwk) in (1..).zip(&set) {
         match Key::parse(jwk).and_then(|key| unique(key, &duplicates)) {
             Ok(key) => keys.push(key),
-            Err(fault) => faults.push(fault.of(place, jwk)),
+            Err(fault) => faults.push(fault.of(position, jwk)),
         }
     }
     if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
@@ -105,7 +105,7 @@ fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
         return Vec::new();
     }
     let secrets = (1..).zip(set).filter(|(_, jwk)| kind(jwk).as_deref() == Some("oct"));
-    secrets.map(|(place, jwk)| label_of(place, jwk)).take(MAX_SHOWN).collect()
+    secrets.map(|(position, jwk)| label_of(position, jwk)).take(MAX_SHOWN).collect()
 }
 
 fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
@@ -178,33 +178,33 @@ impl KeySet {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     message: &'static str,
-    foreign: bool,
+    other_purpose: bool,
 }
 
 impl Fault {
     /// The key is weak, damaged, or must not be in the set.
     pub(crate) const fn rejected(message: &'static str) -> Self {
-        Self { message, foreign: false }
+        Self { message, other_purpose: false }
     }
 
     /// The key is sound, but has another purpose.
-    pub(crate) const fn foreign(message: &'static str) -> Self {
-        Self { message, foreign: true }
+    pub(crate) const fn other_purpose(message: &'static str) -> Self {
+        Self { message, other_purpose: true }
     }
 
-    fn of(self, place: usize, jwk: &Map<String, Value>) -> KeyFault {
-        KeyFault { key: label_of(place, jwk), message: self.message, foreign: self.foreign }
+    fn of(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
+        KeyFault { key: label_of(position, jwk), message: self.message, other_purpose: self.other_purpose }
     }
 }
 
 /// How an error names a key: by its position and its `kid`, never by its content.
-fn label_of(place: usize, jwk: &Map<String, Value>) -> String {
+fn label_of(position: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
         Some(Value::String(kid)) => {
             let kid: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
-            format!("key {place} (`{kid}`)")
+            format!("key {position} (`{kid}`)")
         }
-        _ => format!("key {place}"),
+        _ => format!("key {position}"),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct HashError {
 pub(crate) struct Weakness(pub(crate) &'static str);
 
 /// A parsed hash with its weakness, if it has one.
-type Read<T> = Result<(T, Option<Weakness>), HashError>;
+type Parsed<T> = Result<(T, Option<Weakness>), HashError>;
 
 const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`";
 
@@ -53,7 +53,7 @@ impl Stored {
     ///
     /// # Errors
     /// If the format is not supported, the hash is damaged, or a check would cost seconds or gigabytes.
-    pub(crate) fn parse(text: &str) -> Read<Self> {
+    pub(crate) fn parse(text: &str) -> Parsed<Self> {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             return wrap(sha1::parse(digest), Scheme::Sha1);
         }
@@ -83,8 +83,8 @@ impl Stored {
     }
 }
 
-fn wrap<T>(read: Read<T>, scheme: fn(T) -> Scheme) -> Read<Stored> {
-    read.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
+fn wrap<T>(parsed: Parsed<T>, scheme: fn(T) -> Scheme) -> Parsed<Stored> {
+    parsed.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
 }
 
 fn unsupported(id: &str) -> HashError {

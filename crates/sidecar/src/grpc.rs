@@ -33,4 +33,4 @@ pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::Listener;
 pub use options::Options;
-pub use server::{Counting, Running, Server};
+pub use server::{Counters, Running, Server};

@@ -94,12 +94,12 @@ fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
 /// Checks that `use` and `key_ops` allow verifying, where they are present (RFC 7517, 4.2 and 4.3).
 fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
-        return Err(Fault::foreign("its `use` is not `sig`"));
+        return Err(Fault::other_purpose("its `use` is not `sig`"));
     }
     match jwk.get("key_ops") {
         None => Ok(()),
         Some(Value::Array(operations)) if operations.iter().any(|operation| operation == "verify") => Ok(()),
-        Some(Value::Array(_)) => Err(Fault::foreign("its `key_ops` do not have `verify`")),
+        Some(Value::Array(_)) => Err(Fault::other_purpose("its `key_ops` do not have `verify`")),
         Some(_) => Err(Fault::rejected("its `key_ops` are not a list")),
     }
 }
@@ -107,14 +107,15 @@ fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
 /// The one algorithm of a key: see the table at the top of [`super`].
 fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
     if let Some(name) = text(jwk, "alg")? {
-        return Algorithm::from_name(name).ok_or(Fault::foreign("its `alg` is not one that is supported"));
+        return Algorithm::from_name(name)
+            .ok_or(Fault::other_purpose("its `alg` is not one that is supported"));
     }
     match kind {
         "RSA" => Ok(Algorithm::Rs256),
         "EC" => curve(jwk).map(|(algorithm, _)| algorithm),
         "OKP" => Ok(Algorithm::EdDsa),
         "oct" => Err(Fault::rejected("a shared secret without `alg`")),
-        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
     }
 }
 
@@ -138,7 +139,7 @@ fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fau
         }
         ("OKP", KeyKind::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
         ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::rejected("its `alg` does not fit its `kty`")),
-        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
     }
 }
 
@@ -194,7 +195,7 @@ fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
         Some("P-256") => Ok((Algorithm::Es256, 32)),
         Some("P-384") => Ok((Algorithm::Es384, 48)),
         Some("P-521") => Ok((Algorithm::Es512, 66)),
-        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
+        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
         None => Err(Fault::rejected("a key without `crv`")),
     }
 }
@@ -216,7 +217,7 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
             }
             point => Ok(point),
         },
-        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
+        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
         None => Err(Fault::rejected("a key without `crv`")),
     }
 }

@@ -50,7 +50,7 @@ impl TokenCheck {
         let Self { token, issuers, now, hash, .. } = self;
         let verify =
             |token: Token<'_>| issuer::find_issuer(&issuers, token.payload.get("iss"))?.verify(token, now);
-        let result = Token::read(&token).and_then(verify).map(Arc::new);
+        let result = Token::parse(&token).and_then(verify).map(Arc::new);
         TokenChecked { result, issuers, hash }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(super) fn read(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
+    pub(super) fn parse(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
         let unencoded = members.get("b64").is_some_and(|encoded| *encoded != Value::Bool(true));
         if unencoded || REJECTED.iter().any(|name| members.contains_key(*name)) {
             return Err(CredentialsError::UnsafeHeader);

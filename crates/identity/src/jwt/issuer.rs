@@ -36,7 +36,7 @@ impl Issuer {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let keys = match &settings.keys {
-            Keys::File { bytes, at, path } => read(bytes, at, path, Problem::error, problems),
+            Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, Problem::error, problems),
             Keys::Url { url, at, .. } => {
                 fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
@@ -98,7 +98,7 @@ pub(crate) fn find_issuer<'a>(
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = read(bytes, at, url, Problem::warning, problems)?;
+    let keys = parse_key_set(bytes, at, url, Problem::warning, problems)?;
     if keys.has_secret() {
         let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
         problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
@@ -107,25 +107,25 @@ fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>)
 }
 
 /// Parses a set. `severity` is that of a weak or damaged key.
-fn read(
+fn parse_key_set(
     bytes: &[u8],
     at: &Place,
     source: &str,
     severity: fn(Place, String) -> Problem,
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
-    let mut note = |fault: &KeyFault| {
-        let severity = if fault.foreign { Problem::warning } else { severity };
+    let mut report = |fault: &KeyFault| {
+        let severity = if fault.other_purpose { Problem::warning } else { severity };
         problems.push(severity(at.clone(), format!("{fault}, in `{source}`")));
     };
     match jwks::parse(bytes) {
         Ok((keys, faults)) => {
-            faults.iter().for_each(note);
+            faults.iter().for_each(report);
             Some(keys)
         }
         Err(error) => {
             if let KeySetError::NoUsableKey(faults) = &error {
-                faults.iter().for_each(&mut note);
+                faults.iter().for_each(&mut report);
             }
             let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
             problems.push(match error {

@@ -3,7 +3,7 @@
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 
-use super::{HashError, Read, Weakness, damaged, decimal, phc_base64, same, too_costly};
+use super::{HashError, Parsed, Weakness, damaged, decimal, phc_base64, same, too_costly};
 
 /// The most memory of one check, in KiB: 1 GiB.
 const MAX_MEMORY: u32 = 1 << 20;
@@ -23,7 +23,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$argon2id$`.
-pub(super) fn parse(text: &str) -> Read<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let fields: Vec<&str> = text.split('$').collect();
     let [version, costs, salt, digest] = fields.as_slice() else {
         return Err(damaged("an argon2id hash that is not `$argon2id$v=19$m=…,t=…,p=…$salt$digest`"));
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Read<Hash> {
     Ok((Hash { params, salt, digest }, weakness))
 }
 
-fn parameters(text: &str) -> Read<Params> {
+fn parameters(text: &str) -> Parsed<Params> {
     let bad = damaged("an argon2id hash whose parameters are not `m=…,t=…,p=…`");
     let fields: Vec<&str> = text.split(',').collect();
     let [memory, passes, lanes] = fields.as_slice() else { return Err(bad) };

@@ -23,7 +23,7 @@ fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
 /// What is wrong with a set of this one key.
 fn fault(jwk: Value) -> (String, bool) {
     match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
-        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].foreign),
+        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].other_purpose),
         other => panic!("{other:?}"),
     }
 }

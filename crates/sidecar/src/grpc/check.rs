@@ -25,7 +25,8 @@ pub struct CheckService {
     decisions: Option<Arc<dyn DecisionSink>>,
 }
 
-/// The snapshot that is active while a request is answered.
+/// The snapshot that is active while a request is answered. A guard and not an `Arc`, whose reference count all workers
+/// would write to for each request.
 type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
 /// The result of checking a message.
@@ -172,7 +173,8 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Runs `answer` with the active snapshot. A panic in it becomes an error.
+    /// Runs `answer` with the active snapshot. A panic in it becomes an error of this request, so that a bug does not
+    /// end the worker and its other requests.
     fn guarded<R>(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,

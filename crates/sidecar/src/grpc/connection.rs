@@ -65,7 +65,7 @@ where
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
-        context.slices.first(&slice).await;
+        context.slices.wait_for_first(&slice).await;
         timeout(context.options.read_timeout, limits.handshake(io)).await
     };
     let h2 = tokio::select! {

@@ -39,12 +39,12 @@ pub struct Running {
     phase: watch::Sender<Phase>,
     workers: Vec<WorkerHandle>,
     acceptor: JoinHandle<()>,
-    counting: Counting,
+    counters: Counters,
 }
 
-/// Access to the counters of a server, also while it drains and after it has stopped.
+/// The counters of a server. They can be read while it drains and after it has stopped, too.
 #[derive(Clone, Debug)]
-pub struct Counting {
+pub struct Counters {
     workers: Vec<Arc<counters::Worker>>,
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
@@ -75,9 +75,9 @@ impl Server {
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
         let accept_errors = Arc::<AtomicU64>::default();
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
-        let counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
-        let counting = Counting { workers: counters, accept_errors, hashing };
-        Ok(Running { addresses, phase, workers, acceptor, counting })
+        let worker_counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
+        let counters = Counters { workers: worker_counters, accept_errors, hashing };
+        Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
 
@@ -88,16 +88,16 @@ impl Running {
         &self.addresses
     }
 
-    /// Access to the counters.
+    /// The counters, to read also after this is dropped.
     #[must_use]
-    pub fn counting(&self) -> Counting {
-        self.counting.clone()
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 
     /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.counting.totals()
+        self.counters.totals()
     }
 
     /// Makes health checks report `NOT_SERVING`, while everything is served as before.
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-impl Counting {
+impl Counters {
     /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
@@ -169,7 +169,7 @@ mod tests {
             phase: watch::Sender::new(Phase::Serving),
             workers: vec![WorkerHandle { commands, counters: Arc::default(), ended }],
             acceptor: thread::spawn(move || _ = stopped.recv()),
-            counting: Counting {
+            counters: Counters {
                 workers: Vec::new(),
                 accept_errors: Arc::default(),
                 hashing: Arc::new(hashing),

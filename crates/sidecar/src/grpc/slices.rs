@@ -76,7 +76,7 @@ impl SliceQueue {
 
     /// Waits for a connection's first slice. Otherwise a client that opens hundreds of connections at once would get
     /// a slice on each of them, and all other connections would wait.
-    pub(super) async fn first(&self, slice: &Rc<Slice>) {
+    pub(super) async fn wait_for_first(&self, slice: &Rc<Slice>) {
         let mut has_waited = false;
         poll_fn(|cx| {
             if has_waited && !slice.queued.get() {
@@ -290,7 +290,7 @@ mod tests {
                         Poll::Ready(())
                     })
                     .await;
-                    queue.first(&slice).await;
+                    queue.wait_for_first(&slice).await;
                 }
             }
         };

@@ -72,7 +72,7 @@ impl Distribution {
 
     /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count (not cumulative).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let all = self.counts.iter().enumerate().map(|(place, count)| (bound(place), *count));
+        let all = self.counts.iter().enumerate().map(|(index, count)| (bound(index), *count));
         all.filter(|(_, count)| *count > 0)
     }
 
@@ -113,9 +113,9 @@ fn bucket(nanoseconds: u64) -> usize {
 }
 
 /// The largest duration in the bucket with this index, in nanoseconds.
-fn bound(place: usize) -> u64 {
-    let doublings = (place >> FINE).saturating_sub(1);
-    let within = place - (doublings << FINE);
+fn bound(index: usize) -> u64 {
+    let doublings = (index >> FINE).saturating_sub(1);
+    let within = index - (doublings << FINE);
     (u64::try_from(within).unwrap_or(u64::MAX) + 1) << doublings
 }
 
@@ -131,17 +131,17 @@ mod tests {
     #[test]
     fn a_duration_falls_into_the_first_bucket_that_holds_it() {
         for nanoseconds in durations() {
-            let place = bucket(nanoseconds);
-            let last = place == BUCKETS - 1;
-            assert!(nanoseconds <= bound(place) || last, "{nanoseconds}");
-            assert!(place == 0 || nanoseconds > bound(place - 1), "{nanoseconds}");
+            let index = bucket(nanoseconds);
+            let last = index == BUCKETS - 1;
+            assert!(nanoseconds <= bound(index) || last, "{nanoseconds}");
+            assert!(index == 0 || nanoseconds > bound(index - 1), "{nanoseconds}");
         }
     }
 
     #[test]
     fn each_bucket_is_at_most_a_64th_wide() {
-        for place in 1..BUCKETS {
-            let (before, bound) = (bound(place - 1), bound(place));
+        for index in 1..BUCKETS {
+            let (before, bound) = (bound(index - 1), bound(index));
             assert!(before < bound && (bound - before <= 1 || (bound - before) * 64 <= before), "{bound}");
         }
         assert_eq!(bound(BUCKETS - 1), 1 << LAST);
