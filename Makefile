@@ -73,15 +73,23 @@ test-image: image ## Run the images' programs as in a container.
 cluster-test: needs-python3 ## Test deploy/ on the cluster that kubectl reaches.
 	@python3 deploy/cluster-test/run.py
 
+# What measures, what is measured, and the baseline with its own profile.
+define build-experiments
+	@echo "building rolegate and the experiments: minutes the first time"
+	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package benches --bin measure
+endef
+define build-baseline
+	@cargo build --quiet --profile baseline --locked --package benches --bin baseline
+endef
+
 load: needs-rust needs-cc $(NEEDS_ENVOY) ## Measure rolegate beside others through a real Envoy, into target/load/; QUICK=1, PEERS="opa=127.0.0.1:9191".
-	@echo "building rolegate and rolegate-load: minutes the first time"
-	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package load --bin rolegate-load
-	@$(BUILT)/release/rolegate-load compare --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	$(build-experiments)
+	$(build-baseline)
+	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and an honest client beside it, into target/attack/; QUICK=1, ONLY=reset, FLOOD=3600.
-	@echo "building rolegate and attack: minutes the first time"
-	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package load --bin attack
-	@$(BUILT)/release/attack --out $(BUILT)/attack $(if $(FLOOD),--flood $(FLOOD)) $(if $(ONLY),--only "$(ONLY)") \
+	$(build-experiments)
+	@$(BUILT)/release/measure attack --out $(BUILT)/attack $(if $(FLOOD),--flood $(FLOOD)) $(if $(ONLY),--only "$(ONLY)") \
 		$(if $(QUICK),--rounds 1 --seconds 2)
 
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is a short look.

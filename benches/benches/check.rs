@@ -10,12 +10,12 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use authorizer::{Authorizer, Header, Outcome, Request, Scratch, Verdict};
-use benches::message::{self, ALICE, Shape};
+use benches::message::{self, ALICE, SHAPES};
 use benches::people;
-use benches::signer::Signer;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use envoy::CheckRequest;
 use identity::FetchedKeys;
+use testbed::tokens::Signer;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -30,9 +30,9 @@ struct Thread<'a> {
 }
 
 fn check(criterion: &mut Criterion) {
-    let signer = Signer::new().unwrap();
-    let bearer = signer.bearer("ES256", NOW.as_secs()).unwrap();
-    let jwks = signer.jwks().unwrap().to_string();
+    let signer = Signer::default();
+    let bearer = signer.bearer("ES256", NOW.as_secs());
+    let jwks = signer.key_set();
     let (basic, tokens) = (authorizer(people::BASIC, &jwks), authorizer(&people::with_tokens(), &jwks));
     let cases: [(&str, &Authorizer, message::Lines<'_>, &str, u16); 7] = [
         ("Basic", &basic, message::small(ALICE), "/people", 200),
@@ -45,14 +45,14 @@ fn check(criterion: &mut Criterion) {
     ];
     let mut group = criterion.benchmark_group("check");
     for (name, authorizer, lines, path, status) in cases {
-        for (shape, shape_name) in [(Shape::Map, "map"), (Shape::Raw, "raw")] {
-            let message = asking(&lines, shape, path);
+        for (shape, raw_headers) in SHAPES {
+            let message = message::encoded(&lines, raw_headers, path);
             // The first time costs a hash or a signature.
-            check_message(authorizer, &message, &mut Thread::default());
-            group.bench_function(BenchmarkId::new(name, shape_name), |bencher| {
+            authorize(authorizer, &message, &mut Thread::default());
+            group.bench_function(BenchmarkId::new(name, shape), |bencher| {
                 let mut thread = Thread::default();
                 bencher.iter(|| {
-                    let (got, answer) = check_message(authorizer, black_box(&message), &mut thread);
+                    let (got, answer) = authorize(authorizer, black_box(&message), &mut thread);
                     assert_eq!(got, status);
                     answer
                 });
@@ -73,16 +73,9 @@ fn anonymous() -> message::Lines<'static> {
     lines
 }
 
-fn asking(lines: &message::Lines<'_>, shape: Shape, path: &str) -> Vec<u8> {
-    let mut request = message::check_request(lines, shape);
-    let http = request.attributes.as_mut().unwrap().request.as_mut().unwrap().http.as_mut().unwrap();
-    http.path = path.into();
-    prost::Message::encode_to_vec(&request)
-}
-
 /// The status of the verdict, and the body of the gRPC answer; 0 if the credentials had to be verified, which are then
 /// known.
-fn check_message<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>) -> (u16, Vec<u8>) {
+fn authorize<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>) -> (u16, Vec<u8>) {
     let Thread { scratch, lines } = thread;
     lines.clear();
     let read = CheckRequest::decode(message, |line| {

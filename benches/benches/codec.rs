@@ -1,4 +1,4 @@
-//! Reading a `CheckRequest` and writing a `CheckResponse`: ours, prost with the messages of `proto/`, and `envoy-types`.
+//! Reading a `CheckRequest` and writing a `CheckResponse`: rolegate and `envoy-types`.
 //!
 //! Each reading gives the path, and looks at each header line once: that is what an authorizer does at the least.
 
@@ -8,15 +8,14 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
-use benches::message::{self, ALICE, Shape};
-use benches::proto;
-use benches::signer::Signer;
+use benches::message::{self, ALICE, SHAPES};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use envoy::Encoder;
 use envoy_types::pb::envoy::config::core::v3 as config;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::google;
 use prost::Message;
+use testbed::tokens::Signer;
 
 /// What is seen of a message: the length of its path, its header lines, and the bytes of their names and values.
 type Seen = (usize, usize, usize);
@@ -24,45 +23,37 @@ type Seen = (usize, usize, usize);
 type Write = fn(bool) -> Vec<u8>;
 
 fn decode(criterion: &mut Criterion) {
-    let bearer = Signer::new().unwrap().bearer("ES256", 1_800_000_000).unwrap();
+    let bearer = Signer::default().bearer("ES256", 1_800_000_000);
     let messages = [
         ("560 B", message::small(ALICE)),
         ("1.7 KB", message::large(ALICE)),
         ("1.5 KB token", message::small(&bearer)),
     ];
     for (size, lines) in messages {
-        let expected: Seen =
-            (7, lines.len(), lines.iter().map(|(name, value)| name.len() + value.len()).sum());
-        for (shape, name) in [(Shape::Map, "map"), (Shape::Raw, "raw")] {
-            let message = message::encoded(&lines, shape);
-            let mut group = criterion.benchmark_group(format!("decode/{size}, {name}"));
+        for (shape, raw_headers) in SHAPES {
+            let message = message::encoded(&lines, raw_headers, "/people");
+            let expected = with_envoy_types(&message);
+            assert_eq!((expected.0, expected.1), (7, lines.len() + 4), "with the pseudo-headers");
+            let mut group = criterion.benchmark_group(format!("decode/{size}, {shape}"));
             let mut add = |who: &str, read: fn(&[u8]) -> Seen| {
                 group.bench_function(BenchmarkId::from_parameter(who), |bencher| {
                     bencher.iter(|| assert_eq!(read(black_box(&message)), expected));
                 });
             };
-            add("ours", ours);
-            add("prost", with_prost);
+            add("rolegate", rolegate);
             add("envoy-types", with_envoy_types);
             group.finish();
         }
     }
 }
 
-fn ours(message: &[u8]) -> Seen {
+fn rolegate(message: &[u8]) -> Seen {
     let (mut lines, mut bytes) = (0, 0);
     let read = envoy::CheckRequest::decode(message, |line| {
         lines += 1;
         bytes += line.name.len() + line.value.len();
     });
     (read.unwrap().path.len(), lines, bytes)
-}
-
-fn with_prost(message: &[u8]) -> Seen {
-    let read = proto::CheckRequest::decode(message).unwrap();
-    let http = read.attributes.unwrap().request.unwrap().http.unwrap();
-    let list = http.header_map.iter().flat_map(|it| &it.headers).map(|it| it.key.len() + it.raw_value.len());
-    seen(&http.path, http.headers.iter().map(|(name, value)| name.len() + value.len()).chain(list))
 }
 
 fn with_envoy_types(message: &[u8]) -> Seen {
@@ -77,17 +68,16 @@ fn seen(path: &str, lines: impl Iterator<Item = usize>) -> Seen {
     (path.len(), count, bytes)
 }
 
-/// What an answer sets: in a yes the headers and the one removed, in a no the headers and the body.
+/// What a response sets: if it allows, headers and one to remove; if it denies, headers and a body.
 const SET: [(&str, &str); 2] = [("x-user", "alice"), ("x-roles", "guest,reader")];
 const REMOVE: &str = "x-secret";
 const ANSWERED: [(&str, &str); 1] = [("content-type", "application/json")];
 const BODY: &str = r#"{"error":"forbidden","request_id":"9412377110432157732"}"#;
 
 fn encode(criterion: &mut Criterion) {
-    let writers: [(&str, Write); 3] =
-        [("ours", ours_answer), ("prost", prost_answer), ("envoy-types", envoy_types_answer)];
+    let writers: [(&str, Write); 2] = [("rolegate", rolegate_answer), ("envoy-types", envoy_types_answer)];
     for (what, allowed) in [("allowed", true), ("denied", false)] {
-        let expected = auth::CheckResponse::decode(&*without_prefix(ours_answer(allowed))).unwrap();
+        let expected = auth::CheckResponse::decode(&*without_prefix(rolegate_answer(allowed))).unwrap();
         let mut group = criterion.benchmark_group(format!("encode/{what}"));
         for (who, write) in writers {
             assert_eq!(
@@ -108,7 +98,7 @@ fn without_prefix(body: Vec<u8>) -> Vec<u8> {
     body.into_iter().skip(5).collect()
 }
 
-fn ours_answer(allowed: bool) -> Vec<u8> {
+fn rolegate_answer(allowed: bool) -> Vec<u8> {
     thread_local!(static ENCODER: RefCell<Encoder> = RefCell::default());
     let answer = ENCODER.with_borrow_mut(|encoder| {
         if allowed {
@@ -118,30 +108,6 @@ fn ours_answer(allowed: bool) -> Vec<u8> {
         }
     });
     answer.unwrap()
-}
-
-fn prost_answer(allowed: bool) -> Vec<u8> {
-    let option = |(name, value): (&str, &str)| proto::HeaderValueOption {
-        header: Some(proto::HeaderValue { key: name.into(), value: value.into(), raw_value: Vec::new() }),
-        append: Some(false),
-        append_action: 2,
-    };
-    let mut answer = proto::CheckResponse::default();
-    if allowed {
-        answer.status = Some(proto::Status::default());
-        answer.ok_response = Some(proto::OkHttpResponse {
-            headers: black_box(SET).map(option).into(),
-            headers_to_remove: vec![black_box(REMOVE).into()],
-        });
-    } else {
-        answer.status = Some(proto::Status { code: 7, ..Default::default() });
-        answer.denied_response = Some(proto::DeniedHttpResponse {
-            status: Some(proto::HttpStatus { code: 403 }),
-            headers: black_box(ANSWERED).map(option).into(),
-            body: black_box(BODY).into(),
-        });
-    }
-    framed(&answer)
 }
 
 fn envoy_types_answer(allowed: bool) -> Vec<u8> {
@@ -168,17 +134,9 @@ fn envoy_types_answer(allowed: bool) -> Vec<u8> {
         (7, auth::check_response::HttpResponse::DeniedResponse(denied))
     };
     let status = google::rpc::Status { code, ..Default::default() };
-    framed(&auth::CheckResponse { status: Some(status), http_response: Some(response), ..Default::default() })
-}
-
-/// With the five bytes that gRPC puts before a message, as ours has them.
-fn framed(message: &impl Message) -> Vec<u8> {
-    let length = message.encoded_len();
-    let mut body = Vec::with_capacity(5 + length);
-    body.push(0);
-    body.extend_from_slice(&u32::try_from(length).unwrap().to_be_bytes());
-    message.encode(&mut body).unwrap();
-    body
+    let response =
+        auth::CheckResponse { status: Some(status), http_response: Some(response), ..Default::default() };
+    load::check_message::framed(&response.encode_to_vec()).into()
 }
 
 criterion_group! {

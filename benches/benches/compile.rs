@@ -18,8 +18,8 @@ use authorizer::Authorizer;
 use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::{Decision, Engine, Question};
+use generator::{Regular, to_yaml};
 use identity::FetchedKeys;
-use policy::generate::{Regular, to_yaml};
 use policy::{Loaded, MapFiles};
 
 /// 100,000 rules, 1,000 roles and 1,000,000 grants to users: one each, and ten each.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::{Decision, Engine, Question, RoleSet};
-use policy::generate::{Regular, Rng};
+use generator::{Regular, Rng};
 
 const WARM: usize = 64;
 const RANDOM: usize = 1 << 18;

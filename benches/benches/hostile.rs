@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use benches::note::note;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use engine::{Decision, Engine, Question};
+use generator::Rng;
 use policy::Policy;
-use policy::generate::Rng;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;
@@ -108,7 +108,7 @@ impl Hostile {
             deny: vec![rule(self.patterns.iter().map(|text| pattern(text)).collect())],
             at: at.clone(),
         };
-        Engine::compile(&Policy { roles: vec![role], ..Policy::default() })
+        Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })
     }
 
     fn denies(&self, path: &str) -> bool {

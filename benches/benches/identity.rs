@@ -13,19 +13,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use benches::message::ALICE;
-use benches::signer::{ALGORITHMS, AUDIENCE, ISSUER, Signer};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use identity::{Authenticator, FetchedKeys, Known, Limits, LocalCache, Recipe, Unidentified, hash_password};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::Place;
-use serde_json::Value;
+use serde_json::{Value, json};
+use testbed::tokens::{ALGORITHMS, AUDIENCE, ISSUER, Signer};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn identify(criterion: &mut Criterion) {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let settings = |keys: Value| Identity { basic: Some(basic()), jwt: vec![issuer(&keys)] };
-    let settings = [settings(signer.jwks().unwrap()), settings(signer.secrets().unwrap())];
+    let shared = |algorithm: &&str| algorithm.starts_with("HS");
+    let set = |secret| -> Value {
+        let algorithms = ALGORITHMS.iter().filter(|it| shared(it) == secret);
+        json!({ "keys": algorithms.map(|it| signer.jwk(it)).collect::<Vec<_>>() })
+    };
+    let settings = [settings(set(false)), settings(set(true))];
     let remembering = settings.each_ref().map(|settings| compile(settings, Limits::default()));
     let forgetful = Limits { tokens: 0, ..Limits::default() };
     let forgetting = settings.each_ref().map(|settings| compile(settings, forgetful));
@@ -45,7 +50,7 @@ fn identify(criterion: &mut Criterion) {
         });
     });
     for algorithm in ALGORITHMS {
-        let bearer = signer.bearer(algorithm, NOW.as_secs()).unwrap();
+        let bearer = signer.bearer(algorithm, NOW.as_secs());
         let (known, new) = match algorithm {
             "HS256" | "HS384" | "HS512" => (remembers_secrets, forgets_secrets),
             _ => (remembers, forgets),

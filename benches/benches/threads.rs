@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Header, Outcome, Request, Scratch};
 use benches::people;
-use benches::signer::Signer;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use identity::FetchedKeys;
+use testbed::tokens::Signer;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -27,9 +27,9 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
 fn threads(criterion: &mut Criterion) {
-    let signer = Signer::new().unwrap();
-    let bearer = signer.bearer("ES256", NOW.as_secs()).unwrap();
-    let jwks = signer.jwks().unwrap().to_string();
+    let signer = Signer::default();
+    let bearer = signer.bearer("ES256", NOW.as_secs());
+    let jwks = signer.key_set();
     let compile = |policy: &str| {
         let authorizer = Authorizer::compile(people::load(policy, &jwks).unwrap(), &FetchedKeys::new(), None);
         Arc::new(authorizer.unwrap().0)

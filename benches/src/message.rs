@@ -1,24 +1,15 @@
-//! `CheckRequest`s as Envoy sends them, encoded by `envoy-types`.
+//! Check calls as Envoy sends them for requests of curl and of browsers.
 
-use envoy_types::pb::envoy::config::core::v3::{
-    Address, HeaderMap, HeaderValue, SocketAddress, address, socket_address,
-};
-use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
-use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest};
+use envoy_types::pb::envoy::service::auth::v3::CheckRequest;
 use envoy_types::pb::google::protobuf::Timestamp;
+use load::check_message::Checked;
 use prost::Message as _;
 
 /// The credentials of alice in `policies/people`.
 pub const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
-/// The encoding of headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A map of strings: Envoy's default.
-    Map,
-    /// A list with the values as bytes: `encode_raw_headers`.
-    Raw,
-}
+/// The encodings of headers: their names, and whether they are separate lines (`encode_raw_headers`).
+pub const SHAPES: [(&str, bool); 2] = [("map", false), ("raw", true)];
 
 /// The headers of a request.
 pub type Lines<'a> = Vec<(&'a str, &'a str)>;
@@ -27,10 +18,6 @@ pub type Lines<'a> = Vec<(&'a str, &'a str)>;
 #[must_use]
 pub fn small(authorization: &str) -> Lines<'_> {
     vec![
-        (":authority", "people.example.com"),
-        (":method", "GET"),
-        (":path", "/people"),
-        (":scheme", "http"),
         ("accept", "*/*"),
         ("accept-encoding", "gzip, deflate, br, zstd"),
         ("authorization", authorization),
@@ -74,76 +61,25 @@ const COOKIE: &str = "session=\
     theme=dark; consent=analytics%3D0%26ads%3D0; _first_visit=1793836800; \
     cart=eyJpdGVtcyI6W3siaWQiOjEyMywibiI6Mn0seyJpZCI6NDU2LCJuIjoxfV19";
 
-/// The message for `GET /people` with these headers.
+/// The message for `GET path` with these headers.
 #[must_use]
-pub fn check_request(lines: &Lines<'_>, shape: Shape) -> CheckRequest {
-    let mut http = HttpRequest {
-        id: "9412377110432157732".into(),
-        method: "GET".into(),
-        path: "/people".into(),
-        host: "people.example.com".into(),
-        scheme: "http".into(),
-        protocol: "HTTP/1.1".into(),
-        ..Default::default()
-    };
-    match shape {
-        Shape::Map => {
-            http.headers = lines.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        }
-        Shape::Raw => http.header_map = Some(HeaderMap { headers: lines.iter().map(raw).collect() }),
+pub fn encoded(lines: &Lines<'_>, raw_headers: bool, path: &str) -> Vec<u8> {
+    let (source, host) = (Some("203.0.113.7"), "people.example.com");
+    let checked = Checked { source, host, path, headers: lines, raw_headers, ..Checked::default() };
+    let mut message: CheckRequest = checked.message();
+    if let Some(request) = message.attributes.as_mut().and_then(|it| it.request.as_mut()) {
+        request.time = Some(Timestamp { seconds: 1_795_000_000, nanos: 123_456_000 });
     }
-    let time = Some(Timestamp { seconds: 1_795_000_000, nanos: 123_456_000 });
-    let attributes = AttributeContext {
-        source: Some(peer("203.0.113.7", 41_000)),
-        destination: Some(peer("10.0.0.12", 10_000)),
-        request: Some(Request { time, http: Some(http) }),
-        ..Default::default()
-    };
-    CheckRequest { attributes: Some(attributes) }
+    message.encode_to_vec()
 }
 
-/// The same message, encoded.
-#[must_use]
-pub fn encoded(lines: &Lines<'_>, shape: Shape) -> Vec<u8> {
-    check_request(lines, shape).encode_to_vec()
-}
-
-/// The message of the wire benchmark in its gRPC frame: about 300 bytes, as in the measurement of P1 in
+/// The message of the experiment `wire` in its gRPC frame: about 300 bytes, as in the measurement of P1 in
 /// `CONTRIBUTING.md`.
 #[must_use]
 pub fn wire(authorization: &str) -> Vec<u8> {
-    let lines = vec![
-        (":authority", "127.0.0.1:10000"),
-        (":method", "GET"),
-        (":path", "/people"),
-        (":scheme", "http"),
-        ("authorization", authorization),
-        ("user-agent", "h2load"),
-        ("x-forwarded-proto", "http"),
-    ];
-    let mut request = check_request(&lines, Shape::Map);
-    if let Some(request) = request.attributes.as_mut().and_then(|it| it.request.as_mut()) {
-        request.time = None;
-    }
-    let message = request.encode_to_vec();
-    let length = u32::try_from(message.len()).unwrap_or_default().to_be_bytes();
-    [&[0][..], &length, &message].concat()
-}
-
-fn raw((name, value): &(&str, &str)) -> HeaderValue {
-    HeaderValue { key: (*name).into(), value: String::new(), raw_value: value.as_bytes().into() }
-}
-
-fn peer(address: &str, port: u32) -> Peer {
-    let socket = SocketAddress {
-        address: address.into(),
-        port_specifier: Some(socket_address::PortSpecifier::PortValue(port)),
-        ..Default::default()
-    };
-    Peer {
-        address: Some(Address { address: Some(address::Address::SocketAddress(socket)) }),
-        ..Default::default()
-    }
+    let headers = [("authorization", authorization), ("user-agent", "h2load"), ("x-forwarded-proto", "http")];
+    let host = "127.0.0.1:10000";
+    Checked { host, headers: &headers, raw_headers: false, ..Checked::default() }.framed().to_vec()
 }
 
 #[cfg(test)]
@@ -152,11 +88,11 @@ mod tests {
 
     #[test]
     fn messages_have_the_sizes_of_real_ones() {
-        for shape in [Shape::Map, Shape::Raw] {
-            let length = encoded(&small(ALICE), shape).len();
-            assert!((500..620).contains(&length), "{shape:?}: {length}");
-            let length = encoded(&large(ALICE), shape).len();
-            assert!((1_500..1_900).contains(&length), "{shape:?}: {length}");
+        for (shape, raw) in SHAPES {
+            let length = encoded(&small(ALICE), raw, "/people").len();
+            assert!((500..620).contains(&length), "{shape}: {length}");
+            let length = encoded(&large(ALICE), raw, "/people").len();
+            assert!((1_500..1_900).contains(&length), "{shape}: {length}");
         }
         let length = wire(ALICE).len();
         assert!((290..330).contains(&length), "{length}");

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use policy::problem::Problem;
 use policy::{Loaded, MapFiles};
 
-use crate::signer::{AUDIENCE, ISSUER};
+use testbed::tokens::{AUDIENCE, ISSUER};
 
 /// The unmodified policy of `policies/people`.
 pub const BASIC: &str = include_str!("../../policies/people/policy.yaml");
 
-/// The same roles, for callers with a token of [`crate::signer`], whose keys are in `jwks.json`.
+/// The same roles, for callers with a token of [`testbed::tokens::Signer`], whose keys are in `jwks.json`.
 #[must_use]
 pub fn with_tokens() -> String {
     format!(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policy::{Files, Loaded, Problem};
+use policy::{FileError, Files, Loaded, Problem};
 
 /// The files of one policy.
 pub(crate) struct Memory<'a> {
@@ -34,13 +34,13 @@ impl<'a> Memory<'a> {
 }
 
 impl Files for Memory<'_> {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let found = self.others.iter().find(|(name, _)| Path::new(name) == path).map(|(_, bytes)| *bytes);
         let policy = (path == Path::new("policy.yaml")).then_some(self.policy);
-        found.or(policy).map(<[u8]>::to_vec).ok_or_else(|| "no such file".to_owned())
+        found.or(policy).map(<[u8]>::to_vec).ok_or_else(|| FileError::new("no such file"))
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let paths = self.others.iter().map(|(name, _)| Path::new(name));
         let inside = paths.filter(|path| path.parent() == Some(folder));
         Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())

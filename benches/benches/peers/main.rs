@@ -20,8 +20,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use generator::{Regular, Rng};
 use policy::Policy;
-use policy::generate::{Regular, Rng};
 use policy::model::Rule;
 use policy::pattern::{Pattern, Segment};
 
@@ -113,7 +113,7 @@ fn cases<D: Decider>(size: &Regular, decider: &D) -> Vec<(D::Asked, bool)> {
 /// Each role's name with the names of its users.
 fn users(policy: &Policy) -> impl Iterator<Item = (&str, Vec<&str>)> {
     policy.grants.iter().map(|grant| {
-        let role = policy.roles.get(grant.role.0 as usize).unwrap();
+        let role = policy.roles.at(grant.role);
         (&*role.name, grant.users.iter().map(|user| &**user).collect())
     })
 }

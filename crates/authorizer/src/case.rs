@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, Subject, Time};
-use policy::cases::{Case, Expect, Proof};
+use policy::cases::{Case, Credentials, Expect};
 
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch};
@@ -42,9 +42,11 @@ impl Authorizer {
             id: b"",
         };
         let mut scratch = Scratch::default();
-        let verdict = match &case.request.proof {
-            Proof::Claims(claims) => self.check_claims(&asked, claims, &mut scratch),
-            Proof::None | Proof::Basic(_) | Proof::Bearer(_) => self.check_inline(&asked, &mut scratch, now),
+        let verdict = match &case.request.credentials {
+            Credentials::Claims(claims) => self.check_claims(&asked, claims, &mut scratch),
+            Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
+                self.check_inline(&asked, &mut scratch, now)
+            }
         };
         let mut outcome = outcome(&verdict, &lines);
         outcome.failures = failures(&case.expect, &outcome);
@@ -71,14 +73,14 @@ impl Authorizer {
 
 /// The header lines of a case's request, with names in lower case.
 fn header_lines(case: &Case) -> Vec<(String, String)> {
-    let proof = match &case.request.proof {
-        Proof::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
-        Proof::Bearer(token) => Some(format!("Bearer {token}")),
-        Proof::None | Proof::Claims(_) => None,
+    let authorization = match &case.request.credentials {
+        Credentials::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
+        Credentials::Bearer(token) => Some(format!("Bearer {token}")),
+        Credentials::None | Credentials::Claims(_) => None,
     };
-    let proof = proof.map(|value| ("authorization".to_owned(), value));
+    let authorization = authorization.map(|value| ("authorization".to_owned(), value));
     let others = case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-    proof.into_iter().chain(others).collect()
+    authorization.into_iter().chain(others).collect()
 }
 
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {

@@ -14,18 +14,18 @@ use engine::{Decision, Engine, Question};
 use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
-use policy::cases::{Case, Proof};
-use policy::reference::{self, Answer, Caller};
+use policy::cases::{Case, Credentials};
+use policy::reference::{self, Caller};
 
 struct Disk;
 
 impl policy::Files for Disk {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        std::fs::read(path).map_err(|error| error.to_string())
+    fn read(&self, path: &Path) -> Result<Vec<u8>, policy::FileError> {
+        Ok(std::fs::read(path)?)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+    fn list(&self, folder: &Path) -> Result<Vec<String>, policy::FileError> {
+        let entries = std::fs::read_dir(folder)?;
         Ok(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
     }
 }
@@ -69,18 +69,18 @@ fn the_reference_and_the_engine_give_every_case_the_same_answer() {
     assert!(count >= 40, "only {count} cases");
 }
 
-/// Who asks in a case: nothing if the proof is refused, or stands in the headers.
+/// Who asks in a case: nothing if the credentials are invalid, or stands in the headers.
 fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subject>> {
     if case.request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return None;
     }
-    let header = match &case.request.proof {
-        Proof::None => return Some(None),
-        Proof::Claims(claims) => {
+    let header = match &case.request.credentials {
+        Credentials::None => return Some(None),
+        Credentials::Claims(claims) => {
             return Some(Some(authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?));
         }
-        Proof::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
-        Proof::Bearer(token) => format!("Bearer {token}"),
+        Credentials::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
+        Credentials::Bearer(token) => format!("Bearer {token}"),
     };
     let now = case.request.at.unwrap_or_else(now);
     let cache = &mut LocalCache::default();
@@ -102,14 +102,8 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
         || engine.anonymous().clone(),
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
     );
-    let by_reference = |resource: &[u8]| {
-        let question = reference::Question { action, scope, resource };
-        match reference::decide(policy, &caller, &question) {
-            Answer::Allowed(rule) => Decision::Allowed(rule),
-            Answer::Denied(rule) => Decision::Denied(rule),
-            Answer::NotAllowed => Decision::NotAllowed,
-        }
-    };
+    let by_reference =
+        |resource: &[u8]| reference::decide(policy, &caller, &Question { action, scope, resource });
     let by_engine = |resource: &[u8]| engine.decide(&roles, owner, Question { action, scope, resource });
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }

@@ -6,23 +6,34 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use policy::Policy;
+use policy::ids::{Id, IdVec, id_types};
 use policy::model::{ANYONE, AUTHENTICATED, RoleId};
 use smallvec::SmallVec;
 
-use crate::names::Names;
+use crate::interner::Interner;
 use crate::roles::{RoleSet, Words, pack};
-use crate::table::Table;
+
+id_types! {
+    /// A user that is granted a role.
+    struct UserId;
+
+    /// A group that is granted a role.
+    struct GroupId;
+
+    /// A set of roles that the policy implies.
+    struct RoleSetId;
+}
 
 /// Which subjects have which roles.
 #[derive(Debug)]
 pub(crate) struct Callers {
     graph: Graph,
-    users: Names,
-    /// For each user, the index in `sets` of its roles: granted ones, reserved ones, and those that these extend.
-    sets_of_users: Table<u32>,
-    groups: Names,
+    users: Interner<UserId>,
+    /// The roles of each user: granted ones, reserved ones, and those that these extend.
+    sets_of_users: IdVec<UserId, RoleSetId>,
+    groups: Interner<GroupId>,
     /// The same for each group.
-    sets_of_groups: Table<u32>,
+    sets_of_groups: IdVec<GroupId, RoleSetId>,
     sets: Sets,
     anonymous: RoleSet,
     authenticated: RoleSet,
@@ -34,7 +45,7 @@ impl Callers {
         let mut sets = Sets::default();
         let mut closure = Closure::new(&graph);
         let anonymous = sets.share(closure.of(graph.role(ANYONE)));
-        let reserved: SmallVec<[u32; 2]> =
+        let reserved: SmallVec<[RoleId; 2]> =
             graph.role(ANYONE).into_iter().chain(graph.role(AUTHENTICATED)).collect();
         let authenticated = sets.share(closure.of(reserved.iter().copied()));
         let (users, granted) = granted(policy.grants.iter().map(|grant| (grant.role, &*grant.users)));
@@ -52,6 +63,8 @@ impl Callers {
         &self.anonymous
     }
 
+    /// A user's own set is shared as it is unless groups or roles add to it. Groups with the same roles as the user add
+    /// nothing, which the comparison of the two sets finds out without building another.
     pub(crate) fn roles_of<'n>(
         &self,
         user: &str,
@@ -89,13 +102,14 @@ impl Callers {
     }
 }
 
-/// Numbers the users or groups that are granted roles. Returns the grants as (number, role), sorted and without
-/// duplicates.
-fn granted<'p>(grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>) -> (Names, Vec<(u32, u32)>) {
-    let mut names = Names::default();
+/// Interns the users or groups that are granted roles. Returns the grants too, sorted and without duplicates.
+fn granted<'p, I: Id + Ord>(
+    grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>,
+) -> (Interner<I>, Vec<(I, RoleId)>) {
+    let mut names = Interner::default();
     let mut granted = Vec::new();
     for (role, to) in grants {
-        granted.extend(to.iter().map(|name| (names.add(name.as_bytes()), role.0)));
+        granted.extend(to.iter().map(|name| (names.add(name.as_bytes()), role)));
     }
     names.shrink();
     granted.sort_unstable();
@@ -105,27 +119,28 @@ fn granted<'p>(grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>) -> (Names
 
 /// The set of each user or group. Most have been granted the same roles as another one: equal grants are looked up and
 /// share one set.
-fn sets_of(
-    granted: &[(u32, u32)],
-    reserved: &[u32],
+fn sets_of<I: Id + Ord>(
+    granted: &[(I, RoleId)],
+    reserved: &[RoleId],
     closure: &mut Closure<'_>,
     sets: &mut Sets,
-) -> Table<u32> {
+) -> IdVec<I, RoleSetId> {
     let seed = RandomState::default();
-    let hash = |one: &[(u32, u32)]| {
+    let hash = |one: &[(I, RoleId)]| {
         let mut hasher = seed.build_hasher();
-        one.iter().for_each(|(_, role)| hasher.write_u32(*role));
+        one.iter().for_each(|(_, role)| hasher.write_u32(role.0));
         hasher.finish()
     };
-    let mut made: HashTable<(&[(u32, u32)], u32)> = HashTable::new();
+    let mut known: HashTable<(&[(I, RoleId)], RoleSetId)> = HashTable::new();
     let all = granted.chunk_by(|one, other| one.0 == other.0).map(|one| {
-        let same = |other: &[(u32, u32)]| one.iter().map(|it| it.1).eq(other.iter().map(|it| it.1));
-        if let Some((_, set)) = made.find(hash(one), |(other, _)| same(other)) {
+        let same =
+            |other: &[(I, RoleId)]| one.iter().map(|(_, role)| role).eq(other.iter().map(|(_, role)| role));
+        if let Some((_, set)) = known.find(hash(one), |(other, _)| same(other)) {
             return *set;
         }
         let roles = reserved.iter().copied().chain(one.iter().map(|(_, role)| *role));
-        let set = sets.number(closure.of(roles));
-        made.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
+        let set = sets.add(closure.of(roles));
+        known.insert_unique(hash(one), (one, set), |(other, _)| hash(other));
         set
     });
     all.collect()
@@ -133,11 +148,16 @@ fn sets_of(
 
 /// Builds the sets for subjects with a single role, which tokens often carry, up to a limit: if 100,000 roles extend
 /// each other in a chain, their sets have five thousand million members.
-fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Closure<'_>, sets: &mut Sets) {
+fn share_sets_of_single_roles(
+    graph: &Graph,
+    reserved: &[RoleId],
+    closure: &mut Closure<'_>,
+    sets: &mut Sets,
+) {
     let mut words_left = 1_usize << 18;
-    for role in 0..graph.roles.len() {
+    for role in graph.roles.ids() {
         let words = closure.of(reserved.iter().copied().chain([role]));
-        sets.number(words);
+        sets.add(words);
         words_left = words_left.saturating_sub(words.len());
         if words_left == 0 {
             return;
@@ -148,14 +168,14 @@ fn share_sets_of_single_roles(graph: &Graph, reserved: &[u32], closure: &mut Clo
 /// The roles and which roles they extend.
 #[derive(Debug)]
 struct Graph {
-    roles: Names,
-    names: Table<Arc<str>>,
-    extends: Table<Box<[RoleId]>>,
+    roles: Interner<RoleId>,
+    names: IdVec<RoleId, Arc<str>>,
+    extends: IdVec<RoleId, Box<[RoleId]>>,
 }
 
 impl Graph {
     fn of(policy: &Policy) -> Self {
-        let mut roles = Names::default();
+        let mut roles = Interner::default();
         for role in &policy.roles {
             roles.add(role.name.as_bytes());
         }
@@ -164,7 +184,7 @@ impl Graph {
         Self { roles, names, extends }
     }
 
-    fn role(&self, name: &str) -> Option<u32> {
+    fn role(&self, name: &str) -> Option<RoleId> {
         self.roles.find(name.as_bytes())
     }
 }
@@ -174,18 +194,18 @@ struct Closure<'g> {
     graph: &'g Graph,
     /// A bit for each role, set if the role is in `found`.
     seen: SmallVec<[u64; 64]>,
-    found: SmallVec<[u32; 64]>,
+    found: SmallVec<[RoleId; 64]>,
     words: Words,
 }
 
 impl<'g> Closure<'g> {
     fn new(graph: &'g Graph) -> Self {
-        let seen = SmallVec::from_elem(0, graph.roles.len() as usize / 64 + 1);
+        let seen = SmallVec::from_elem(0, graph.roles.len() / 64 + 1);
         Self { graph, seen, found: SmallVec::new(), words: Words::new() }
     }
 
     /// These roles and all that they extend, in the layout of [`RoleSet`].
-    fn of(&mut self, roles: impl IntoIterator<Item = u32>) -> &[u64] {
+    fn of(&mut self, roles: impl IntoIterator<Item = RoleId>) -> &[u64] {
         for role in roles {
             self.add(role);
         }
@@ -193,23 +213,24 @@ impl<'g> Closure<'g> {
         while let Some(role) = self.found.get(next).copied() {
             next += 1;
             for extended in self.graph.extends.at(role) {
-                self.add(extended.0);
+                self.add(*extended);
             }
         }
         self.found.sort_unstable();
         pack(self.found.iter().copied(), &mut self.words);
         for role in self.found.drain(..) {
-            if let Some(word) = self.seen.get_mut(role as usize / 64) {
+            if let Some(word) = self.seen.get_mut(role.index() / 64) {
                 *word = 0;
             }
         }
         &self.words
     }
 
-    fn add(&mut self, role: u32) {
-        let Some(word) = self.seen.get_mut(role as usize / 64) else { return };
-        if *word >> (role % 64) & 1 == 0 {
-            *word |= 1 << (role % 64);
+    fn add(&mut self, role: RoleId) {
+        let Some(word) = self.seen.get_mut(role.index() / 64) else { return };
+        let bit = 1 << (role.0 % 64);
+        if *word & bit == 0 {
+            *word |= bit;
             self.found.push(role);
         }
     }
@@ -218,36 +239,36 @@ impl<'g> Closure<'g> {
 /// Sets of roles, without duplicates.
 #[derive(Default)]
 struct Sets {
-    sets: Table<RoleSet>,
-    index: HashTable<u32>,
+    sets: IdVec<RoleSetId, RoleSet>,
+    index: HashTable<RoleSetId>,
     seed: RandomState,
 }
 
 impl Sets {
-    fn at(&self, number: u32) -> &RoleSet {
-        self.sets.at(number)
+    fn at(&self, id: RoleSetId) -> &RoleSet {
+        self.sets.at(id)
     }
 
     fn share(&mut self, words: &[u64]) -> RoleSet {
-        let number = self.number(words);
-        self.at(number).clone()
+        let id = self.add(words);
+        self.at(id).clone()
     }
 
-    /// The index of this set. A new set is added.
-    fn number(&mut self, words: &[u64]) -> u32 {
+    /// The id of this set. A new set is added.
+    fn add(&mut self, words: &[u64]) -> RoleSetId {
         let hash = self.seed.hash_one(words);
         let Self { sets, index, seed } = self;
-        if let Some(number) = index.find(hash, |other| sets.at(*other).words() == words) {
-            return *number;
+        if let Some(id) = index.find(hash, |other| sets.at(*other).words() == words) {
+            return *id;
         }
-        let number = sets.push(RoleSet::from_words(words));
-        index.insert_unique(hash, number, |other| seed.hash_one(sets.at(*other).words()));
-        number
+        let id = sets.push(RoleSet::from_words(words));
+        index.insert_unique(hash, id, |other| seed.hash_one(sets.at(*other).words()));
+        id
     }
 
     fn find_or_make(&self, words: &[u64]) -> RoleSet {
         let found = self.index.find(self.seed.hash_one(words), |other| self.at(*other).words() == words);
-        found.map_or_else(|| RoleSet::from_words(words), |number| self.at(*number).clone())
+        found.map_or_else(|| RoleSet::from_words(words), |id| self.at(*id).clone())
     }
 }
 

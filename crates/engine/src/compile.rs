@@ -29,9 +29,9 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
 
 /// Every rule with its id, as [`Policy::rules`] assigns them, and with the id of its role.
 fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect)> {
-    let roles = (0..)
-        .map(RoleId)
-        .zip(&policy.roles)
+    let roles = policy
+        .roles
+        .entries()
         .flat_map(|(id, role)| std::iter::repeat_n(id, role.allow.len() + role.deny.len()));
     policy.rules().zip(roles).map(|((id, _, rule, effect), role)| (id, role, rule, effect))
 }
@@ -41,8 +41,8 @@ fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut 
     match &rule.actions {
         pattern::Actions::Any => vec![Entry::new(id, role, effect, None)],
         pattern::Actions::These(these) => {
-            let numbers = these.iter().map(|action| actions.add(action.as_bytes()));
-            numbers.map(|number| Entry::new(id, role, effect, Some(number))).collect()
+            let named = these.iter().map(|action| actions.add(action.as_bytes()));
+            named.map(|action| Entry::new(id, role, effect, Some(action))).collect()
         }
     }
 }

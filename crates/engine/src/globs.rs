@@ -4,23 +4,24 @@
 //! make it read bytes repeatedly. [`scan`] explains how. This file handles the cases where a scan is not worth its
 //! cost.
 
+mod alphabet;
 mod automaton;
 mod scan;
-mod symbols;
 
 use hashbrown::HashMap;
+use policy::ids::{IdVec, narrow};
 use policy::pattern::Glob;
 
-use self::automaton::{Automaton, NewPiece};
+use self::alphabet::Alphabet;
+use self::automaton::{Automaton, NewPiece, PieceId};
 use self::scan::{Kind, Steps};
-use self::symbols::Symbols;
-use crate::table::{NONE, number};
-use crate::trie::NodeId;
-use crate::work;
+use crate::cost;
+use crate::ids::NodeId;
 
-pub(crate) use self::scan::GlobSet;
+pub(crate) use self::scan::{GlobSet, StepId};
 
-/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment.
+/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the same segment. Both
+/// are limited, because their product is how often a byte of the segment may be read.
 const FEW: usize = 4;
 
 /// Up to this length, in bytes, a segment is matched with few globs one by one. That is faster than a pass of the
@@ -36,20 +37,21 @@ pub(crate) struct Globs {
     few: Box<[Edge]>,
     /// The globs that are always tried one by one. The others are matched by the scan, from the step `start` on.
     always: Box<[Edge]>,
-    /// `NONE` if all globs are always tried one by one.
-    start: u32,
+    /// [`StepId::NONE`] if all globs are always tried one by one.
+    start: StepId,
 }
 
 impl Globs {
-    /// Whether all globs are always tried one by one, which costs at most their own length.
-    pub(crate) const fn is_simple(&self) -> bool {
-        self.start == NONE
+    /// Whether all globs are always tried one by one, which costs at most their own length: they have a first and a
+    /// last piece only, so the rest of the segment is not read.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.start == StepId::NONE
     }
 
     /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found` with the node of each
     /// match. Returns `None` if all globs have been tried; else the step at which to start the scan for the remaining
     /// ones. `nodes` is the number of nodes that match this segment.
-    pub(crate) fn try_each(&self, segment: &[u8], nodes: usize, found: impl FnMut(NodeId)) -> Option<u32> {
+    pub(crate) fn try_each(&self, segment: &[u8], nodes: usize, found: impl FnMut(NodeId)) -> Option<StepId> {
         if !self.few.is_empty() && segment.len() <= SHORT && nodes <= FEW {
             one_by_one(&self.few, segment, found);
             return None;
@@ -66,7 +68,7 @@ impl Globs {
 
 fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
     for (glob, to) in globs {
-        work::steps(if glob.0.len() > 2 { segment.len() } else { 1 });
+        cost::add(if glob.0.len() > 2 { segment.len() } else { 1 });
         if glob.matches(segment) {
             found(*to);
         }
@@ -76,78 +78,82 @@ fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
 /// Collects the globs of all nodes.
 #[derive(Default)]
 pub(crate) struct GlobsBuilder {
-    symbols: Symbols,
-    numbers: HashMap<Box<str>, u32>,
-    pieces: Vec<NewPiece>,
+    alphabet: Alphabet,
+    known: HashMap<Box<str>, PieceId>,
+    pieces: IdVec<PieceId, NewPiece>,
     steps: Steps,
+}
+
+/// The pieces of a glob. A first or last piece that is empty is `None`.
+struct Pieces {
+    first: Option<PieceId>,
+    middle: Vec<PieceId>,
+    last: Option<PieceId>,
 }
 
 impl GlobsBuilder {
     /// Adds the globs of one node.
     pub(crate) fn add(&mut self, globs: Vec<Edge>) -> Globs {
         if globs.len() <= FEW && globs.iter().all(|(glob, _)| glob.0.len() <= 2) {
-            return Globs { few: Box::default(), always: globs.into(), start: NONE };
+            return Globs { few: Box::default(), always: globs.into(), start: StepId::NONE };
         }
         let few = if globs.len() <= FEW { globs.clone().into() } else { Box::default() };
         let start = self.steps.start();
         let mut always = Vec::new();
         for (glob, to) in globs {
             match self.pieces_of(&glob) {
-                Some(pieces) => self.edges(start, &pieces, to),
+                Some(pieces) => self.add_edges(start, &pieces, to),
                 None => always.push((glob, to)),
             }
         }
         Globs { few, always: always.into(), start }
     }
 
-    /// The pieces of a glob; `NONE` stands for an empty first or last piece. Returns `None` for globs that the parser
-    /// never makes: without a `*`, with two adjacent `*`, or not canonical.
-    fn pieces_of(&mut self, glob: &Glob) -> Option<(u32, Vec<u32>, u32)> {
+    /// Returns `None` for globs that the parser never makes: without a `*`, with two adjacent `*`, or not canonical.
+    fn pieces_of(&mut self, glob: &Glob) -> Option<Pieces> {
         let [first, middle @ .., last] = &*glob.0 else { return None };
-        let first = self.piece(first)?;
-        let middle = middle.iter().map(|piece| self.piece(piece).filter(|piece| *piece != NONE));
-        let middle = middle.collect::<Option<Vec<u32>>>()?;
-        Some((first, middle, self.piece(last)?))
+        let mut end = |text: &str| if text.is_empty() { Some(None) } else { self.piece(text).map(Some) };
+        let (first, last) = (end(first)?, end(last)?);
+        let middle = middle.iter().map(|text| self.piece(text)).collect::<Option<Vec<PieceId>>>()?;
+        Some(Pieces { first, middle, last })
     }
 
-    /// The number of a piece; `NONE` if it is empty.
-    fn piece(&mut self, text: &str) -> Option<u32> {
-        if text.is_empty() {
-            return Some(NONE);
-        }
-        if let Some(known) = self.numbers.get(text) {
+    /// The id of a piece that is not empty.
+    fn piece(&mut self, text: &str) -> Option<PieceId> {
+        if let Some(known) = self.known.get(text) {
             return Some(*known);
         }
-        let symbols = self.symbols.add(text.as_bytes())?;
-        let new = number(self.pieces.len());
-        self.pieces.push(NewPiece { symbols, length: number(text.len()), middle: false, last: false });
-        self.numbers.insert(text.into(), new);
-        Some(new)
+        let characters = self.alphabet.add(text.as_bytes()).filter(|characters| !characters.is_empty())?;
+        let length = narrow(text.len());
+        let id = self.pieces.push(NewPiece { characters, length, middle: false, last: false });
+        self.known.insert(text.into(), id);
+        Some(id)
     }
 
-    fn edges(&mut self, start: u32, (first, middle, last): &(u32, Vec<u32>, u32), to: NodeId) {
+    fn add_edges(&mut self, start: StepId, pieces: &Pieces, to: NodeId) {
         let mut step = start;
-        if *first != NONE {
-            step = self.steps.after(step, Kind::First, *first);
+        if let Some(first) = pieces.first {
+            step = self.steps.after(step, Kind::First, first);
         }
-        for piece in middle {
-            self.pieces.get_mut(*piece as usize).into_iter().for_each(|piece| piece.middle = true);
+        for piece in &pieces.middle {
+            self.pieces.at_mut(*piece).middle = true;
             step = self.steps.after(step, Kind::Middle, *piece);
         }
-        if *last == NONE {
-            self.steps.steps.at_mut(step).accept = to;
-        } else {
-            self.pieces.get_mut(*last as usize).into_iter().for_each(|piece| piece.last = true);
-            self.steps.add(step, Kind::Last, *last, to.0);
+        match pieces.last {
+            None => self.steps.steps.at_mut(step).accept = to,
+            Some(last) => {
+                self.pieces.at_mut(last).last = true;
+                self.steps.accept_after(step, last, to);
+            }
         }
     }
 
     pub(crate) fn finish(self) -> GlobSet {
         let lasts = self.pieces.iter().filter(|piece| piece.last);
         let longest_last = lasts.map(|piece| piece.length as usize).max().unwrap_or(0);
-        let automaton = Automaton::new(&self.pieces, self.symbols.count());
-        let (steps, edges, starts) = self.steps.finish(number(self.pieces.len()));
-        GlobSet { symbols: self.symbols, automaton, steps, edges, starts, longest_last }
+        let automaton = Automaton::new(&self.pieces, self.alphabet.count());
+        let (steps, edges) = self.steps.finish(self.pieces.next_id());
+        GlobSet { alphabet: self.alphabet, automaton, steps, edges, longest_last }
     }
 }
 

@@ -4,34 +4,34 @@
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
 //! uses them: `callers` (subject → roles), `roles` (sets of roles), `scopes` (scope → tries), `trie` (resource → rows
 //! of the matching patterns) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
-//! and `rows` (action and roles → the deciding rule). `names` interns byte strings, `word` compares short byte strings
-//! as integers, and `table` is a vector with 32-bit indices.
+//! and `rows` (action and roles → the deciding rule). `interner` gives ids to byte strings, `prefix` compares short
+//! byte strings as integers, and `cost` counts steps in tests.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod actions;
 mod callers;
 mod compile;
+mod cost;
 mod globs;
+mod ids;
+mod interner;
 mod literals;
-mod names;
+mod prefix;
 mod roles;
 mod rows;
 mod scopes;
 mod segments;
-mod table;
 mod trie;
-mod word;
-mod work;
 
+pub use policy::{Decision, Question};
 pub use roles::RoleSet;
 
 use policy::Policy;
-use policy::model::{Effect, RoleId, RuleId};
 
 use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::rows::{RowId, Rows, Search};
+use crate::rows::{Rows, Search};
 use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
 
@@ -43,39 +43,6 @@ pub struct Engine {
     scopes: Scopes,
     trie: Trie,
     rows: Rows,
-}
-
-/// A request in canonical form, reduced to the three things that rules match.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// For HTTP: the method.
-    pub action: &'a [u8],
-    /// For HTTP: the host.
-    pub scope: &'a [u8],
-    /// For HTTP: the path.
-    pub resource: &'a [u8],
-}
-
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Allowed by this rule.
-    Allowed(RuleId),
-    /// Denied by this `deny` rule.
-    Denied(RuleId),
-    /// Denied because no rule allows it.
-    NotAllowed,
-}
-
-/// A rule that matches a question, whatever the subject's roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// The rule.
-    pub rule: RuleId,
-    /// The role that defines it. Roles that extend this role inherit the rule.
-    pub role: RoleId,
-    /// Whether the rule is listed under `allow` or under `deny`.
-    pub effect: Effect,
 }
 
 impl Engine {
@@ -111,46 +78,24 @@ impl Engine {
         self.callers.names(roles)
     }
 
-    /// Evaluates one question. `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
+    /// Evaluates one question, without allocating for all but hostile resources.
+    ///
+    /// Compilation has done what can be done without the request: roles are closed under `extends`, and each end of a
+    /// pattern has a row of the rules there. What is left is one walk over the resource and one search in each row that
+    /// it meets, so the cost follows from the shape of the resource, not from the number of rules.
+    ///
+    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule, and of several rules
+    /// that decide alike the lowest is named.
+    ///
+    /// `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
     /// come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {
         let mut search = Search::new(roles, self.actions.find(question.action));
-        self.visit(owner, &question, |row| self.rows.search(row, &mut search));
-        search.decision()
-    }
-
-    /// Evaluates several questions, all of which must be allowed. Returns the first denial; if there is none, the rule
-    /// that allowed the first question. An empty list is [`Decision::NotAllowed`].
-    #[must_use]
-    pub fn decide_all(&self, roles: &RoleSet, owner: Option<&[u8]>, questions: &[Question<'_>]) -> Decision {
-        let mut answer = Decision::NotAllowed;
-        for (number, question) in questions.iter().enumerate() {
-            match self.decide(roles, owner, *question) {
-                allowed @ Decision::Allowed(_) if number == 0 => answer = allowed,
-                Decision::Allowed(_) => {}
-                refused @ (Decision::Denied(_) | Decision::NotAllowed) => return refused,
-            }
+        if let Some(mut walk) = Walk::new(question.resource, owner) {
+            self.scopes.roots(question.scope, |roots| walk.start(roots));
+            self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
-        answer
-    }
-
-    /// Every rule that matches a question, whatever the subject's roles, in rule order. For explanations only: it
-    /// allocates.
-    #[must_use]
-    pub fn matching(&self, owner: Option<&[u8]>, question: Question<'_>) -> Vec<Match> {
-        let action = self.actions.find(question.action);
-        let mut found = Vec::new();
-        self.visit(owner, &question, |row| found.extend(self.rows.matching(row, action)));
-        found.sort_unstable_by_key(|it: &Match| it.rule);
-        found.dedup();
-        found
-    }
-
-    /// Calls `visit` with the row of each matching pattern.
-    fn visit(&self, owner: Option<&[u8]>, question: &Question<'_>, mut visit: impl FnMut(RowId)) {
-        let Some(mut walk) = Walk::new(question.resource, owner) else { return };
-        self.scopes.roots(question.scope, |roots| walk.start(roots));
-        self.trie.walk(&mut walk, &mut visit);
+        search.decision()
     }
 }

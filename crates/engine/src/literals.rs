@@ -1,11 +1,11 @@
 //! The literal edges of all nodes of the trie: from a node and a segment to the next node.
 
 use foldhash::fast::RandomState;
+use policy::ids::narrow;
 
-use crate::table::number;
-use crate::trie::{NO_NODE, NodeId};
-use crate::word::Word;
-use crate::work;
+use crate::cost;
+use crate::ids::NodeId;
+use crate::prefix::Prefix;
 
 /// A hash table with open addressing. A lookup, successful or not, reads one or two adjacent cache lines. `hashbrown`
 /// stores its control bytes apart from the entries, which is one more memory access. With this table, and segments read
@@ -15,7 +15,7 @@ pub(crate) struct Literals {
     /// hash, or after it with no free place in between.
     edges: Box<[Literal]>,
     taken: usize,
-    /// The texts of segments that do not fit into a [`Word`].
+    /// The texts of segments that do not fit into a [`Prefix`].
     long: Vec<u8>,
     /// The length of the longest literal. Longer segments are not looked up, because hashing one for each node would
     /// cost its length each time.
@@ -29,34 +29,34 @@ struct Literal {
     bytes: [u64; 2],
     length: u32,
     from: NodeId,
-    /// [`NO_NODE`] in a free place.
+    /// [`NodeId::NONE`] in a free place.
     to: NodeId,
     /// Where its text starts in `long`.
     start: u32,
 }
 
-const FREE: Literal = Literal { bytes: [0; 2], length: 0, from: NO_NODE, to: NO_NODE, start: 0 };
+const FREE: Literal = Literal { bytes: [0; 2], length: 0, from: NodeId::NONE, to: NodeId::NONE, start: 0 };
 
 impl Literals {
-    /// The target of the edge for the segment with this word, which starts at `start` of the resource.
+    /// The target of the edge for the segment with this prefix, which starts at `start` of the resource.
     #[inline]
-    pub(crate) fn find(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
-        if word.is_whole() {
-            self.edge(from, word, &[], |_| true).1.to
+    pub(crate) fn find(&self, from: NodeId, prefix: Prefix, resource: &[u8], start: usize) -> NodeId {
+        if prefix.is_whole() {
+            self.edge(from, prefix, &[], |_| true).1.to
         } else {
-            self.find_long(from, word, resource, start)
+            self.find_long(from, prefix, resource, start)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_long(&self, from: NodeId, word: Word, resource: &[u8], start: usize) -> NodeId {
-        if word.length() > self.longest {
-            return NO_NODE;
+    fn find_long(&self, from: NodeId, prefix: Prefix, resource: &[u8], start: usize) -> NodeId {
+        if prefix.length() > self.longest {
+            return NodeId::NONE;
         }
-        work::steps(word.length() as usize / 16);
-        let segment = resource.get(start..start + word.length() as usize).unwrap_or_default();
-        self.edge(from, word, segment, |edge| self.text(edge) == segment).1.to
+        cost::add(prefix.length() as usize / 16);
+        let segment = resource.get(start..start + prefix.length() as usize).unwrap_or_default();
+        self.edge(from, prefix, segment, |edge| self.text(edge) == segment).1.to
     }
 
     /// An edge and its place; if there is none, the free place where it would be inserted.
@@ -64,19 +64,19 @@ impl Literals {
     fn edge(
         &self,
         from: NodeId,
-        word: Word,
+        prefix: Prefix,
         segment: &[u8],
         same: impl Fn(&Literal) -> bool,
     ) -> (usize, &Literal) {
         let mask = self.edges.len() - 1;
-        let mut place = hash(from, word, segment, &self.seed) & mask;
+        let mut place = hash(from, prefix, segment, &self.seed) & mask;
         loop {
             #[expect(
                 clippy::indexing_slicing,
-                reason = "the mask keeps it within: there are as many as a power of two"
+                reason = "the mask keeps it in bounds, because the length is a power of two"
             )]
             let edge = &self.edges[place];
-            if edge.is(from, word) && same(edge) || edge.to == NO_NODE {
+            if edge.is(from, prefix) && same(edge) || edge.to == NodeId::NONE {
                 return (place, edge);
             }
             place = (place + 1) & mask;
@@ -85,11 +85,11 @@ impl Literals {
 
     /// Adds an edge that does not exist yet.
     pub(crate) fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
-        let word = Word::new(segment);
-        let (bytes, length) = word.parts();
+        let prefix = Prefix::new(segment);
+        let (bytes, length) = prefix.parts();
         self.longest = self.longest.max(length);
-        let edge = Literal { bytes, length, from, to, start: number(self.long.len()) };
-        if !word.is_whole() {
+        let edge = Literal { bytes, length, from, to, start: narrow(self.long.len()) };
+        if !prefix.is_whole() {
             self.long.extend_from_slice(segment);
         }
         if (self.taken + 1) * 2 > self.edges.len() {
@@ -101,7 +101,7 @@ impl Literals {
 
     /// Replaces the target of each edge.
     pub(crate) fn redirect(&mut self, to: impl Fn(NodeId) -> NodeId) {
-        let taken = self.edges.iter_mut().filter(|edge| edge.to != NO_NODE);
+        let taken = self.edges.iter_mut().filter(|edge| edge.to != NodeId::NONE);
         taken.for_each(|edge| edge.to = to(edge.to));
     }
 
@@ -113,17 +113,17 @@ impl Literals {
     fn grow(&mut self) {
         let places = self.edges.len() * 2;
         let old = std::mem::replace(&mut self.edges, vec![FREE; places].into());
-        old.into_iter().filter(|edge| edge.to != NO_NODE).for_each(|edge| self.put(edge));
+        old.into_iter().filter(|edge| edge.to != NodeId::NONE).for_each(|edge| self.put(edge));
     }
 
     fn put(&mut self, edge: Literal) {
-        let (place, _) = self.edge(edge.from, edge.word(), self.text(&edge), |_| false);
+        let (place, _) = self.edge(edge.from, edge.prefix(), self.text(&edge), |_| false);
         self.edges.get_mut(place).into_iter().for_each(|free| *free = edge);
     }
 
-    /// The text of a segment that does not fit into a [`Word`].
+    /// The text of a segment that does not fit into a [`Prefix`].
     fn text(&self, edge: &Literal) -> &[u8] {
-        if edge.word().is_whole() {
+        if edge.prefix().is_whole() {
             return &[];
         }
         let start = edge.start as usize;
@@ -144,22 +144,22 @@ impl Default for Literals {
 }
 
 impl Literal {
-    const fn word(&self) -> Word {
-        Word::from_parts(self.bytes, self.length)
+    const fn prefix(&self) -> Prefix {
+        Prefix::from_parts(self.bytes, self.length)
     }
 
-    fn is(&self, from: NodeId, word: Word) -> bool {
-        self.from == from && self.word() == word
+    fn is(&self, from: NodeId, prefix: Prefix) -> bool {
+        self.from == from && self.prefix() == prefix
     }
 }
 
 /// The hash of the segment does not depend on the node, so the processor can compute it before the node is known. The
 /// multiplication spreads the node's number over all bits; nodes created in sequence differ only in the lowest.
 #[inline]
-fn hash(from: NodeId, word: Word, segment: &[u8], seed: &RandomState) -> usize {
+fn hash(from: NodeId, prefix: Prefix, segment: &[u8], seed: &RandomState) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     #[expect(clippy::cast_possible_truncation, reason = "a table has fewer places than a usize can say")]
-    let hash = (word.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
+    let hash = (prefix.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
     hash
 }
 
@@ -172,7 +172,7 @@ mod tests {
         let mut edges = Literals::default();
         let find = |edges: &Literals, from: u32, segment: &str| {
             let segment = segment.as_bytes();
-            edges.find(NodeId(from), Word::new(segment), segment, 0)
+            edges.find(NodeId(from), Prefix::new(segment), segment, 0)
         };
         let long = |number: u32| format!("a-segment-of-more-than-sixteen-bytes-{number}");
         let all: Vec<(u32, String)> = (0..3_000)
@@ -181,16 +181,16 @@ mod tests {
             })
             .collect();
         for (to, (from, segment)) in (1..).zip(&all) {
-            assert_eq!(find(&edges, *from, segment), NO_NODE);
+            assert_eq!(find(&edges, *from, segment), NodeId::NONE);
             edges.insert(NodeId(*from), segment.as_bytes(), NodeId(to));
         }
         for (to, (from, segment)) in (1..).zip(&all) {
             assert_eq!(find(&edges, *from, segment), NodeId(to));
-            assert_eq!(find(&edges, from + 7_000, segment), NO_NODE);
-            assert_eq!(find(&edges, *from, &format!("{segment}\0")), NO_NODE);
+            assert_eq!(find(&edges, from + 7_000, segment), NodeId::NONE);
+            assert_eq!(find(&edges, *from, &format!("{segment}\0")), NodeId::NONE);
         }
         edges.redirect(|to| NodeId(to.0 + 1));
         assert_eq!(find(&edges, 0, "same"), NodeId(2));
-        assert_eq!(find(&edges, 0, &long(3_007)), NO_NODE);
+        assert_eq!(find(&edges, 0, &long(3_007)), NodeId::NONE);
     }
 }

@@ -4,10 +4,13 @@
 //! For each part, one word says which of its blocks are not empty, and only those are stored. So a set's size depends
 //! on the roles that it contains, and comparing two sets takes one step for each block that both store: one for a
 //! subject with one role, at most 16 among 1,000 roles, and never more than the smaller set has blocks.
+//!
+//! All of a set is in one allocation, so that a search starts without following a pointer for each level.
 
 use std::fmt;
 use std::sync::Arc;
 
+use policy::model::{RoleId, RuleId};
 use smallvec::SmallVec;
 
 /// All roles of one subject: those granted, those from its token, the reserved ones, and those that these extend. Cheap
@@ -22,15 +25,15 @@ pub struct RoleSet {
 /// A buffer for the words of a set.
 pub(crate) type Words = SmallVec<[u64; 64]>;
 
-/// A set of roles with a number (a rule's id) for each.
+/// A set of roles with a rule for each.
 #[derive(Clone, Debug)]
-pub(crate) struct Numbered {
+pub(crate) struct RoleRules {
     /// The set, in the layout of [`RoleSet`].
     words: Box<[u64]>,
     /// For each word of a block: the number of roles in the blocks before it.
     before: Box<[u32]>,
-    /// The number of each role, in role order.
-    numbers: Box<[u32]>,
+    /// The rule of each role, in role order.
+    rules: Box<[RuleId]>,
 }
 
 impl RoleSet {
@@ -48,12 +51,12 @@ impl RoleSet {
         &self.words
     }
 
-    pub(crate) fn contains(&self, role: u32) -> bool {
+    pub(crate) fn contains(&self, role: RoleId) -> bool {
         contains(&self.words, role).unwrap_or(false)
     }
 
     /// The ids of its roles, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RoleId> + use<> {
         let words = Arc::clone(&self.words);
         let parts = words.first().copied().unwrap_or(0);
         (0..parts).flat_map(move |part| {
@@ -62,7 +65,7 @@ impl RoleSet {
             bits(blocks).enumerate().flat_map(move |(nth, block)| {
                 let base = part * 4096 + u64::from(block) * 64;
                 let word = words.get(first + nth).copied().unwrap_or(0);
-                bits(word).map(move |bit| u32::try_from(base).unwrap_or(u32::MAX) + bit)
+                bits(word).map(move |bit| RoleId(u32::try_from(base).unwrap_or(u32::MAX) + bit))
             })
         })
     }
@@ -74,9 +77,9 @@ impl fmt::Debug for RoleSet {
     }
 }
 
-impl Numbered {
-    /// Takes (role, number) pairs, sorted by role, without duplicate roles.
-    pub(crate) fn new(roles: &[(u32, u32)]) -> Self {
+impl RoleRules {
+    /// Takes pairs sorted by role, without duplicate roles.
+    pub(crate) fn new(roles: &[(RoleId, RuleId)]) -> Self {
         let mut words = Words::new();
         pack(roles.iter().map(|(role, _)| *role), &mut words);
         let first_block = words.first().map_or(0, |parts| 1 + 2 * size(*parts));
@@ -87,21 +90,20 @@ impl Numbered {
             count
         });
         let before = before.collect();
-        Self {
-            before,
-            words: words.into_boxed_slice(),
-            numbers: roles.iter().map(|(_, number)| *number).collect(),
-        }
+        Self { before, words: words.into_boxed_slice(), rules: roles.iter().map(|(_, rule)| *rule).collect() }
     }
 
-    /// The number of the lowest role that is in both sets.
-    pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<u32> {
+    /// The rule of the lowest role that is in both sets.
+    ///
+    /// A role's place in `rules` is the number of roles before it in the set, which a count of bits gives: a set needs
+    /// no entry for roles that it does not have, and nothing is searched.
+    pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<RuleId> {
         let (ours, theirs) = (&*self.words, roles.words());
         let parts = size((*ours.first()?).min(*theirs.first()?));
         (0..parts).find_map(|part| self.lowest_in_part(theirs, part))
     }
 
-    fn lowest_in_part(&self, theirs: &[u64], part: usize) -> Option<u32> {
+    fn lowest_in_part(&self, theirs: &[u64], part: usize) -> Option<RuleId> {
         let (our_blocks, our_first) = part_of(&self.words, part)?;
         let (their_blocks, their_first) = part_of(theirs, part)?;
         let mut shared = our_blocks & their_blocks;
@@ -113,7 +115,7 @@ impl Numbered {
             if common != 0 {
                 let lower = (common & common.wrapping_neg()) - 1;
                 let nth = *self.before.get(place)? as usize + rank(ours & lower);
-                return self.numbers.get(nth).copied();
+                return self.rules.get(nth).copied();
             }
             shared &= shared - 1;
         }
@@ -122,13 +124,13 @@ impl Numbered {
 }
 
 /// Writes a set in the layout of [`RoleSet`]. The roles are sorted and distinct.
-pub(crate) fn pack(roles: impl Iterator<Item = u32> + Clone, words: &mut Words) {
+pub(crate) fn pack(roles: impl Iterator<Item = RoleId> + Clone, words: &mut Words) {
     words.clear();
-    let parts = roles.clone().last().map_or(0, |highest| u64::from(highest / 4096) + 1);
+    let parts = roles.clone().last().map_or(0, |highest| u64::from(highest.0 / 4096) + 1);
     words.push(parts);
     words.resize(1 + 2 * size(parts), 0);
     let mut open = None;
-    for role in roles {
+    for RoleId(role) in roles {
         let block = role / 64;
         if open.replace(block) != Some(block) {
             let summary = 1 + 2 * (role / 4096) as usize;
@@ -153,7 +155,7 @@ fn part_of(words: &[u64], part: usize) -> Option<(u64, usize)> {
     }
 }
 
-fn contains(words: &[u64], role: u32) -> Option<bool> {
+fn contains(words: &[u64], RoleId(role): RoleId) -> Option<bool> {
     let part = (role / 4096) as usize;
     if part >= size(*words.first()?) {
         return Some(false);
@@ -190,7 +192,7 @@ mod tests {
 
     fn set(roles: &[u32]) -> RoleSet {
         let mut words = Words::new();
-        pack(roles.iter().copied(), &mut words);
+        pack(roles.iter().copied().map(RoleId), &mut words);
         RoleSet::from_words(&words)
     }
 
@@ -211,21 +213,21 @@ mod tests {
     fn a_set_has_what_was_put_in_and_nothing_else() {
         for roles in SETS {
             let set = set(roles);
-            assert_eq!(set.iter().collect::<Vec<_>>(), *roles);
+            assert_eq!(set.iter().map(|role| role.0).collect::<Vec<_>>(), *roles);
             for role in (0..9000).chain(99_000..101_000) {
-                assert_eq!(set.contains(role), roles.contains(&role), "{role} in {roles:?}");
+                assert_eq!(set.contains(RoleId(role)), roles.contains(&role), "{role} in {roles:?}");
             }
         }
     }
 
     #[test]
-    fn the_lowest_common_role_of_any_two_sets_gives_its_number() {
+    fn the_lowest_common_role_of_any_two_sets_gives_its_rule() {
         for ours in SETS {
-            let numbered: Vec<(u32, u32)> = ours.iter().map(|role| (*role, role * 3 + 1)).collect();
-            let numbered = Numbered::new(&numbered);
+            let pairs: Vec<_> = ours.iter().map(|role| (RoleId(*role), RuleId(role * 3 + 1))).collect();
+            let rules = RoleRules::new(&pairs);
             for theirs in SETS {
-                let wanted = ours.iter().find(|role| theirs.contains(role)).map(|role| role * 3 + 1);
-                assert_eq!(numbered.lowest_common(&set(theirs)), wanted, "{ours:?} and {theirs:?}");
+                let wanted = ours.iter().find(|role| theirs.contains(role)).map(|role| RuleId(role * 3 + 1));
+                assert_eq!(rules.lowest_common(&set(theirs)), wanted, "{ours:?} and {theirs:?}");
             }
         }
     }

@@ -1,59 +1,69 @@
 //! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says for each action which
 //! roles are allowed or denied, and by which rule.
+//!
+//! A row has two forms. Most rows have few entries, which are adjacent in memory and searched one by one. A row with
+//! many entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action, and
+//! then by a set of roles: one intersection finds the deciding rule.
 
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
+use policy::Decision;
+use policy::ids::{IdVec, id_types};
 use policy::model::{Effect, RoleId, RuleId};
 
-use crate::roles::{Numbered, RoleSet};
-use crate::table::{NONE, Table};
-use crate::{Decision, Match};
-
-/// An action that no rule names. Only rules for every action match it.
-pub(crate) const UNKNOWN_ACTION: u32 = u32::MAX - 1;
-/// In an [`Entry`]: the rule applies to every action.
-const ANY_ACTION: u32 = u32::MAX;
+use crate::ids::{ActionId, RowId};
+use crate::roles::{RoleRules, RoleSet};
 
 /// Rows of up to this many entries are searched linearly. Most rows are this short, and then take up two or three cache
 /// lines.
 const FEW: usize = 8;
-/// Set in the ids of rows that are not searched linearly.
+/// Set in a [`RowId`] that holds a [`WideId`]. Any other holds the [`EntryId`] of its first entry.
 const WIDE: u32 = 1 << 31;
+/// Higher than any rule: none was found. With this in place of an `Option`, keeping the lowest rule is one `min`.
+const NO_RULE: RuleId = RuleId(u32::MAX);
 
-/// The id of a row; `NO_ROW` where no pattern ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowId(u32);
+id_types! {
+    /// An entry of a short row. Short rows are stored one after another, so that a search reads adjacent memory and
+    /// starts without another look-up.
+    struct EntryId;
 
-pub(crate) const NO_ROW: RowId = RowId(NONE);
+    /// A row that is not searched linearly.
+    struct WideId;
+}
 
 impl RowId {
-    /// The index of a short row, which is below 2³¹; `None` for a wide one.
-    pub(crate) fn few(self) -> Option<u32> {
-        (self.0 & WIDE == 0).then_some(self.0)
+    pub(crate) const fn is_wide(self) -> bool {
+        self.0 & WIDE != 0
     }
 
-    pub(crate) const fn of_few(number: u32) -> Self {
-        Self(number)
+    /// The first entry of a row that is not wide.
+    const fn first(self) -> EntryId {
+        EntryId(self.0)
+    }
+
+    const fn wide(self) -> WideId {
+        WideId(self.0 & !WIDE)
     }
 }
 
 /// States that one rule matches one action at this place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
-    rule: u32,
-    role: u32,
-    action: u32,
+    rule: RuleId,
+    role: RoleId,
+    action: ActionId,
     effect: Effect,
-    /// Whether this is the last entry of its row.
+    /// Whether this is the last entry of its row. It takes no room beside `effect`, where a length in the row's id
+    /// would make each end of a pattern larger.
     last: bool,
 }
 
 /// All rows.
 #[derive(Default)]
 pub(crate) struct Rows {
-    few: Table<Entry>,
-    wide: Table<Wide>,
+    few: IdVec<EntryId, Entry>,
+    wide: IdVec<WideId, Wide>,
 }
 
 /// A row with many entries, indexed by action.
@@ -61,42 +71,42 @@ struct Wide {
     /// The rules for every action.
     any: Sides,
     /// The actions that rules name, sorted.
-    actions: Box<[u32]>,
+    actions: Box<[ActionId]>,
     /// For each of these actions, the rules that name it. The rules in `any` are not repeated here: the size would grow
     /// with the product of actions and roles.
     named: Box<[Sides]>,
-    /// All entries, for explanations.
-    entries: Box<[Entry]>,
 }
 
 /// The rules for one action: for each role, the rule with the lowest id.
 struct Sides {
-    allow: Option<Numbered>,
-    deny: Option<Numbered>,
+    allow: Option<RoleRules>,
+    deny: Option<RoleRules>,
 }
 
 /// The input of a search, and the lowest rules found so far.
 pub(crate) struct Search<'r> {
     roles: &'r RoleSet,
-    action: u32,
-    allow: u32,
-    deny: u32,
+    action: ActionId,
+    allow: RuleId,
+    deny: RuleId,
 }
 
 impl<'r> Search<'r> {
-    pub(crate) const fn new(roles: &'r RoleSet, action: u32) -> Self {
-        Self { roles, action, allow: NONE, deny: NONE }
+    pub(crate) const fn new(roles: &'r RoleSet, action: ActionId) -> Self {
+        Self { roles, action, allow: NO_RULE, deny: NO_RULE }
     }
 
+    /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule, the answer is a
+    /// denial.
     pub(crate) const fn decision(&self) -> Decision {
         match (self.deny, self.allow) {
-            (NONE, NONE) => Decision::NotAllowed,
-            (NONE, rule) => Decision::Allowed(RuleId(rule)),
-            (rule, _) => Decision::Denied(RuleId(rule)),
+            (NO_RULE, NO_RULE) => Decision::NotAllowed,
+            (NO_RULE, rule) => Decision::Allowed(rule),
+            (rule, _) => Decision::Denied(rule),
         }
     }
 
-    fn found(&mut self, effect: Effect, rule: u32) {
+    fn found(&mut self, effect: Effect, rule: RuleId) {
         let lowest = match effect {
             Effect::Allow => &mut self.allow,
             Effect::Deny => &mut self.deny,
@@ -105,7 +115,7 @@ impl<'r> Search<'r> {
     }
 
     /// Rule ids ascend with role ids, so the lowest role has the lowest rule.
-    fn sides(&mut self, sides: &Sides) {
+    fn take_lowest(&mut self, sides: &Sides) {
         for (effect, side) in [(Effect::Allow, &sides.allow), (Effect::Deny, &sides.deny)] {
             if let Some(rule) = side.as_ref().and_then(|side| side.lowest_common(self.roles)) {
                 self.found(effect, rule);
@@ -116,39 +126,33 @@ impl<'r> Search<'r> {
 
 impl Entry {
     /// `action` is `None` for a rule that applies to every action.
-    pub(crate) fn new(rule: RuleId, role: RoleId, effect: Effect, action: Option<u32>) -> Self {
-        Self { rule: rule.0, role: role.0, action: action.unwrap_or(ANY_ACTION), effect, last: false }
+    pub(crate) fn new(rule: RuleId, role: RoleId, effect: Effect, action: Option<ActionId>) -> Self {
+        Self { rule, role, action: action.unwrap_or(ActionId::ANY), effect, last: false }
     }
 
     /// The sort key of a row's entries. Entries with equal keys are equal, because a rule has one role and one effect.
-    pub(crate) const fn order(&self) -> (u32, u32) {
+    pub(crate) const fn order(&self) -> (RuleId, ActionId) {
         (self.rule, self.action)
     }
 
-    const fn matches(&self, action: u32) -> bool {
-        self.action == ANY_ACTION || self.action == action
+    fn matches(&self, action: ActionId) -> bool {
+        self.action == ActionId::ANY || self.action == action
     }
 }
 
 impl Rows {
     /// Lowers the rules found so far to those of this row that apply and have a lower id.
     pub(crate) fn search(&self, row: RowId, search: &mut Search<'_>) {
-        if row.0 & WIDE == 0 {
-            self.search_few(row, search);
+        if row.is_wide() {
+            self.search_wide(row.wide(), search);
         } else {
-            self.search_wide(row, search);
+            self.search_few(row.first(), search);
         }
     }
 
-    /// Every rule of a row that applies to this action.
-    pub(crate) fn matching(&self, row: RowId, action: u32) -> Vec<Match> {
-        let matching = self.entries(row).iter().filter(|entry| entry.matches(action));
-        matching.map(|it| Match { rule: RuleId(it.rule), role: RoleId(it.role), effect: it.effect }).collect()
-    }
-
     #[inline]
-    fn search_few(&self, row: RowId, search: &mut Search<'_>) {
-        for entry in self.few.from(row.0) {
+    fn search_few(&self, first: EntryId, search: &mut Search<'_>) {
+        for entry in self.few.from(first) {
             if entry.matches(search.action) && search.roles.contains(entry.role) {
                 search.found(entry.effect, entry.rule);
             }
@@ -158,22 +162,14 @@ impl Rows {
         }
     }
 
-    fn search_wide(&self, row: RowId, search: &mut Search<'_>) {
-        let wide = self.wide.at(row.0 & !WIDE);
-        search.sides(&wide.any);
+    /// Two look-ups, whatever the number of rules: one for the rules of every action, one for those of this action.
+    fn search_wide(&self, wide: WideId, search: &mut Search<'_>) {
+        let wide = self.wide.at(wide);
+        search.take_lowest(&wide.any);
         let place = wide.actions.binary_search(&search.action);
         if let Some(named) = place.ok().and_then(|place| wide.named.get(place)) {
-            search.sides(named);
+            search.take_lowest(named);
         }
-    }
-
-    fn entries(&self, row: RowId) -> &[Entry] {
-        if row.0 & WIDE != 0 {
-            return &self.wide.at(row.0 & !WIDE).entries;
-        }
-        let from = self.few.from(row.0);
-        let end = from.iter().position(|entry| entry.last).map_or(0, |last| last + 1);
-        from.get(..end).unwrap_or_default()
     }
 }
 
@@ -187,7 +183,9 @@ impl std::fmt::Debug for Rows {
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
-    made: HashTable<RowId>,
+    /// The entries of each wide row, which the finished row does not keep.
+    of_wide: IdVec<WideId, Box<[Entry]>>,
+    known: HashTable<RowId>,
     seed: foldhash::fast::RandomState,
 }
 
@@ -197,13 +195,13 @@ impl RowsBuilder {
         if let Some(last) = entries.last_mut() {
             last.last = true;
         }
-        let Self { rows, made, seed } = self;
-        let hash = seed.hash_one(&*entries);
-        if let Some(row) = made.find(hash, |other| rows.entries(*other) == entries) {
+        let hash = self.seed.hash_one(&*entries);
+        if let Some(row) = self.known.find(hash, |other| self.entries(*other) == entries) {
             return *row;
         }
-        let row = rows.push(entries);
-        made.insert_unique(hash, row, |other| seed.hash_one(rows.entries(*other)));
+        let row = self.push(entries);
+        let Self { rows, of_wide, known, seed } = self;
+        known.insert_unique(hash, row, |other| seed.hash_one(entries_of(rows, of_wide, *other)));
         row
     }
 
@@ -212,36 +210,46 @@ impl RowsBuilder {
         self.rows.wide.shrink();
         self.rows
     }
-}
 
-impl Rows {
     fn push(&mut self, entries: &[Entry]) -> RowId {
         if entries.len() > FEW {
-            return RowId(self.wide.push(Wide::new(entries)) | WIDE);
+            self.of_wide.push(entries.into());
+            return RowId(self.rows.wide.push(Wide::new(entries)).0 | WIDE);
         }
-        let row = RowId(self.few.len());
-        assert!(row.few().is_some(), "a policy has fewer than 2^31 short rows");
-        for entry in entries {
-            self.few.push(*entry);
-        }
+        let row = RowId(self.rows.few.next_id().0);
+        assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
+        self.rows.few.extend(entries.iter().copied());
         row
     }
+
+    fn entries(&self, row: RowId) -> &[Entry] {
+        entries_of(&self.rows, &self.of_wide, row)
+    }
+}
+
+fn entries_of<'r>(rows: &'r Rows, of_wide: &'r IdVec<WideId, Box<[Entry]>>, row: RowId) -> &'r [Entry] {
+    if row.is_wide() {
+        return of_wide.at(row.wide());
+    }
+    let from = rows.few.from(row.first());
+    let end = from.iter().position(|entry| entry.last).map_or(0, |last| last + 1);
+    from.get(..end).unwrap_or_default()
 }
 
 impl Wide {
     fn new(entries: &[Entry]) -> Self {
         let mut sorted = entries.to_vec();
         sorted.sort_by_key(|entry| (entry.action, entry.role, entry.rule));
-        let of_action = |action: u32| {
+        let of_action = |action: ActionId| {
             let start = sorted.partition_point(|entry| entry.action < action);
             let end = sorted.partition_point(|entry| entry.action <= action);
             Sides::new(sorted.get(start..end).unwrap_or_default())
         };
-        let mut actions: Vec<u32> = sorted.iter().map(|entry| entry.action).collect();
+        let mut actions: Vec<ActionId> = sorted.iter().map(|entry| entry.action).collect();
         actions.dedup();
-        actions.retain(|action| *action != ANY_ACTION);
+        actions.retain(|action| *action != ActionId::ANY);
         let named = actions.iter().map(|action| of_action(*action)).collect();
-        Self { any: of_action(ANY_ACTION), actions: actions.into(), named, entries: entries.into() }
+        Self { any: of_action(ActionId::ANY), actions: actions.into(), named }
     }
 }
 
@@ -249,13 +257,13 @@ impl Sides {
     /// Takes the entries of one action, sorted by role and rule.
     fn new(entries: &[Entry]) -> Self {
         let side = |effect: Effect| {
-            let mut lowest: Vec<(u32, u32)> = Vec::new();
+            let mut lowest: Vec<(RoleId, RuleId)> = Vec::new();
             for entry in entries.iter().filter(|entry| entry.effect == effect) {
                 if lowest.last().is_none_or(|(role, _)| *role != entry.role) {
                     lowest.push((entry.role, entry.rule));
                 }
             }
-            (!lowest.is_empty()).then(|| Numbered::new(&lowest))
+            (!lowest.is_empty()).then(|| RoleRules::new(&lowest))
         };
         Self { allow: side(Effect::Allow), deny: side(Effect::Deny) }
     }

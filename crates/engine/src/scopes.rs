@@ -1,30 +1,31 @@
 //! From a scope to the tries that apply to it.
 
+use policy::ids::{Id, IdVec, id_types};
 use policy::pattern::Scope;
 
-use crate::names::Names;
-use crate::table::Table;
-use crate::trie::{NodeId, TrieBuilder};
+use crate::interner::Interner;
+use crate::trie::{Roots, TrieBuilder};
 
-/// The two tries of one scope.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Roots {
-    /// For absolute patterns.
-    pub(crate) absolute: NodeId,
-    /// For relative patterns.
-    pub(crate) relative: NodeId,
+id_types! {
+    /// A scope that rules name exactly.
+    struct ExactId;
+
+    /// The suffix of a scope `*.suffix`.
+    struct SuffixId;
 }
 
 /// The tries of each scope in the policy. Those that apply to a request are found by looking up its scope and the
 /// suffix after each dot of it, so the cost does not depend on the number of scopes.
+///
+/// Each scope has tries of its own, rather than one trie whose rules check the scope: the walk then meets only rules
+/// that apply, and a policy without scopes pays nothing for them.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     any: Roots,
-    exact: Names,
-    exact_roots: Table<Roots>,
-    /// The suffixes of `*.suffix`.
-    below: Names,
-    below_roots: Table<Roots>,
+    exact: Interner<ExactId>,
+    exact_roots: IdVec<ExactId, Roots>,
+    below: Interner<SuffixId>,
+    below_roots: IdVec<SuffixId, Roots>,
     /// The length of the longest suffix. Longer suffixes of a request's scope are not looked up, so a scope that
     /// consists of dots costs little.
     longest: usize,
@@ -33,49 +34,51 @@ pub(crate) struct Scopes {
 impl Scopes {
     pub(crate) fn new(trie: &mut TrieBuilder) -> Self {
         Self {
-            any: Roots::new(trie),
-            exact: Names::default(),
-            exact_roots: Table::new(),
-            below: Names::default(),
-            below_roots: Table::new(),
+            any: trie.roots(),
+            exact: Interner::default(),
+            exact_roots: IdVec::new(),
+            below: Interner::default(),
+            below_roots: IdVec::new(),
             longest: 0,
         }
     }
 
     /// The tries of a scope of the policy, which are added if the scope is new. `None` means every scope.
     pub(crate) fn add(&mut self, scope: Option<&Scope>, trie: &mut TrieBuilder) -> Roots {
-        let (names, roots, name) = match scope {
-            None => return self.any,
-            Some(Scope::Exact(name)) => (&mut self.exact, &mut self.exact_roots, name),
+        match scope {
+            None => self.any,
+            Some(Scope::Exact(name)) => add(name, &mut self.exact, &mut self.exact_roots, trie),
             Some(Scope::Below(suffix)) => {
                 self.longest = self.longest.max(suffix.len());
-                (&mut self.below, &mut self.below_roots, suffix)
+                add(suffix, &mut self.below, &mut self.below_roots, trie)
             }
-        };
-        let number = names.add(name.as_bytes());
-        if number == roots.len() {
-            roots.push(Roots::new(trie));
         }
-        *roots.at(number)
     }
 
     /// Calls `found` with the tries that apply to the scope of a request.
     pub(crate) fn roots(&self, scope: &[u8], mut found: impl FnMut(Roots)) {
         found(self.any);
         if !self.exact.is_empty() {
-            self.exact.find(scope).into_iter().for_each(|number| found(*self.exact_roots.at(number)));
+            self.exact.find(scope).into_iter().for_each(|id| found(*self.exact_roots.at(id)));
         }
         if !self.below.is_empty() {
-            let numbers = suffixes(scope, self.longest).filter_map(|suffix| self.below.find(suffix));
-            numbers.for_each(|number| found(*self.below_roots.at(number)));
+            let ids = suffixes(scope, self.longest).filter_map(|suffix| self.below.find(suffix));
+            ids.for_each(|id| found(*self.below_roots.at(id)));
         }
     }
 }
 
-impl Roots {
-    fn new(trie: &mut TrieBuilder) -> Self {
-        Self { absolute: trie.root(), relative: trie.root() }
+fn add<I: Id + PartialEq>(
+    name: &str,
+    names: &mut Interner<I>,
+    roots: &mut IdVec<I, Roots>,
+    trie: &mut TrieBuilder,
+) -> Roots {
+    let id = names.add(name.as_bytes());
+    if id == roots.next_id() {
+        roots.push(trie.roots());
     }
+    *roots.at(id)
 }
 
 /// The suffix after each dot, from the right, up to this length. At least one byte precedes the dot.

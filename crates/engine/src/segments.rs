@@ -1,6 +1,10 @@
 //! Splits a resource into segments.
+//!
+//! In a profile of a decision (callgrind, 2026-11-21), each segment took 100 to 200 of the 785 instructions, among them
+//! those of a loop over the bytes of a short segment. So sixteen bytes are read at once, and the end is found with
+//! arithmetic on integers.
 
-use crate::word::{Word, first_sixteen, halves, sixteen};
+use crate::prefix::{Prefix, first_sixteen, halves, sixteen};
 
 /// Eight slashes.
 const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
@@ -11,18 +15,19 @@ const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 /// Reads sixteen bytes at once and masks what follows the segment, so all segments up to this length cost about the
 /// same.
 #[inline]
-pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Word> {
+pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
     let left = resource.get(start..)?;
-    let [first, second] = left.first_chunk().map_or_else(|| last_bytes(resource, left), |it| halves(*it));
+    let [first, second] =
+        left.first_chunk().map_or_else(|| last_bytes(resource, left), |first| halves(*first));
     let found = slashes(first);
     if found != 0 {
         let bits = found.trailing_zeros() & !7;
-        return Some(Word::from_parts([first & below(bits), 0], bits / 8));
+        return Some(Prefix::from_parts([first & below(bits), 0], bits / 8));
     }
     let found = slashes(second);
     if found != 0 {
         let bits = found.trailing_zeros() & !7;
-        return Some(Word::from_parts([first, second & below(bits)], 8 + bits / 8));
+        return Some(Prefix::from_parts([first, second & below(bits)], 8 + bits / 8));
     }
     Some(long([first, second], left))
 }
@@ -40,11 +45,11 @@ fn last_bytes(resource: &[u8], left: &[u8]) -> [u64; 2] {
     halves((bytes | sixteen([SLASHES; 2]) << (8 * left.len())).to_le_bytes())
 }
 
-/// The word of a segment of sixteen bytes or more.
+/// The prefix of a segment of sixteen bytes or more.
 #[cold]
-fn long(first: [u64; 2], left: &[u8]) -> Word {
+fn long(first: [u64; 2], left: &[u8]) -> Prefix {
     let length = left.iter().position(|byte| *byte == b'/').unwrap_or(left.len());
-    Word::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
+    Prefix::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
 }
 
 /// Sets the highest bit of the byte that holds the first `/`, if there is one. Bits of later bytes may be set too.
@@ -64,7 +69,7 @@ const fn below(bits: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use policy::generate::Rng;
+    use generator::Rng;
 
     use super::*;
 
@@ -79,7 +84,7 @@ mod tests {
             }
             let start = rng.below(resource.len() + 1);
             let wanted = resource[start..].split(|byte| *byte == b'/').next().unwrap();
-            assert_eq!(segment_at(&resource, start), Some(Word::new(wanted)), "{start} in {resource:?}");
+            assert_eq!(segment_at(&resource, start), Some(Prefix::new(wanted)), "{start} in {resource:?}");
             assert_eq!(segment_at(&resource, resource.len() + 1), None);
         }
     }

@@ -6,42 +6,60 @@
 //! The walk handles one segment at a time, for all nodes reached so far, in the tries of all applicable scopes. So a
 //! segment is read once and matched with the globs of all these nodes in one pass, however many nodes there are. A node
 //! is visited at most once, and the walk ends where the patterns end, however long the resource is.
+//!
+//! A segment is compared as two integers ([`Prefix`]), and a node and an edge are small enough that one step reads few
+//! cache lines: against a walk over byte strings, a warm decision took 84 ns instead of 110, and a random one among
+//! 100,000 resources 350 ns instead of 470 (2026-11-21, in turns on a busy machine).
 
 mod build;
 
+use policy::ids::{IdVec, id_types};
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
-use crate::globs::{GlobSet, Globs};
+use crate::cost;
+use crate::globs::{GlobSet, Globs, StepId};
+use crate::ids::{NodeId, RowId};
 use crate::literals::Literals;
-use crate::rows::{NO_ROW, RowId};
-use crate::scopes::Roots;
+use crate::prefix::Prefix;
 use crate::segments::segment_at;
-use crate::table::{NONE, Table};
-use crate::word::Word;
-use crate::work;
 
-/// The index of a node, or for a leaf the id of its row. A leaf has no edges and no `**`, so its row is all that its
-/// node would hold; storing it here saves a memory access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeId(pub(crate) u32);
-
-/// The target of an edge that does not exist.
-pub(crate) const NO_NODE: NodeId = NodeId(NONE);
-/// Set in a [`NodeId`] that holds a leaf's row.
+/// Set in a [`NodeId`] that holds a leaf's row. A leaf has no edges and no `**`, so its row is all that its node would
+/// hold; storing it in the edge saves a memory access.
 const LEAF: u32 = 1 << 31;
+
+id_types! {
+    /// A node that globs leave. Few nodes have any, so their globs have a table of their own.
+    struct GlobsId;
+}
+
+impl GlobsId {
+    const NONE: Self = Self(u32::MAX);
+}
+
+/// The two tries of one scope. Absolute and relative resources never match each other's patterns, so the first byte of
+/// the resource selects the trie and no node has to check it again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roots {
+    /// For absolute patterns.
+    absolute: NodeId,
+    /// For relative patterns.
+    relative: NodeId,
+}
 
 /// The tries of all scopes.
 pub(crate) struct Trie {
-    nodes: Table<Node>,
+    nodes: IdVec<NodeId, Node>,
     literals: Literals,
     /// The globs of the nodes that have any; what these share is in `glob_set`.
-    globs: Table<Globs>,
+    globs: IdVec<GlobsId, Globs>,
     glob_set: GlobSet,
 }
 
-/// A walk over the segments of one resource. A request allocates here only if its resource reaches more than sixteen
-/// nodes at once.
+/// A walk over the segments of one resource.
+///
+/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if its
+/// resource reaches more than sixteen nodes at once, which takes patterns that overlap at sixteen places.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     owner: Option<&'q [u8]>,
@@ -52,23 +70,24 @@ pub(crate) struct Walk<'q> {
     /// The nodes that the current segment leads to, with the same exception.
     next: SmallVec<[NodeId; 16]>,
     /// The globs to match with the current segment, for all nodes that have any.
-    globs: SmallVec<[u32; 16]>,
+    globs: SmallVec<[GlobsId; 16]>,
     /// The start of the last segment that was compared with the owner's name, and the result.
     owned: Option<(usize, bool)>,
 }
 
+/// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node would be larger,
+/// and one more memory access.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Whether it has edges for literals.
+    /// Whether it has edges for literals. Without any, the look-up is skipped.
     literals: bool,
-    /// Whether it has edges of the three other kinds.
+    /// Whether it has edges of the three other kinds. Most nodes have none, and then one comparison is all they cost.
     others: bool,
     /// The target of `{id}`.
     one: NodeId,
     /// The target of `{user}`.
     owner: NodeId,
-    /// The index of its globs.
-    globs: u32,
+    globs: GlobsId,
     /// The row of the patterns that end here.
     here: RowId,
     /// The row of the patterns that end here in `**`.
@@ -82,7 +101,7 @@ impl<'q> Walk<'q> {
         fits.then(|| Self {
             resource,
             owner,
-            first: NO_NODE,
+            first: NodeId::NONE,
             here: SmallVec::new(),
             next: SmallVec::new(),
             globs: SmallVec::new(),
@@ -94,7 +113,7 @@ impl<'q> Walk<'q> {
     #[inline]
     pub(crate) fn start(&mut self, roots: Roots) {
         let root = if self.is_absolute() { roots.absolute } else { roots.relative };
-        if self.first == NO_NODE {
+        if self.first == NodeId::NONE {
             self.first = root;
         } else {
             self.here.push(root);
@@ -110,7 +129,7 @@ impl<'q> Walk<'q> {
         match self.owned {
             Some((at, owned)) if at == start => owned,
             _ => {
-                work::steps(segment.len());
+                cost::add(segment.len());
                 let owned = self.owner.is_some_and(|user| policy::canonical::names(segment, user));
                 self.owned = Some((start, owned));
                 owned
@@ -128,19 +147,19 @@ impl Trie {
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
         let mut alone = walk.here.is_empty();
-        while node != NO_NODE {
-            let Some(word) = segment_at(walk.resource, start) else {
+        while node != NodeId::NONE {
+            let Some(prefix) = segment_at(walk.resource, start) else {
                 self.end(node, visit);
                 if !alone {
                     walk.here.iter().for_each(|node| self.end(*node, visit));
                 }
                 return;
             };
-            let end = start + word.length() as usize;
+            let end = start + prefix.length() as usize;
             let mut forked = false;
-            node = self.step(node, word, start, end, walk, &mut forked, visit);
+            node = self.step(node, prefix, start, end, walk, &mut forked, visit);
             if forked || !alone {
-                node = self.step_others(node, word, start, end, walk, visit);
+                node = self.step_others(node, prefix, start, end, walk, visit);
                 alone = walk.here.is_empty();
             }
             start = end + 1;
@@ -154,26 +173,26 @@ impl Trie {
     fn step(
         &self,
         node: NodeId,
-        word: Word,
+        prefix: Prefix,
         start: usize,
         end: usize,
         walk: &mut Walk<'_>,
         forked: &mut bool,
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
-        work::step();
+        cost::add(1);
         if node.is_leaf() {
-            return NO_NODE;
+            return NodeId::NONE;
         }
-        let at = self.nodes.at(node.0);
-        if at.rest != NO_ROW {
+        let at = self.nodes.at(node);
+        if at.rest != RowId::NONE {
             visit(at.rest);
         }
         if at.others {
             *forked = true;
             self.fork(at, start, end, walk);
         }
-        if at.literals { self.literals.find(node, word, walk.resource, start) } else { NO_NODE }
+        if at.literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
     }
 
     /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the node to continue
@@ -182,23 +201,23 @@ impl Trie {
     fn step_others(
         &self,
         mut literal: NodeId,
-        word: Word,
+        prefix: Prefix,
         start: usize,
         end: usize,
         walk: &mut Walk<'_>,
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
         while let Some(node) = walk.here.pop() {
-            let to = self.step(node, word, start, end, walk, &mut false, visit);
-            if to != NO_NODE {
+            let to = self.step(node, prefix, start, end, walk, &mut false, visit);
+            if to != NodeId::NONE {
                 walk.next.push(to);
             }
         }
         if !walk.globs.is_empty() {
             self.match_globs(start, end, walk);
         }
-        if literal == NO_NODE {
-            literal = walk.next.pop().unwrap_or(NO_NODE);
+        if literal == NodeId::NONE {
+            literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
         if !walk.next.is_empty() {
             std::mem::swap(&mut walk.here, &mut walk.next);
@@ -216,13 +235,13 @@ impl Trie {
         if segment.is_empty() {
             return;
         }
-        if at.one != NO_NODE && segment != b"." && segment != b".." {
+        if at.one != NodeId::NONE && segment != b"." && segment != b".." {
             walk.next.push(at.one);
         }
-        if at.owner != NO_NODE && walk.is_owner(start, segment) {
+        if at.owner != NodeId::NONE && walk.is_owner(start, segment) {
             walk.next.push(at.owner);
         }
-        if at.globs != NONE {
+        if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
             if globs.is_simple() {
                 globs.try_always(segment, |node| walk.next.push(node));
@@ -238,9 +257,9 @@ impl Trie {
         let Walk { resource, next, globs, .. } = walk;
         let segment = resource.get(start..end).unwrap_or_default();
         let nodes = globs.len();
-        let mut starts: SmallVec<[u32; 16]> = SmallVec::new();
-        for number in globs.drain(..) {
-            starts.extend(self.globs.at(number).try_each(segment, nodes, |node| next.push(node)));
+        let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
+        for id in globs.drain(..) {
+            starts.extend(self.globs.at(id).try_each(segment, nodes, |node| next.push(node)));
         }
         if !starts.is_empty() {
             self.glob_set.matching(segment, &starts, |node| next.push(node));
@@ -250,14 +269,14 @@ impl Trie {
     /// Visits the rows of a node at the end of the resource.
     #[inline]
     fn end(&self, node: NodeId, visit: &mut impl FnMut(RowId)) {
-        work::step();
+        cost::add(1);
         if node.is_leaf() {
             visit(node.row());
             return;
         }
-        let at = self.nodes.at(node.0);
+        let at = self.nodes.at(node);
         for row in [at.rest, at.here] {
-            if row != NO_ROW {
+            if row != RowId::NONE {
                 visit(row);
             }
         }
@@ -270,7 +289,7 @@ impl NodeId {
     }
 
     const fn row(self) -> RowId {
-        RowId::of_few(self.0 & !LEAF)
+        RowId(self.0 & !LEAF)
     }
 }
 
@@ -278,18 +297,17 @@ impl Node {
     const EMPTY: Self = Self {
         literals: false,
         others: false,
-        one: NO_NODE,
-        owner: NO_NODE,
-        globs: NONE,
-        here: NO_ROW,
-        rest: NO_ROW,
+        one: NodeId::NONE,
+        owner: NodeId::NONE,
+        globs: GlobsId::NONE,
+        here: RowId::NONE,
+        rest: RowId::NONE,
     };
 
-    /// The id to use for this node: its row if it is a leaf, else `number`.
-    fn or_leaf(&self, number: NodeId) -> NodeId {
-        let has_edges = self.literals || self.one != NO_NODE || self.owner != NO_NODE || self.globs != NONE;
-        let row = self.here.few().filter(|_| !has_edges && self.rest == NO_ROW);
-        row.map_or(number, |row| NodeId(row | LEAF))
+    /// The id to use for this node: its row if it is a leaf, else `id`. A wide row has no room in it.
+    fn or_leaf(&self, id: NodeId) -> NodeId {
+        let is_leaf = !self.literals && !self.others && self.rest == RowId::NONE && !self.here.is_wide();
+        if is_leaf { NodeId(self.here.0 | LEAF) } else { id }
     }
 }
 

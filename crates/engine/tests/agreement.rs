@@ -1,18 +1,18 @@
-//! The engine against the reference evaluator: the same answer by the same rule, whatever the policy and the question.
+//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the question.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::thread;
 
-use engine::{Decision, Engine, Question, RoleSet};
-use policy::generate::{Asked, Asker, Generator, Shape};
-use policy::reference::{self, Answer};
+use engine::{Decision, Engine, RoleSet};
+use generator::{Generator, OwnedCaller, OwnedQuestion, Shape};
+use policy::reference;
 
 const PAIRS: usize = 1_000_000;
 const QUESTIONS_OF_A_POLICY: usize = 2_000;
 const CALLERS_OF_A_POLICY: usize = 20;
 
-/// How often each answer came.
+/// How often each expected came.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shares {
     allowed: usize,
@@ -32,7 +32,7 @@ fn a_million_generated_pairs_agree_with_the_reference() {
     });
     let sum = |one: fn(&Shares) -> usize| shares.iter().map(one).sum::<usize>();
     let (allowed, denied, not_allowed) =
-        (sum(|it| it.allowed), sum(|it| it.denied), sum(|it| it.not_allowed));
+        (sum(|shares| shares.allowed), sum(|shares| shares.denied), sum(|shares| shares.not_allowed));
     let all = allowed + denied + not_allowed;
     println!("allowed {allowed}, denied {denied}, not allowed {not_allowed}");
     assert!(all >= PAIRS, "{all} pairs");
@@ -50,10 +50,10 @@ fn agree_on_one_policy(number: usize) -> Shares {
         let caller = generator.caller();
         let roles = roles_of(&engine, &caller);
         for _ in 0..QUESTIONS_OF_A_POLICY / CALLERS_OF_A_POLICY {
-            let asked = generator.question(&policy, &caller);
-            let decision = decide(&engine, &roles, &caller, &asked);
-            let answer = reference::decide(&policy, &caller.caller(), &asked.question());
-            assert_eq!(decision, same(answer), "policy {number}: {caller:?} asks {asked:?}");
+            let question = generator.question(&policy, &caller);
+            let decision = decide(&engine, &roles, &caller, &question);
+            let expected = reference::decide(&policy, &caller.borrowed(), &question.borrowed());
+            assert_eq!(decision, expected, "policy {number}: {caller:?} asks {question:?}");
             shares.count(decision);
         }
     }
@@ -75,7 +75,7 @@ fn shape(number: usize) -> Shape {
     }
 }
 
-fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
+fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     let names = |of: &'_ [String]| of.to_vec();
     let (groups, roles) = (names(&caller.groups), names(&caller.roles));
     caller.user.as_ref().map_or_else(
@@ -84,24 +84,8 @@ fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
     )
 }
 
-fn decide(engine: &Engine, roles: &RoleSet, caller: &Asker, asked: &Asked) -> Decision {
-    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), question(asked))
-}
-
-fn question(asked: &Asked) -> Question<'_> {
-    Question {
-        action: asked.action.as_bytes(),
-        scope: asked.scope.as_bytes(),
-        resource: asked.resource.as_bytes(),
-    }
-}
-
-const fn same(answer: Answer) -> Decision {
-    match answer {
-        Answer::Allowed(rule) => Decision::Allowed(rule),
-        Answer::Denied(rule) => Decision::Denied(rule),
-        Answer::NotAllowed => Decision::NotAllowed,
-    }
+fn decide(engine: &Engine, roles: &RoleSet, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
+    engine.decide(roles, caller.user.as_ref().map(String::as_bytes), question.borrowed())
 }
 
 impl Shares {

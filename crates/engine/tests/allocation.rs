@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use engine::{Decision, Engine, Question};
+use generator::{Generator, Shape};
 use policy::Policy;
-use policy::generate::{Generator, Shape};
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;
@@ -17,12 +17,8 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
     let mut allowed = 0;
     for _ in 0..2_000 {
         let caller = generator.caller();
-        let asked = generator.question(&policy, &caller);
-        let question = Question {
-            action: asked.action.as_bytes(),
-            scope: asked.scope.as_bytes(),
-            resource: asked.resource.as_bytes(),
-        };
+        let owned = generator.question(&policy, &caller);
+        let question = owned.borrowed();
         let user = caller.user.as_deref().unwrap_or("a");
         let group = caller.groups.first().map(String::as_str);
         let counted = allocation_counter::measure(|| {
@@ -30,10 +26,10 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
             let decision = engine.decide(&roles, Some(user.as_bytes()), question);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
             let roles = engine.roles_of("somebody", group, []);
-            let decision = engine.decide_all(&roles, None, &[question, question]);
+            let decision = engine.decide(&roles, None, question);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
         });
-        assert_eq!(counted.count_total, 0, "{caller:?} asks {asked:?}");
+        assert_eq!(counted.count_total, 0, "{caller:?} asks {owned:?}");
     }
     assert!(allowed > 500, "{allowed} were allowed");
 }
@@ -55,7 +51,7 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         at: at.clone(),
     };
     let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
-    let policy = Policy { roles: vec![role], ..Policy::default() };
+    let policy = Policy { roles: vec![role].into(), ..Policy::default() };
     let engine = Engine::compile(&policy);
     for (resource, allowed) in [
         ("/error".to_owned(), true),

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use engine::{Engine, Question};
+use engine::{Decision, Engine, Question, RoleSet};
+use generator::Rng;
 use policy::Policy;
-use policy::generate::Rng;
-use policy::model::{Role, Rule, RuleId};
+use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
 
@@ -56,12 +56,18 @@ fn rule(rng: &mut Rng, most: usize) -> Rule {
     Rule { name: "rule".into(), actions: Actions::Any, scopes: scope, resources, at }
 }
 
+/// A policy in which each role has one rule, so that a decision for one role tells whether its rule matches.
 fn policy(rng: &mut Rng) -> Policy {
     let (rules, patterns) = (1 + rng.below(20), 1 + rng.below(20));
-    let allow = (0..rules).map(|_| rule(rng, patterns)).collect();
     let at = Place::start_of(Path::new("policy.yaml"));
-    let role = Role { name: "anyone".into(), extends: Vec::new(), allow, deny: Vec::new(), at };
-    Policy { roles: vec![role], ..Policy::default() }
+    let role = |number| Role {
+        name: format!("role-{number}").into(),
+        extends: Vec::new(),
+        allow: vec![rule(rng, patterns)],
+        deny: Vec::new(),
+        at: at.clone(),
+    };
+    Policy { roles: (0..rules).map(role).collect(), ..Policy::default() }
 }
 
 fn resource(rng: &mut Rng) -> String {
@@ -77,30 +83,29 @@ fn resource(rng: &mut Rng) -> String {
 #[test]
 fn every_pattern_that_matches_is_found_and_no_other() {
     let mut rng = Rng::new(1);
-    let (mut matched, mut asked) = (0, 0);
+    let (mut matched, mut decided) = (0, 0);
     for _ in 0..400 {
         let policy = policy(&mut rng);
         let engine = Engine::compile(&policy);
+        let sets: Vec<RoleSet> =
+            policy.roles.iter().map(|role| engine.roles_of("a", [], [&*role.name])).collect();
         for _ in 0..50 {
             let resource = resource(&mut rng);
             let scope = *rng.pick(&["a.test", "b.test", "test"]).unwrap();
             let owner = rng.percent(50).then_some("a".as_bytes());
             let question =
                 Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
-            let wanted: Vec<RuleId> = policy
-                .rules()
-                .filter(|(.., rule, _)| {
-                    (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                        && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner))
-                })
-                .map(|(id, ..)| id)
-                .collect();
-            let found: Vec<RuleId> =
-                engine.matching(owner, question).iter().map(|found| found.rule).collect();
-            assert_eq!(found, wanted, "`{resource}` of `{scope}`: {:#?}", policy.roles);
-            matched += wanted.len();
-            asked += policy.roles[0].allow.len();
+            for ((id, _, rule, _), roles) in policy.rules().zip(&sets) {
+                let matches = (rule.scopes.is_empty()
+                    || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
+                    && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner));
+                let expected = if matches { Decision::Allowed(id) } else { Decision::NotAllowed };
+                let decision = engine.decide(roles, owner, question);
+                assert_eq!(decision, expected, "`{resource}` of `{scope}`: {rule:#?}");
+                matched += usize::from(matches);
+                decided += 1;
+            }
         }
     }
-    assert!((asked / 10..asked * 9 / 10).contains(&matched), "{matched} of {asked}");
+    assert!((decided / 10..decided * 9 / 10).contains(&matched), "{matched} of {decided}");
 }

@@ -5,48 +5,40 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{Decision, Engine, RoleSet};
+use generator::{Generator, OwnedCaller, OwnedQuestion, Rng, Shape};
 use policy::Policy;
-use policy::generate::{Asked, Asker, Generator, Rng, Shape};
-use policy::model::{Effect, Grant, Role, RoleId, Rule, RuleId};
+use policy::model::{Grant, Role, RoleId, Rule};
 use policy::pattern::{Actions, Pattern, Segment};
 
 const POLICIES: u64 = 60;
 const QUESTIONS: usize = 400;
 
-/// Some policies, each with callers and what they ask.
-fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(Asker, Asked)], &mut Rng)) {
+/// Some policies, each with callers and their questions.
+fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedQuestion)], &mut Rng)) {
     for seed in 0..POLICIES {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
-        let asked = (0..QUESTIONS).map(|_| {
+        let questions = (0..QUESTIONS).map(|_| {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            (caller, asked)
+            let question = generator.question(&policy, &caller);
+            (caller, question)
         });
-        let asked: Vec<_> = asked.collect();
-        test(&policy, &Engine::compile(&policy), &asked, &mut Rng::new(seed));
+        let questions: Vec<_> = questions.collect();
+        test(&policy, &Engine::compile(&policy), &questions, &mut Rng::new(seed));
     }
 }
 
-fn roles_of(engine: &Engine, caller: &Asker) -> RoleSet {
+fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     let Some(user) = &caller.user else { return engine.anonymous().clone() };
     let groups: Vec<&str> = caller.groups.iter().map(String::as_str).collect();
     let roles: Vec<&str> = caller.roles.iter().map(String::as_str).collect();
     engine.roles_of(user, groups, roles)
 }
 
-fn decide(engine: &Engine, caller: &Asker, asked: &Asked) -> Decision {
+fn decide(engine: &Engine, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
     let roles = roles_of(engine, caller);
-    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question(asked))
-}
-
-fn question(asked: &Asked) -> Question<'_> {
-    Question {
-        action: asked.action.as_bytes(),
-        scope: asked.scope.as_bytes(),
-        resource: asked.resource.as_bytes(),
-    }
+    engine.decide(&roles, caller.user.as_deref().map(str::as_bytes), question.borrowed())
 }
 
 fn is_allowed(decision: Decision) -> bool {
@@ -95,9 +87,9 @@ fn shuffle_and_repeat<T: Clone>(things: &mut Vec<T>, rng: &mut Rng) {
 fn order_and_repetition_never_matter() {
     for_each_policy(|policy, engine, all, rng| {
         let other = Engine::compile(&disordered(policy, rng));
-        for (caller, asked) in all {
-            let (one, two) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(same_kind(one, two), "{caller:?} asks {asked:?}: {one:?}, then {two:?}");
+        for (caller, question) in all {
+            let (one, two) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(same_kind(one, two), "{caller:?} asks {question:?}: {one:?}, then {two:?}");
         }
     });
 }
@@ -123,9 +115,9 @@ fn an_added_deny_never_allows() {
         let place = rng.below(other.roles.len());
         other.roles[place].deny.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
-            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {asked:?}");
+        for (caller, question) in all {
+            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {question:?}");
             changed += usize::from(is_allowed(before) && !is_allowed(after));
         }
     });
@@ -141,9 +133,9 @@ fn an_added_allow_never_takes_away() {
         let place = rng.below(other.roles.len());
         other.roles[place].allow.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
-            let (before, after) = (decide(engine, caller, asked), decide(&other, caller, asked));
-            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {asked:?}");
+        for (caller, question) in all {
+            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
+            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {question:?}");
             changed += usize::from(is_allowed(after) && !is_allowed(before));
         }
     });
@@ -174,70 +166,12 @@ fn an_unrelated_rule_changes_nothing() {
         };
         other.grants.insert(rng.below(other.grants.len()), of_other);
         let other = Engine::compile(&other);
-        for (caller, asked) in all {
+        for (caller, question) in all {
             assert_eq!(
-                decide(engine, caller, asked),
-                decide(&other, caller, asked),
-                "{caller:?} asks {asked:?}"
+                decide(engine, caller, question),
+                decide(&other, caller, question),
+                "{caller:?} asks {question:?}"
             );
-        }
-    });
-}
-
-#[test]
-fn all_of_several_questions_are_allowed_only_if_each_is() {
-    for_each_policy(|_, engine, all, rng| {
-        for (caller, first) in all {
-            let roles = roles_of(engine, caller);
-            let owner = caller.user.as_deref().map(str::as_bytes);
-            let asked: Vec<&Asked> = std::iter::once(first)
-                .chain((0..rng.below(3)).filter_map(|_| rng.clone().pick(all).map(|(_, asked)| asked)))
-                .collect();
-            let questions: Vec<Question<'_>> = asked.iter().map(|asked| question(asked)).collect();
-            let mut each = questions.iter().map(|question| engine.decide(&roles, owner, *question));
-            let wanted = each.clone().find(|one| !is_allowed(*one)).or_else(|| each.next());
-            assert_eq!(Some(engine.decide_all(&roles, owner, &questions)), wanted);
-        }
-    });
-}
-
-#[test]
-fn nothing_asked_is_nothing_allowed() {
-    let engine = Engine::compile(&Generator::new(Shape::default(), 1).policy());
-    assert_eq!(engine.decide_all(engine.anonymous(), None, &[]), Decision::NotAllowed);
-}
-
-#[test]
-fn what_matches_is_what_decides_for_those_who_have_the_role() {
-    for_each_policy(|policy, engine, all, _| {
-        for (caller, asked) in all {
-            let owner = caller.user.as_deref().map(str::as_bytes);
-            let question = question(asked);
-            let matches = engine.matching(owner, question);
-            let wanted: Vec<RuleId> = policy
-                .rules()
-                .filter(|(.., rule, _)| {
-                    rule.actions.matches(question.action)
-                        && (rule.scopes.is_empty() || rule.scopes.iter().any(|it| it.matches(question.scope)))
-                        && rule.resources.iter().any(|it| it.matches(question.resource, owner))
-                })
-                .map(|(id, ..)| id)
-                .collect();
-            assert_eq!(matches.iter().map(|it| it.rule).collect::<Vec<_>>(), wanted);
-            for found in &matches {
-                let (role, _, effect) = policy.rule(found.rule).unwrap();
-                assert_eq!((policy.role(&role.name), effect), (Some(found.role), found.effect));
-            }
-            let names: Vec<String> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();
-            let has = |role: RoleId| names.iter().any(|name| **name == *policy.roles[role.0 as usize].name);
-            let lowest =
-                |effect| matches.iter().find(|it| it.effect == effect && has(it.role)).map(|it| it.rule);
-            let decided = match (lowest(Effect::Deny), lowest(Effect::Allow)) {
-                (Some(rule), _) => Decision::Denied(rule),
-                (None, Some(rule)) => Decision::Allowed(rule),
-                (None, None) => Decision::NotAllowed,
-            };
-            assert_eq!(decide(engine, caller, asked), decided);
         }
     });
 }
@@ -246,7 +180,7 @@ fn what_matches_is_what_decides_for_those_who_have_the_role() {
 fn the_names_of_a_set_are_those_of_the_reference_in_the_order_of_the_policy() {
     for_each_policy(|policy, engine, all, _| {
         for (caller, _) in all {
-            let wanted = policy::reference::roles_of(policy, &caller.caller());
+            let wanted = policy::reference::roles_of(policy, &caller.borrowed());
             let wanted: Vec<Arc<str>> =
                 wanted.iter().map(|id| Arc::clone(&policy.roles[id.0 as usize].name)).collect();
             let names: Vec<Arc<str>> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use http::Uri;
 
-use crate::plan::Failed;
+use crate::failed::Failed;
 
 /// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,6 +15,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
+
+use crate::address::Address;
+use crate::plan::signalled;
+use crate::screen;
 
 /// The response to `GET /people`.
 const PEOPLE: &[u8] =
@@ -25,6 +30,34 @@ const LONGEST_BODY: usize = 16 << 20;
 
 /// How long requests in progress may take after shutdown was requested.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// Serves at this address until SIGTERM or Ctrl-C, with this number of threads (0: one per core).
+///
+/// # Errors
+/// If it cannot listen there.
+pub fn run(address: &Address, threads: usize) -> Result<(), String> {
+    let Address::Tcp(host, port) = address else {
+        return Err("the sample application listens on a port only".to_owned());
+    };
+    let text = |error: io::Error| error.to_string();
+    runtime(threads).map_err(text)?.block_on(async {
+        let mut signals = signalled().map_err(text)?;
+        let listener = TcpListener::bind((host.as_str(), *port))
+            .await
+            .map_err(|error| format!("cannot listen on `{address}`: {error}"))?;
+        screen::line(&format!("listening on {}", listener.local_addr().map_err(text)?));
+        serve(listener, async move { signals.next().await }).await.map_err(text)
+    })
+}
+
+/// A runtime with the requested number of threads; 0 means one per available core.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    match if threads == 0 { cores() } else { threads } {
+        1 => RuntimeBuilder::new_current_thread().enable_all().build(),
+        threads => RuntimeBuilder::new_multi_thread().worker_threads(threads).enable_all().build(),
+    }
+}
 
 /// Serves until `end`, then completes the requests in progress.
 ///

@@ -1,92 +1,120 @@
-//! The messages of a Check call, as far as a client needs them: what Envoy sends about a request, and the decision.
+//! The messages of a Check call: what Envoy sends about a request, and the decision.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use envoy_types::pb::envoy::config::core::v3 as core;
+use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
+use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest};
 use prost::Message;
 
 use crate::run::{Answer, Fault};
 
-/// `envoy.service.auth.v3.CheckRequest`, filled in like by Envoy with `encode_raw_headers`.
-#[derive(Clone, PartialEq, Message)]
-struct CheckRequest {
-    #[prost(message, optional, tag = "1")]
-    attributes: Option<AttributeContext>,
+/// The path of the gRPC method.
+pub const CHECK_PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
+
+/// The HTTP request that a Check call is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked<'a> {
+    /// Envoy's id of the request.
+    pub id: &'a str,
+    /// The client's address; without one, the message names neither end of the connection.
+    pub source: Option<&'a str>,
+    /// The method.
+    pub method: &'a str,
+    /// The path, with its query.
+    pub path: &'a str,
+    /// The host.
+    pub host: &'a str,
+    /// The header lines, without the pseudo-headers; Envoy writes names in lower case.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// The encoding of the headers: separate lines with the values as bytes (`encode_raw_headers`), or a map of strings
+    /// (Envoy's default).
+    pub raw_headers: bool,
+    /// The body.
+    pub body: &'a [u8],
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct AttributeContext {
-    #[prost(message, optional, tag = "1")]
-    source: Option<Peer>,
-    #[prost(message, optional, tag = "2")]
-    destination: Option<Peer>,
-    #[prost(message, optional, tag = "4")]
-    request: Option<Request>,
+impl Default for Checked<'_> {
+    fn default() -> Self {
+        Self {
+            id: "17098443014186932019",
+            source: Some("127.0.0.1"),
+            method: "GET",
+            path: "/people",
+            host: "localhost",
+            headers: &[],
+            raw_headers: true,
+            body: &[],
+        }
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Peer {
-    #[prost(message, optional, tag = "1")]
-    address: Option<Address>,
+impl Checked<'_> {
+    /// The message, filled in as Envoy does it.
+    #[must_use]
+    pub fn message(&self) -> CheckRequest {
+        let pseudo =
+            [(":authority", self.host), (":method", self.method), (":path", self.path), (":scheme", "http")];
+        let lines = pseudo.iter().chain(self.headers);
+        let mut http = HttpRequest {
+            id: self.id.to_owned(),
+            method: self.method.to_owned(),
+            path: self.path.to_owned(),
+            host: self.host.to_owned(),
+            scheme: "http".to_owned(),
+            size: i64::try_from(self.body.len()).unwrap_or(i64::MAX),
+            protocol: "HTTP/1.1".to_owned(),
+            raw_body: self.body.to_vec(),
+            ..HttpRequest::default()
+        };
+        if self.raw_headers {
+            let line = |(name, value): &(&str, &str)| core::HeaderValue {
+                key: (*name).to_owned(),
+                raw_value: value.as_bytes().to_vec(),
+                ..core::HeaderValue::default()
+            };
+            http.header_map = Some(core::HeaderMap { headers: lines.map(line).collect() });
+        } else {
+            http.headers = lines.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        }
+        let attributes = AttributeContext {
+            source: self.source.map(|address| peer(address, 51_234)),
+            destination: self.source.map(|_| peer("127.0.0.1", 8_000)),
+            request: Some(Request { time: None, http: Some(http) }),
+            ..AttributeContext::default()
+        };
+        CheckRequest { attributes: Some(attributes) }
+    }
+
+    /// The message in its gRPC frame.
+    #[must_use]
+    pub fn framed(&self) -> Bytes {
+        framed(&self.message().encode_to_vec())
+    }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct Address {
-    #[prost(message, optional, tag = "1")]
-    socket_address: Option<SocketAddress>,
+fn peer(address: &str, port: u32) -> Peer {
+    let socket = core::SocketAddress {
+        address: address.to_owned(),
+        port_specifier: Some(core::socket_address::PortSpecifier::PortValue(port)),
+        ..core::SocketAddress::default()
+    };
+    let address = core::Address { address: Some(core::address::Address::SocketAddress(socket)) };
+    Peer { address: Some(address), ..Peer::default() }
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct SocketAddress {
-    #[prost(string, tag = "2")]
-    address: String,
-    #[prost(uint32, tag = "3")]
-    port_value: u32,
+/// A message in its gRPC frame: a byte for "not compressed", and the length.
+#[must_use]
+pub fn framed(message: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(5 + message.len());
+    bytes.put_u8(0);
+    bytes.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    bytes.put_slice(message);
+    bytes.freeze()
 }
 
+/// `envoy.service.auth.v3.CheckResponse`, reduced to the decision: decoding headers would slow the generator down.
 #[derive(Clone, PartialEq, Message)]
-struct Request {
-    #[prost(message, optional, tag = "2")]
-    http: Option<HttpRequest>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct HttpRequest {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    method: String,
-    #[prost(string, tag = "4")]
-    path: String,
-    #[prost(string, tag = "5")]
-    host: String,
-    #[prost(string, tag = "6")]
-    scheme: String,
-    #[prost(int64, tag = "9")]
-    size: i64,
-    #[prost(string, tag = "10")]
-    protocol: String,
-    #[prost(bytes = "bytes", tag = "12")]
-    raw_body: Bytes,
-    #[prost(message, optional, tag = "13")]
-    header_map: Option<HeaderMap>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct HeaderMap {
-    #[prost(message, repeated, tag = "1")]
-    headers: Vec<HeaderValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct HeaderValue {
-    #[prost(string, tag = "1")]
-    key: String,
-    #[prost(bytes = "bytes", tag = "3")]
-    raw_value: Bytes,
-}
-
-/// `envoy.service.auth.v3.CheckResponse`, reduced to the decision.
-#[derive(Clone, PartialEq, Message)]
-struct CheckResponse {
+struct Decision {
     #[prost(message, optional, tag = "1")]
     status: Option<Status>,
     #[prost(message, optional, tag = "2")]
@@ -107,75 +135,15 @@ struct Denied {
     status: Option<Status>,
 }
 
-/// The HTTP request that the Check call is about.
-pub(crate) struct Subject<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) host: &'a str,
-    pub(crate) headers: &'a [(String, String)],
-    pub(crate) body: Bytes,
-}
-
-/// The message of a call, with its gRPC prefix.
-pub(crate) fn write(subject: &Subject<'_>) -> Bytes {
-    let pseudo = [
-        (":authority", subject.host),
-        (":method", subject.method),
-        (":path", subject.path),
-        (":scheme", "http"),
-    ];
-    let lines =
-        pseudo.into_iter().chain(subject.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    let headers = lines
-        .map(|(name, value)| HeaderValue {
-            key: name.to_ascii_lowercase(),
-            raw_value: Bytes::copy_from_slice(value.as_bytes()),
-        })
-        .collect();
-    let http = HttpRequest {
-        id: "17098443014186932019".to_owned(),
-        method: subject.method.to_owned(),
-        path: subject.path.to_owned(),
-        host: subject.host.to_owned(),
-        scheme: "http".to_owned(),
-        size: i64::try_from(subject.body.len()).unwrap_or(i64::MAX),
-        protocol: "HTTP/1.1".to_owned(),
-        raw_body: subject.body.clone(),
-        header_map: Some(HeaderMap { headers }),
-    };
-    framed(&CheckRequest {
-        attributes: Some(AttributeContext {
-            source: Some(peer(51234)),
-            destination: Some(peer(8000)),
-            request: Some(Request { http: Some(http) }),
-        }),
-    })
-}
-
-fn peer(port: u32) -> Peer {
-    let socket = SocketAddress { address: "127.0.0.1".to_owned(), port_value: port };
-    Peer { address: Some(Address { socket_address: Some(socket) }) }
-}
-
-/// With the gRPC prefix: a byte for "not compressed", and the length.
-fn framed(message: &CheckRequest) -> Bytes {
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(length + 5);
-    bytes.put_u8(0);
-    bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    bytes.put_slice(&message.encode_to_vec());
-    bytes.freeze()
-}
-
 /// The decision, interpreted like by Envoy: a missing status or code 0 means allowed.
 pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
-    let wrong = || Fault::Borrowed("an answer that is no CheckResponse");
+    let wrong = || Fault::Borrowed("a response that is not a CheckResponse");
     let (prefix, message) = framed.split_at_checked(5).ok_or_else(wrong)?;
     let length = prefix.iter().skip(1).fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
     if prefix.first() != Some(&0) || length != message.len() {
         return Err(wrong());
     }
-    let response = CheckResponse::decode(message).map_err(|_| wrong())?;
+    let response = Decision::decode(message).map_err(|_| wrong())?;
     if response.status.is_none_or(|it| it.code == 0) {
         return Ok(Answer::Allowed);
     }
@@ -193,21 +161,21 @@ mod tests {
 
     #[test]
     fn a_call_says_what_envoy_says() {
-        let headers = [("Authorization".to_owned(), "Basic eA==".to_owned())];
-        let body = Bytes::from_static(b"{}");
-        let call = write(&Subject { method: "POST", path: "/a?b", host: "app:80", headers: &headers, body });
-        let mut lines = Vec::new();
-        let request = envoy::CheckRequest::decode(&call[5..], |it| {
-            lines.push((String::from_utf8_lossy(it.name).into_owned(), it.value.to_vec()));
-        })
-        .unwrap();
-        assert_eq!(
-            (request.method, request.path, request.host),
-            (&b"POST"[..], &b"/a?b"[..], &b"app:80"[..])
-        );
-        let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, [":authority", ":method", ":path", ":scheme", "authorization"]);
-        assert_eq!(lines[4].1, b"Basic eA==");
+        let headers = [("authorization", "Basic eA==")];
+        for raw_headers in [true, false] {
+            let (path, host) = ("/a?b", "app:80");
+            let checked = Checked { path, host, headers: &headers, raw_headers, ..Checked::default() };
+            let message = CheckRequest::decode(&checked.framed()[5..]).unwrap();
+            let http = message.attributes.unwrap().request.unwrap().http.unwrap();
+            assert_eq!((&*http.method, &*http.path, &*http.host), ("GET", path, host));
+            let raw = http.header_map.unwrap_or_default().headers;
+            let raw = raw.into_iter().map(|it| (it.key, String::from_utf8(it.raw_value).unwrap()));
+            let mut lines: Vec<_> = raw.chain(http.headers).collect();
+            lines.sort();
+            let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, [":authority", ":method", ":path", ":scheme", "authorization"]);
+            assert_eq!(lines[4].1, "Basic eA==");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::failed::Failed;
 use crate::measured::{Measured, Rate};
-use crate::plan::{Failed, Plan};
+use crate::plan::Plan;
 use crate::run::run;
 
 /// The result of the search.

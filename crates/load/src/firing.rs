@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
+use crate::failed::Failed;
 use crate::find::{self, Step};
 use crate::measured::{Measured, Protocol};
-use crate::plan::{Failed, Plan, Progress, Stop};
+use crate::plan::{Plan, Progress};
 use crate::workload::{Request, Workload};
 use crate::{Exit, report, run, screen, units};
 
@@ -110,7 +111,7 @@ fn read(file: &Path) -> Result<String, String> {
 fn fire(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {
     let measured = plan.and_then(|plan| {
         let plan = watched(plan);
-        end_with_signals(&plan.stop);
+        plan.stop.on_signals();
         match load.p99.filter(|_| load.find_max) {
             Some(limit) => found(&plan, limit),
             None => run(&plan),
@@ -137,15 +138,13 @@ fn found(plan: &Plan, limit: Duration) -> Result<Measured, Failed> {
     let found = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    found.best.ok_or_else(|| {
-        Failed::Own(format!("no rate that was tried keeps a p99 of {limit:?} without an error"))
-    })
+    found.best.ok_or_else(|| Failed::Own(format!("no tested rate keeps a p99 of {limit:?} without an error")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {
     let p99 = step.p99.as_secs_f64() * 1e3;
     let verdict = match (closed, step.kept) {
-        (true, _) => "as fast as answers come",
+        (true, _) => "closed loop",
         (false, true) => "kept",
         (false, false) => "not kept",
     };
@@ -176,31 +175,6 @@ fn bar(progress: &Progress) -> String {
         progress.p99 as f64 / 1e6,
         progress.errors
     )
-}
-
-/// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end it immediately.
-pub(crate) fn end_with_signals(stop: &Stop) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let stop = stop.clone();
-    let wait = move || -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-        runtime.block_on(async {
-            let (mut interrupt, mut terminate) =
-                (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-                if stop.is_asked() {
-                    std::process::exit(Exit::Interrupted as i32);
-                }
-                stop.stop();
-            }
-        })
-    };
-    // If this fails, a signal ends the process as usual.
-    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
 fn finish(measured: &Measured, output: &OutputArgs) -> Exit {

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Makes the generator cheap compared with what it measures, and gives the baseline server the same allocator as
-/// rolegate.
+/// Makes the generator cheap compared with what it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,11 +1,16 @@
 //! The parameters of a run.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::Exit;
 use crate::address::Target;
+use crate::failed::Failed;
 use crate::measured::{Protocol, Rate};
 use crate::workload::{Request, Workload};
 
@@ -81,25 +86,44 @@ impl Stop {
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
+
+    /// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end the process.
+    pub fn on_signals(&self) {
+        let stop = self.clone();
+        let wait = move || -> io::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+            runtime.block_on(async {
+                let mut signals = signalled()?;
+                loop {
+                    signals.next().await;
+                    if stop.is_asked() {
+                        std::process::exit(Exit::Interrupted as i32);
+                    }
+                    stop.stop();
+                }
+            })
+        };
+        // If this fails, a signal ends the process as usual.
+        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    }
 }
 
-/// Why a run has no results. The text contains no secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failed {
-    /// The plan is invalid.
-    #[error("{0}")]
-    Plan(String),
-    /// The server cannot be reached.
-    #[error("cannot reach `{target}`: {reason}")]
-    Unreachable {
-        /// The server.
-        target: String,
-        /// The error of the system.
-        reason: String,
-    },
-    /// The generator itself got an error from the system.
-    #[error("the generator cannot work: {0}")]
-    Own(String),
+/// SIGTERM and SIGINT. Without handlers, the first process of a container would ignore them.
+pub(crate) fn signalled() -> io::Result<Signals> {
+    Ok(Signals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
+}
+
+/// The signals that end a process.
+pub(crate) struct Signals(Signal, Signal);
+
+impl Signals {
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
+    }
 }
 
 impl Plan {

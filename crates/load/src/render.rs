@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use fastrand::Rng;
 use http::{HeaderName, HeaderValue, Method, Uri};
 
-use crate::check_message::{self, Subject};
+use crate::check_message::{CHECK_PATH, Checked};
+use crate::failed::Failed;
 use crate::measured::Protocol;
-use crate::plan::{Failed, Plan};
+use crate::plan::Plan;
 use crate::run::Answer;
 use crate::workload::Request;
-use crate::workload::dice::Dice;
 use crate::workload::template::{Scope, Template, Variables};
 
 /// The requests of a workload, prepared for rendering. Shared by the threads.
@@ -65,7 +66,7 @@ struct Plain {
 #[derive(Debug)]
 pub(crate) struct Source {
     recipes: Arc<Recipes>,
-    dice: Dice,
+    random: Rng,
 }
 
 impl Recipes {
@@ -93,8 +94,8 @@ impl Recipes {
     fn write_constants(&mut self) -> Result<(), String> {
         let mut written = Vec::new();
         for recipe in &self.recipes {
-            let mut dice = Dice::new(0);
-            let plain = recipe.plain(&mut self.variables.first_look(&mut dice))?;
+            let mut random = Rng::with_seed(0);
+            let plain = recipe.plain(&mut self.variables.first_look(&mut random))?;
             written.push(plain.render(self.protocol, &self.authority)?);
         }
         for (recipe, rendered) in self.recipes.iter_mut().zip(written) {
@@ -103,11 +104,11 @@ impl Recipes {
         Ok(())
     }
 
-    fn pick(&self, dice: &mut Dice) -> Option<&Recipe> {
+    fn pick(&self, random: &mut Rng) -> Option<&Recipe> {
         if let [only] = self.recipes.as_slice() {
             return Some(only);
         }
-        let mut at = dice.below(self.weights);
+        let mut at = random.u64(..self.weights);
         self.recipes.iter().find(|it| match at.checked_sub(it.weight) {
             Some(rest) => {
                 at = rest;
@@ -121,17 +122,17 @@ impl Recipes {
 impl Source {
     /// The requests of thread `number`. Equal seeds give equal requests.
     pub(crate) fn new(recipes: Arc<Recipes>, seed: u64, number: u64) -> Self {
-        Self { recipes, dice: Dice::new(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
+        Self { recipes, random: Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
     }
 
     /// The next request.
     pub(crate) fn next(&mut self) -> Ask {
         let recipes = &self.recipes;
-        let recipe = recipes.pick(&mut self.dice);
+        let recipe = recipes.pick(&mut self.random);
         let rendered = recipe.and_then(|it| match &it.constant {
             Some(constant) => Some(constant.clone()),
             None => {
-                let plain = it.plain(&mut recipes.variables.scope(&mut self.dice)).ok()?;
+                let plain = it.plain(&mut recipes.variables.scope(&mut self.random)).ok()?;
                 plain.render(recipes.protocol, &recipes.authority).ok()
             }
         });
@@ -280,19 +281,17 @@ impl Plain {
     }
 
     fn call(self, authority: &str) -> Result<Rendered, String> {
-        let request = http::Request::post(format!("http://{authority}{}", envoy::CHECK_PATH))
+        let request = http::Request::post(format!("http://{authority}{}", CHECK_PATH))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(())
             .map_err(|error| error.to_string())?;
-        let body = check_message::write(&Subject {
-            method: &self.method,
-            path: &self.path,
-            host: &self.host,
-            headers: &self.headers,
-            body: self.body,
-        });
-        Ok(Rendered::Check { request, body })
+        let headers: Vec<_> =
+            self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let (method, path, host) = (&*self.method, &*self.path, &*self.host);
+        let checked =
+            Checked { method, path, host, headers: &headers, body: &self.body, ..Checked::default() };
+        Ok(Rendered::Check { request, body: checked.framed() })
     }
 }
 

@@ -5,16 +5,16 @@
 mod csv;
 mod fortio;
 mod hgrm;
-pub(crate) mod page;
-pub(crate) mod svg;
+pub mod markup;
+pub mod page;
+pub mod svg;
 mod text;
-pub(crate) mod units;
+pub mod units;
 
 use hdrhistogram::Histogram;
 
 pub use csv::csv;
-pub use fortio::fortio;
-pub(crate) use fortio::rfc3339 as date;
+pub use fortio::{fortio, rfc3339};
 pub use hgrm::hgrm;
 pub use page::html;
 pub use text::text;

@@ -29,8 +29,9 @@ use self::summary::Done;
 use self::tally::Tally;
 pub(crate) use self::tally::{Answer, Fault};
 use self::worker::Post;
+use crate::failed::Failed;
 use crate::measured::{Measured, Rate};
-use crate::plan::{Failed, Plan};
+use crate::plan::Plan;
 use crate::render::Recipes;
 
 /// The time from when the last thread is ready to the first request.

@@ -8,7 +8,7 @@ use crate::measured::Rate;
 ///
 /// # Errors
 /// If it is not one. The message says how to write it.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`".to_owned();
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
@@ -29,12 +29,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A rate: requests per second, or `max`.
-pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+pub fn rate(text: &str) -> Result<Rate, String> {
     if text == "max" { Ok(Rate::Max) } else { number(text).map(Rate::Constant) }
 }
 
 /// A ramp: two rates, such as `100..5000`.
-pub(crate) fn ramp(text: &str) -> Result<Rate, String> {
+pub fn ramp(text: &str) -> Result<Rate, String> {
     let (from, to) = text.split_once("..").ok_or("not a ramp: write one such as `100..5000`")?;
     let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
     Ok(Rate::Ramp { from: bound(from)?, to: bound(to)? })
@@ -48,7 +48,7 @@ fn number(text: &str) -> Result<f64, String> {
 }
 
 /// A header. Errors do not repeat it, because it may be a secret.
-pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+pub fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once(':').ok_or("not a header line: write one such as `accept: text/html`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))

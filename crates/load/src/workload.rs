@@ -5,7 +5,6 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-pub(crate) mod dice;
 mod file;
 pub(crate) mod template;
 pub(crate) mod variable;

@@ -1,86 +1,33 @@
 //! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
 //! A backend may interpret a path differently from this proxy. A path is therefore turned into its canonical form plus
-//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is an error.
-//! The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot segments,
-//! merge slashes. The module `ways` lists the interpretations.
+//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is
+//! an error. The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot
+//! segments, merge slashes. The module `interpretations` lists the interpretations.
 
 mod buffers;
 mod encoding;
+mod error;
 mod host;
+mod interpretations;
 mod shape;
-mod ways;
 
 #[cfg(test)]
 mod tests;
 
 pub use buffers::Buffers;
 pub use encoding::{decoded, names};
+pub use error::PathError;
 pub use host::{HostError, host};
 
 use buffers::{NONE, Space, Texts};
-
-/// Why a path is invalid. Each is answered with 400 and the reason `invalid_path`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum PathError {
-    /// Empty, or empty before the query.
-    #[error("the path is empty")]
-    Empty,
-    /// Neither the origin-form of a request target (RFC 9112, 3.2.1) nor `*` with `OPTIONS` (3.2.4).
-    #[error("the path does not start with `/`")]
-    NotAbsolute,
-    /// A raw control byte, a space, or a byte that is not ASCII: a URI contains none of these (RFC 3986, 2).
-    #[error("the path has a control byte, a space or a byte that is not ASCII in it")]
-    ForbiddenByte,
-    /// A `%` without two hexadecimal digits after it (RFC 3986, 2.1).
-    #[error("a `%` is not followed by two hexadecimal digits")]
-    BadTriplet,
-    /// An encoded control character, including `%00` and the C1 controls (`%C2%80` to `%C2%9F`).
-    #[error("an encoded control character")]
-    EncodedControl,
-    /// `%2F` or `%5C`: a separator to some servers, data to others.
-    #[error("an encoded slash or backslash")]
-    EncodedSlash,
-    /// A raw `\`, which some servers treat as `/`.
-    #[error("a backslash")]
-    Backslash,
-    /// Encoded bytes that are not UTF-8 (RFC 3629, 3): invalid, overlong, a surrogate, or cut short.
-    #[error("encoded bytes that are not UTF-8")]
-    InvalidUtf8,
-    /// Dot segments that climb above the root.
-    #[error("dot segments that climb above the root")]
-    AboveRoot,
-    /// Merging slashes before or after removing dot segments gives two different paths.
-    #[error("adjacent slashes before a dot segment")]
-    AmbiguousSlashes,
-    /// The path begins with `//`, either as received or after removing dot segments or `;` parameters. Parsers of URL
-    /// references expect an authority there (RFC 3986, 4.2): Node's `new URL("//public/admin", base)` has the path
-    /// `/admin`.
-    #[error("the path begins with `//`, where an authority may be read")]
-    Authority,
-    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`. A server that cuts the path there ends up with a
-    /// trailing dot segment.
-    #[error("an encoded `?` or `#` right after a dot segment")]
-    AmbiguousEnd,
-    /// A `;` in or beside a dot segment.
-    #[error("a `;` in or beside a dot segment")]
-    AmbiguousParameter,
-    /// Over 8 KiB without its query and not canonical; or shorter, but its interpretations are over 48 KiB together.
-    #[error("the path has too many or too long interpretations")]
-    TooLong,
-    /// A segment over 4,096 bytes, as received.
-    #[error("a segment of the path is over 4,096 bytes long")]
-    SegmentTooLong,
-    /// Encoded twice so that decoding it twice gives a dot segment, or encoded three times.
-    #[error("an encoding inside an encoding that hides a dot segment or another encoding")]
-    NestedEncoding,
-}
 
 /// All interpretations of a path that a backend may use.
 ///
 /// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
+    /// Apart from the others, so that a canonical path, as nearly all are, is borrowed and no buffer is touched.
     first: &'a [u8],
     /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
@@ -148,11 +95,6 @@ pub fn path<'a>(
 /// the segment's length.
 pub const LONGEST_SEGMENT: usize = 4 << 10;
 
-/// The longest path with more than one interpretation, in bytes. Length costs the client nothing, but a dozen or more
-/// interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the longest path that Envoy accepts (November
-/// 2026, 2 cores under load, `hostile_paths` in the authorizer's examples). 8 KiB is as much as other servers accept.
-const LONGEST_UNUSUAL: usize = 8 << 10;
-
 /// A byte that no path may contain.
 const BAD: u8 = 1;
 /// `%`.
@@ -164,7 +106,8 @@ const SHAPE: u8 = 8;
 /// `?` or `#`.
 const END: u8 = 16;
 
-/// The class of each byte; 0 for an ordinary one.
+/// The class of each byte; 0 for an ordinary one. A table, because [`scan`] then takes the same few instructions for
+/// every byte, without a branch for each class.
 #[expect(
     clippy::indexing_slicing,
     reason = "evaluated when this is compiled, within the length of the array"
@@ -227,30 +170,30 @@ fn unusual<'a>(
     if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text) {
         return Ok(PathInterpretations::one(text));
     }
-    if text.len() > LONGEST_UNUSUAL {
+    if text.len() > interpretations::MAX_LENGTH {
         return Err(PathError::TooLong);
     }
     let space = buffers.space();
-    ways::write(text, space)?;
-    let Space { ways, way, made, other, all, deny_only } = space;
+    interpretations::write(text, space)?;
+    let Space { candidates, current, result, scratch, all, deny_only } = space;
     all.clear();
     deny_only.clear();
-    ways.copy(0, way);
-    shape::resolve(way, made, other)?;
-    all.push(made);
-    for way in ways.iter().filter(|way| shape::is_resolved(way)) {
+    candidates.copy(0, current);
+    shape::resolve(current, result, scratch)?;
+    all.push(result);
+    for candidate in candidates.iter().filter(|candidate| shape::is_resolved(candidate)) {
         // With its reserved characters decoded, then as it is.
-        encoding::reserved_decoded(way, made);
-        all.add(made);
-        all.add(way);
+        encoding::reserved_decoded(candidate, result);
+        all.add(result);
+        all.add(candidate);
     }
-    for unresolved in ways.iter().filter(|way| shape::has_dots(way)) {
-        way.clear();
-        way.extend_from_slice(unresolved);
-        shape::merge(way);
-        encoding::reserved_decoded(way, made);
-        deny_only.add(made);
-        deny_only.add(way);
+    for unresolved in candidates.iter().filter(|candidate| shape::has_dots(candidate)) {
+        current.clear();
+        current.extend_from_slice(unresolved);
+        shape::merge(current);
+        encoding::reserved_decoded(current, result);
+        deny_only.add(result);
+        deny_only.add(current);
     }
     let first = all.iter().next().ok_or(PathError::Empty)?;
     Ok(PathInterpretations { first, all, deny_only })

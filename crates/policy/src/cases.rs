@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::document::Reader;
 use crate::problem::{Place, Problem};
-use crate::report::Report;
-use crate::yaml;
 
 /// One request with its expected outcome.
 #[derive(Clone, Debug)]
@@ -37,14 +36,14 @@ pub struct Request {
     /// Headers besides those that the credentials add.
     pub headers: Vec<(String, String)>,
     /// The credentials of the request.
-    pub proof: Proof,
+    pub credentials: Credentials,
     /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
 }
 
 /// The credentials of a request.
 #[derive(Clone, Debug)]
-pub enum Proof {
+pub enum Credentials {
     /// None (`headers` may still contain an `Authorization` header).
     None,
     /// `basic: "user:password"`, sent in an `Authorization` header (RFC 7617).
@@ -74,9 +73,9 @@ pub struct Expect {
 /// # Errors
 /// All problems in it, not just the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
-    let mut report = Report::new(file.into());
-    let cases = yaml::parse(text, &mut report).map(|root| read::cases(&mut report, &root));
-    let mut problems = report.finish();
+    let mut reader = Reader::new(file.into());
+    let cases = reader.parse_nonempty(text).map(|root| read::cases(&mut reader, &root));
+    let mut problems = reader.finish();
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }
 }

@@ -97,8 +97,8 @@ mod tests {
             assert_eq!(format!("{url:?}"), format!("{shown:?}"));
         }
         let url = KeyUrl::from("https://user:passw0rd@a/path-of-it?v=1&api_key=s3cret-s3cret");
-        for told in ["at https://a/path-of-it?v=1&api_key=s3cret-s3cret", "key `s3cret-s3cret`", "passw0rd"] {
-            assert!(url.has_secret_in(told), "{told}");
+        for text in ["at https://a/path-of-it?v=1&api_key=s3cret-s3cret", "key `s3cret-s3cret`", "passw0rd"] {
+            assert!(url.has_secret_in(text), "{text}");
         }
         for harmless in ["", "v=1", "https://a/path-of-it", "connection refused"] {
             assert!(!url.has_secret_in(harmless), "{harmless}");

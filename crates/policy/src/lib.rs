@@ -1,25 +1,34 @@
 //! Policies: their data model, their meaning, and their parser.
 //!
 //! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
-//! matches), [`reference`] (the reference evaluator: slow, and written to be obviously right), [`canonical`] (the
-//! canonical form in which paths and hosts are compared with rules), then the parser ([`load`]) with its [`problem`]s,
-//! and [`cases`].
+//! matches), [`decision`] (what an evaluator is asked, and its answer), [`mod@reference`] (the reference evaluator: slow,
+//! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
+//! rules), then [`load()`], which parses files with a [`document`] reader, resolves names and warns of what is probably
+//! not intended, with its [`problem`]s, and the golden [`cases`].
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
 pub mod canonical;
 pub mod cases;
-pub mod generate;
+pub mod decision;
+pub mod document;
+mod files;
+pub mod ids;
 mod key_url;
+mod lint;
 mod load;
 pub mod model;
+mod parse;
 pub mod pattern;
 pub mod problem;
 pub mod reference;
-mod report;
-mod yaml;
+mod similar;
 
+pub use decision::{Decision, Question};
+pub use files::{FileError, Files, MapFiles, Source};
 pub use key_url::KeyUrl;
-pub use load::{Files, Loaded, MapFiles, Source, htpasswd, load, load_with};
+pub use load::{Loaded, load, load_with};
 pub use model::Policy;
+pub use parse::htpasswd;
 pub use problem::{Place, Problem, Severity};
+pub use similar::closest;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::KeyUrl;
+use crate::ids::{Id, IdVec};
+pub use crate::ids::{RoleId, RuleId};
+use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
 
@@ -13,8 +15,8 @@ use crate::problem::Place;
 pub struct Policy {
     /// How callers authenticate.
     pub identity: Identity,
-    /// The roles, in file order. A [`RoleId`] is an index into this list.
-    pub roles: Vec<Role>,
+    /// The roles, in file order.
+    pub roles: IdVec<RoleId, Role>,
     /// Who has which roles, in file order.
     pub grants: Vec<Grant>,
     /// Changes to the headers of an allowed request.
@@ -22,14 +24,6 @@ pub struct Policy {
     /// How a denied request is answered.
     pub deny_response: DenyResponse,
 }
-
-/// The index of a role in [`Policy::roles`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RoleId(pub u32);
-
-/// The number of a rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RuleId(pub u32);
 
 /// The reserved role that every caller has, including anonymous ones.
 pub const ANYONE: &str = "anyone";
@@ -258,7 +252,7 @@ impl Policy {
     /// The rule with this id, with its role and its effect.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<(&Role, &Rule, Effect)> {
-        self.rules().find(|(number, ..)| *number == id).map(|(_, role, rule, effect)| (role, rule, effect))
+        self.rules().find(|(rule_id, ..)| *rule_id == id).map(|(_, role, rule, effect)| (role, rule, effect))
     }
 
     /// Every rule with its id, in order.
@@ -270,14 +264,14 @@ impl Policy {
                 let deny = role.deny.iter().map(move |rule| (role, rule, Effect::Deny));
                 allow.chain(deny)
             })
-            .zip(0_u32..)
-            .map(|((role, rule, effect), number)| (RuleId(number), role, rule, effect))
+            .enumerate()
+            .map(|(index, (role, rule, effect))| (RuleId::from_index(index), role, rule, effect))
     }
 
     /// The id of the role with this name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<RoleId> {
-        (0_u32..).map(RoleId).zip(&self.roles).find(|(_, role)| &*role.name == name).map(|(id, _)| id)
+        self.roles.entries().find(|(_, role)| &*role.name == name).map(|(id, _)| id)
     }
 }
 

@@ -137,7 +137,7 @@ impl Glob {
     /// Whether `name` matches, where a piece after a `*` may start only at places for which `may_start` is true. Each
     /// piece is matched at its first place after the piece before it, which leaves the most for the pieces after it.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
-        let stands = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
+        let matches_at = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
         let Some((first, rest)) = self.0.split_first() else { return false };
         let Some((last, middle)) = rest.split_last() else { return first.as_bytes() == name };
         let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first)) else {
@@ -145,10 +145,10 @@ impl Glob {
         };
         let mut place = first.len();
         for piece in middle {
-            let Some(found) = (place..=end).find(|place| stands(*place, piece)) else { return false };
+            let Some(found) = (place..=end).find(|place| matches_at(*place, piece)) else { return false };
             place = found + piece.len();
         }
-        place <= end && stands(end, last)
+        place <= end && matches_at(end, last)
     }
 }
 

@@ -123,6 +123,8 @@ fn without_controls(text: impl Into<String>) -> String {
     if !text.contains(char::is_control) {
         return text;
     }
-    let escape = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+    let escape = |character: char| {
+        if character.is_control() { character.escape_default().to_string() } else { character.to_string() }
+    };
     text.chars().map(escape).collect()
 }

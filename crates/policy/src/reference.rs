@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, RuleId};
+use crate::decision::{Decision, Question};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId};
 
 /// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,31 +19,9 @@ pub struct Caller<'a> {
     pub roles: Vec<&'a str>,
 }
 
-/// A request in canonical form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question<'a> {
-    /// The HTTP method.
-    pub action: &'a [u8],
-    /// The HTTP host: lower case, no port, no trailing dot.
-    pub scope: &'a [u8],
-    /// The canonical HTTP path.
-    pub resource: &'a [u8],
-}
-
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Allowed by this rule.
-    Allowed(RuleId),
-    /// Denied by this `deny` rule.
-    Denied(RuleId),
-    /// Denied because no rule allows it.
-    NotAllowed,
-}
-
 /// Evaluates a question.
 #[must_use]
-pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Answer {
+pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Decision {
     let roles = roles_of(policy, caller);
     let owner = caller.user.map(str::as_bytes);
     let matching = |wanted: Effect| {
@@ -51,15 +30,15 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
                 && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
                 && rule.actions.matches(question.action)
                 && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                && rule.resources.iter().any(|it| it.matches(question.resource, owner))
+                && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner))
         })
     };
     if let Some((rule, ..)) = matching(Effect::Deny) {
-        Answer::Denied(rule)
+        Decision::Denied(rule)
     } else if let Some((rule, ..)) = matching(Effect::Allow) {
-        Answer::Allowed(rule)
+        Decision::Allowed(rule)
     } else {
-        Answer::NotAllowed
+        Decision::NotAllowed
     }
 }
 
@@ -80,9 +59,8 @@ pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
         }
     }
     let mut open: Vec<RoleId> = roles.iter().copied().collect();
-    while let Some(RoleId(id)) = open.pop() {
-        let role = policy.roles.get(id as usize);
-        for extended in role.iter().flat_map(|role| &role.extends) {
+    while let Some(role) = open.pop() {
+        for extended in &policy.roles.at(role).extends {
             if roles.insert(*extended) {
                 open.push(*extended);
             }

@@ -1,9 +1,9 @@
-//! What a `cases.yaml` says, and what is said of a broken one.
+//! The contents of a `cases.yaml`, and the messages for a broken one.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 
-use policy::cases::{Case, Proof, parse};
+use policy::cases::{Case, Credentials, parse};
 
 fn cases(text: &str) -> Vec<Case> {
     parse(Path::new("cases.yaml"), text.as_bytes()).unwrap().to_vec()
@@ -13,9 +13,12 @@ fn one_request(request: &str) -> Case {
     cases(&format!("- {{ name: x, request: {request}, expect: 200 }}\n")).remove(0)
 }
 
-fn said(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     let problems = parse(Path::new("cases.yaml"), text.as_bytes()).unwrap_err();
-    problems.iter().map(|it| format!("{}:{}: {}", it.at.line, it.at.column, it.message)).collect()
+    problems
+        .iter()
+        .map(|problem| format!("{}:{}: {}", problem.at.line, problem.at.column, problem.message))
+        .collect()
 }
 
 #[test]
@@ -30,9 +33,9 @@ fn the_examples_of_the_language_are_read() {
 "#,
     );
     assert_eq!(cases[0].name, "a guest cannot add people");
-    assert!(matches!(&cases[0].request.proof, Proof::Basic(it) if it == "alice:wonderland"));
+    assert!(matches!(&cases[0].request.credentials, Credentials::Basic(pair) if pair == "alice:wonderland"));
     assert_eq!(cases[0].expect.status, 403);
-    let Proof::Claims(claims) = &cases[1].request.proof else { panic!("claims") };
+    let Credentials::Claims(claims) = &cases[1].request.credentials else { panic!("claims") };
     assert_eq!(claims, r#"{"iss":"https://id.example.com","sub":"carol","groups":["staff"]}"#);
     assert_eq!(cases[1].expect.rule.as_deref(), Some("admin: POST /people"));
     assert_eq!(cases[1].expect.headers, [("x-user".to_owned(), "carol".to_owned())]);
@@ -43,7 +46,11 @@ fn the_examples_of_the_language_are_read() {
 fn what_a_request_leaves_out_is_usual() {
     let request = one_request("{ path: /x }").request;
     assert_eq!((request.method.as_str(), request.host.as_str()), ("GET", "localhost"));
-    assert!(matches!(request.proof, Proof::None) && request.at.is_none() && request.headers.is_empty());
+    assert!(
+        matches!(request.credentials, Credentials::None)
+            && request.at.is_none()
+            && request.headers.is_empty()
+    );
 }
 
 #[test]
@@ -70,11 +77,13 @@ fn the_clock_is_set_in_utc() {
 /// YAML 1.2.2, 10.3.2, against RFC 8259.
 #[test]
 fn claims_keep_their_types() {
-    let claims =
-        |yaml: &str| match one_request(&format!("{{ path: /x, claims: {{ a: {yaml} }} }}")).request.proof {
-            Proof::Claims(json) => json,
-            proof => panic!("{proof:?}"),
-        };
+    let claims = |yaml: &str| match one_request(&format!("{{ path: /x, claims: {{ a: {yaml} }} }}"))
+        .request
+        .credentials
+    {
+        Credentials::Claims(json) => json,
+        credentials => panic!("{credentials:?}"),
+    };
     for (yaml, json) in [
         ("1", "1"),
         ("-0", "-0"),
@@ -137,12 +146,12 @@ fn every_problem_is_found() {
         "9:45: `headers` must be a mapping, not a list",
         "9:89: the value of a header must be text, not a list",
     ];
-    assert_eq!(said(text), expected);
+    assert_eq!(messages(text), expected);
 }
 
 #[test]
 fn a_file_must_have_cases() {
-    assert_eq!(said(""), ["1:1: the file is empty"]);
-    assert_eq!(said("[]"), ["1:1: there are no cases"]);
-    assert_eq!(said("a: b"), ["1:1: a file of cases must be a list, not a mapping"]);
+    assert_eq!(messages(""), ["1:1: the file is empty"]);
+    assert_eq!(messages("[]"), ["1:1: there are no cases"]);
+    assert_eq!(messages("a: b"), ["1:1: a file of cases must be a list, not a mapping"]);
 }

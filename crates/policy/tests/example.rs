@@ -49,7 +49,7 @@ fn the_example_names_its_callers() {
     let basic = policy.identity.basic.unwrap();
     assert_eq!(&*basic.realm, "people");
     assert!(basic.verify);
-    assert_eq!(basic.users.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["alice", "bob"]);
+    assert_eq!(basic.users.iter().map(|user| &*user.name).collect::<Vec<_>>(), ["alice", "bob"]);
     assert_eq!(&*basic.users[1].password.as_ref().unwrap().0, "$2b$12$...");
     assert_eq!(basic.users[1].at.to_string(), "p/policy.yaml:8:26");
     assert_eq!(&*basic.users[1].groups[0], "staff");
@@ -84,14 +84,14 @@ fn the_example_names_its_roles() {
 #[test]
 fn the_example_names_its_files() {
     let loaded = example();
-    let paths: Vec<_> = loaded.sources.iter().map(|it| it.path.to_str().unwrap()).collect();
+    let paths: Vec<_> = loaded.sources.iter().map(|source| source.path.to_str().unwrap()).collect();
     assert_eq!(paths, ["p/policy.yaml", "p/jwks.json"]);
 }
 
 #[test]
 fn the_example_is_warned_of_names_that_two_sources_may_give() {
     let warnings: Vec<String> =
-        example().warnings.iter().map(|it| format!("{}: {}", it.at, it.message)).collect();
+        example().warnings.iter().map(|warning| format!("{}: {}", warning.at, warning.message)).collect();
     let issuer = "may come from Basic and from `https://id.example.com`";
     let expected = ["user `alice`", "group `staff`"];
     assert_eq!(warnings, expected.map(|name| format!("p/policy.yaml:10:7: the granted {name} {issuer}")));

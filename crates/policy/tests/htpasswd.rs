@@ -9,8 +9,10 @@ fn users_are_read_with_their_places() {
     let text = "# made by hand\r\nalice:$2y$05$abc\r\n\r\n  \nb\u{f6}b:$6$x$y:z  \n";
     let (users, problems) = parse(Path::new("users"), text.as_bytes());
     assert!(problems.is_empty());
-    let read: Vec<_> =
-        users.iter().map(|it| (&*it.name, &*it.password.as_ref().unwrap().0, it.at.to_string())).collect();
+    let read: Vec<_> = users
+        .iter()
+        .map(|user| (&*user.name, &*user.password.as_ref().unwrap().0, user.at.to_string()))
+        .collect();
     let expected =
         [("alice", "$2y$05$abc", "users:2:7".to_owned()), ("b\u{f6}b", "$6$x$y:z", "users:5:5".to_owned())];
     assert_eq!(read, expected);
@@ -29,8 +31,10 @@ fn a_broken_line_is_shown_without_what_is_on_it() {
     let text = b"alice\n:$6$x$y\nbob:hunter2\ncarol:\n\xff\xfe\nd\x01ve:$6$x$y\neve: $6$x$y\n";
     let (users, problems) = parse(Path::new("users"), text);
     assert!(users.is_empty());
-    let said: Vec<_> =
-        problems.iter().map(|it| format!("{}:{} {}", it.at.line, it.at.column, it.message)).collect();
+    let said: Vec<_> = problems
+        .iter()
+        .map(|problem| format!("{}:{} {}", problem.at.line, problem.at.column, problem.message))
+        .collect();
     let expected = [
         "1:1 the line is not `user:hash`",
         "2:1 a user name is empty",

@@ -11,7 +11,7 @@ fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
 
 fn first(text: impl Into<Vec<u8>>) -> String {
     let problems = loaded(text).unwrap_err();
-    let problem = problems.iter().find(|it| it.severity == policy::Severity::Error).unwrap();
+    let problem = problems.iter().find(|problem| problem.severity == policy::Severity::Error).unwrap();
     format!("{}:{} {}", problem.at.line, problem.at.column, problem.message)
 }
 
@@ -64,8 +64,8 @@ fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
 #[test]
 fn so_many_problems_are_counted_not_listed() {
     let problems = loaded(with_rules(&"get /a, ".repeat(20_000))).unwrap_err();
-    assert_eq!(problems.iter().filter(|it| it.message.contains("`get`")).count(), 10_000);
-    assert!(problems.iter().any(|it| it.message == "there are 10000 more problems in this file"));
+    assert_eq!(problems.iter().filter(|problem| problem.message.contains("`get`")).count(), 10_000);
+    assert!(problems.iter().any(|problem| problem.message == "there are 10000 more problems in this file"));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn so_many_warnings_of_one_kind_are_counted_not_listed() {
     let warnings = loaded(with_rules(&"GET /a, ".repeat(3_000))).unwrap().warnings;
     assert_eq!(warnings.len(), 1002);
     assert!(
-        warnings.iter().any(|it| it.message.ends_with("(and 1998 more like this)")),
+        warnings.iter().any(|warning| warning.message.ends_with("(and 1998 more like this)")),
         "{}",
         warnings[1001]
     );
@@ -82,7 +82,7 @@ fn so_many_warnings_of_one_kind_are_counted_not_listed() {
 #[test]
 fn a_long_chain_of_roles_is_followed() {
     let roles: String = (1..20_000)
-        .map(|it| format!("  r{it}: {{ extends: [r{}], allow: [GET /r{it}] }}\n", it - 1))
+        .map(|role| format!("  r{role}: {{ extends: [r{}], allow: [GET /r{role}] }}\n", role - 1))
         .collect();
     let text = format!("version: 1\nroles:\n  r0: {{ allow: [GET /a] }}\n{roles}");
     assert_eq!(loaded(text).unwrap().policy.roles.len(), 20_000);
@@ -115,5 +115,5 @@ fn hidden_files_match_no_pattern_that_is_not_hidden() {
         .and("r/b.yaml", "roles: { b: { allow: [GET /b] } }\n")
         .and("r/a.yaml", "roles: { a: { allow: [GET /a] } }\n");
     let roles = load(&files, Path::new("policy.yaml")).unwrap().policy.roles;
-    assert_eq!(roles.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["a", "b"]);
 }

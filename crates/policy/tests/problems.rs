@@ -1,7 +1,7 @@
-//! What is said of broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
+//! The messages for broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
 //!
 //! A file there has cases: `=== title`, the text of `policy.yaml`, for each further file `>>> name` and its text, then
-//! `---` and what is said, word for word.
+//! `---` and the messages, word for word.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -55,7 +55,7 @@ fn warnings() {
 fn a_problem_never_shows_a_secret() {
     for text in [SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS] {
         for case in text.split("=== ").skip(1) {
-            assert!(!said(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
+            assert!(!messages(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
         }
     }
 }
@@ -64,15 +64,15 @@ fn check(text: &str) {
     let mut wrong = String::new();
     for case in text.split("=== ").skip(1) {
         let (given, expected) = case.rsplit_once("---\n").unwrap();
-        let said = said(given);
-        if said.trim() != expected.trim() {
-            wrong += &format!("=== {given}---\n{said}\n");
+        let found = messages(given);
+        if found.trim() != expected.trim() {
+            wrong += &format!("=== {given}---\n{found}\n");
         }
     }
-    assert!(wrong.is_empty(), "this is said instead:\n{wrong}");
+    assert!(wrong.is_empty(), "the messages are:\n{wrong}");
 }
 
-fn said(given: &str) -> String {
+fn messages(given: &str) -> String {
     let (_, text) = given.split_once('\n').unwrap();
     let mut texts = text.split(">>> ");
     let mut files = MapFiles::of("policy.yaml", texts.next().unwrap());

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use policy::generate::{Generator, Rng, Shape, to_yaml};
+use generator::{Generator, Rng, Shape, to_yaml};
 use policy::model::{Effect, Policy, RoleId};
-use policy::reference::{Answer, decide};
-use policy::{MapFiles, Problem, Severity, cases, htpasswd, load};
+use policy::reference::decide;
+use policy::{Decision, MapFiles, Problem, Severity, cases, htpasswd, load};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = r#"version: 1
@@ -172,12 +172,12 @@ fn a_policy_that_is_written_and_read_means_the_same() {
         assert_eq!(names(&read), names(&policy), "seed {seed}");
         for _ in 0..200 {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            let answer = decide(&read, &caller.caller(), &asked.question());
-            let wanted = decide(&policy, &caller.caller(), &asked.question());
-            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {asked:?}");
-            allowed += usize::from(matches!(answer, Answer::Allowed(_)));
-            denied += usize::from(matches!(answer, Answer::Denied(_)));
+            let question = generator.question(&policy, &caller);
+            let answer = decide(&read, &caller.borrowed(), &question.borrowed());
+            let wanted = decide(&policy, &caller.borrowed(), &question.borrowed());
+            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {question:?}");
+            allowed += usize::from(matches!(answer, Decision::Allowed(_)));
+            denied += usize::from(matches!(answer, Decision::Denied(_)));
         }
     }
     assert!(allowed > 10_000 && denied > 2_000, "{allowed} are allowed, {denied} are denied");
@@ -196,18 +196,18 @@ fn order_and_repetition_never_matter() {
         let other = load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
         for _ in 0..60 {
             let caller = generator.caller();
-            let asked = generator.question(&policy, &caller);
-            let answer = |policy| kind(decide(policy, &caller.caller(), &asked.question()));
-            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {asked:?}");
+            let question = generator.question(&policy, &caller);
+            let answer = |policy| kind(decide(policy, &caller.borrowed(), &question.borrowed()));
+            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {question:?}");
         }
     }
 }
 
-fn kind(answer: Answer) -> &'static str {
-    match answer {
-        Answer::Allowed(_) => "allowed",
-        Answer::Denied(_) => "denied",
-        Answer::NotAllowed => "not allowed",
+fn kind(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allowed(_) => "allowed",
+        Decision::Denied(_) => "denied",
+        Decision::NotAllowed => "not allowed",
     }
 }
 
@@ -217,7 +217,7 @@ fn reordered(policy: &Policy, seed: u64) -> Policy {
     let mut order: Vec<usize> = (0..policy.roles.len()).collect();
     rng.shuffle(&mut order);
     let place = |old: RoleId| {
-        let new = order.iter().position(|it| *it == old.0 as usize).unwrap();
+        let new = order.iter().position(|place| *place == old.0 as usize).unwrap();
         RoleId(u32::try_from(new).unwrap())
     };
     let mut other = policy.clone();

@@ -5,17 +5,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use policy::{Files, cases, load};
+use policy::{FileError, Files, cases, load};
 
 struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        fs::read(path).map_err(|error| error.to_string())
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        Ok(fs::read(path)?)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
+        let entries = fs::read_dir(folder)?;
         Ok(entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect())
     }
 }

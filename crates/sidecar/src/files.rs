@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use policy::Files;
+use policy::{FileError, Files};
 
 /// The file system. Records a fingerprint of every result, failures included, so that [`Seen::still`] can tell later
 /// whether loading again could have another result.
@@ -27,17 +27,17 @@ enum Source {
 }
 
 impl Files for RecordedFiles {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let answer = read(path);
         let known = answer.as_deref().map(of_parts);
         self.remember(Source::File(path.to_owned()), fingerprint(&known));
-        answer
+        answer.map_err(FileError::new)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let answer = list(folder);
         self.remember(Source::Folder(folder.to_owned()), fingerprint(&answer));
-        answer
+        answer.map_err(FileError::new)
     }
 }
 
@@ -201,7 +201,7 @@ fn fingerprint<T: Hash>(answer: &T) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use policy::Files;
+    use policy::{FileError, Files};
 
     use super::{PART, RecordedFiles, read_at_most};
 
@@ -212,7 +212,7 @@ mod tests {
         std::fs::write(&here, "1").unwrap();
         let files = RecordedFiles::default();
         assert_eq!(files.read(&here), Ok(b"1".to_vec()));
-        assert_eq!(files.read(&missing), Err("no such file".to_owned()));
+        assert_eq!(files.read(&missing), Err(FileError::new("no such file")));
         assert_eq!(files.list(folder.path()), Ok(vec!["here".to_owned()]));
         let seen = files.into_seen();
         assert!(seen.still());
@@ -264,7 +264,7 @@ mod tests {
     fn a_folder_is_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let files = RecordedFiles::default();
-        assert_eq!(files.read(folder.path()), Err("it is a folder".to_owned()));
+        assert_eq!(files.read(folder.path()), Err(FileError::new("it is a folder")));
         assert!(files.into_seen().still());
     }
 }

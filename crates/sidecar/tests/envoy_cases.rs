@@ -41,7 +41,7 @@ fn shape(encode_raw_headers: bool, normalize_path: bool) -> Settings {
 async fn hold(options: &Options) {
     let mut options = options.clone();
     options.arguments.extend(golden::ARGUMENTS);
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let mut wrong = Vec::new();
     let mut ran = 0;
     for name in policies::names().unwrap() {

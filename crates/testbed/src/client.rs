@@ -46,6 +46,24 @@ pub struct Answer {
 /// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// `GET path` on a connection of its own.
+///
+/// # Errors
+/// If there is no response.
+pub async fn get(address: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<Answer, Failed> {
+    let mut connection = Connection::open(address, Version::Http1).await?;
+    connection.send("GET", path, "localhost", headers, b"").await
+}
+
+/// Runs a future to its end, for callers that are not asynchronous. What it starts runs on this thread.
+///
+/// # Errors
+/// Those of the future, or if the system provides no runtime.
+pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failed::io("runtime", &error))?.block_on(future)
+}
+
 impl Connection {
     /// Opens a connection.
     ///

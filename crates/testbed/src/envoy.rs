@@ -1,22 +1,38 @@
-//! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones.
+//! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones. It may
+//! have several listeners, each with settings and authorization servers of its own.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::client::{Connection, Version};
+use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
 
 /// A running Envoy with one worker. Dropping it stops it.
 #[derive(Debug)]
 pub struct Envoy {
-    /// Where clients connect: HTTP/1.1, or HTTP/2 without TLS.
+    /// Where clients connect to its first listener: HTTP/1.1, or HTTP/2 without TLS.
     pub address: SocketAddr,
+    /// Where they connect to each listener.
+    pub addresses: Vec<SocketAddr>,
     /// Its admin interface.
     pub admin: SocketAddr,
+    /// Its arguments.
+    pub arguments: Vec<String>,
     process: Process,
+}
+
+/// A listener, and whom it asks.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Its name, which is also a part of the names of its statistics.
+    pub name: String,
+    /// The authorization servers; without any, nobody is asked.
+    pub targets: Vec<Target>,
+    /// Differences from the shipped configuration.
+    pub settings: Settings,
 }
 
 /// Differences from the shipped configuration.
@@ -30,6 +46,8 @@ pub struct Settings {
     pub with_request_body: Option<u32>,
     /// The timeout of a Check call.
     pub timeout: Duration,
+    /// Whether Envoy uses Google's gRPC library instead of its own client.
+    pub google_grpc: bool,
     /// Whether Envoy health-checks rolegate.
     pub health_checks: bool,
     /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
@@ -44,6 +62,7 @@ impl Default for Settings {
             normalize_path: true,
             with_request_body: None,
             timeout: Duration::from_secs(2),
+            google_grpc: false,
             health_checks: true,
             failure_mode_allow: false,
         }
@@ -70,6 +89,16 @@ impl Target {
     }
 }
 
+impl fmt::Display for Target {
+    /// As `rolegate serve --listen` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(at) => at.fmt(f),
+        }
+    }
+}
+
 /// The maximum time for Envoy to start.
 const START: Duration = Duration::from_secs(30);
 
@@ -84,21 +113,40 @@ impl Envoy {
         targets: &[Target],
         settings: &Settings,
     ) -> Result<Self, Failed> {
+        let (name, targets) = ("public".to_owned(), targets.to_vec());
+        Self::start_all(folder, app, &[Listener { name, targets, settings: settings.clone() }]).await
+    }
+
+    /// Starts Envoy with these listeners.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
         let program = program()?;
         let template = repository().join("deploy/envoy/envoy.yaml");
         let template = std::fs::read_to_string(&template)
             .map_err(|error| Failed::io(template.display().to_string(), &error))?;
-        let file = folder.join("envoy.yaml");
-        std::fs::write(&file, render(&template, app, targets, settings)?)
+        let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
+        std::fs::write(&file, render(&template, app, listeners)?)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
-        let admin_file = folder.join("envoy-admin");
+        let [config_path, admin_path] = [&file, &admin].map(|it| it.display().to_string());
+        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
+        let mut arguments =
+            vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
+        arguments.extend(fixed.split(' ').map(str::to_owned));
         let mut command = Command::new(program);
-        command.arg("--config-path").arg(&file).arg("--admin-address-path").arg(&admin_file);
-        command.args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warn"]);
-        command.args(["--drain-time-s", "1", "--parent-shutdown-time-s", "2"]);
+        command.args(&arguments);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
-        let (admin, address) = ready(&mut process, &admin_file).await?;
-        Ok(Self { address, admin, process })
+        let (admin, addresses) = process.until(START, async |_| ready(&admin, listeners).await).await?;
+        let none = || Failed::new("envoy", "it has no listener");
+        let address = addresses.first().copied().ok_or_else(none)?;
+        Ok(Self { address, addresses, admin, arguments, process })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Its log.
@@ -112,75 +160,119 @@ impl Envoy {
     /// # Errors
     /// If its admin interface does not answer.
     pub async fn stat(&self, name: &str) -> Result<Option<u64>, Failed> {
-        let answer = admin(self.admin, &format!("/stats?filter=^{name}$")).await?;
+        let answer = get(self.admin, &format!("/stats?filter=^{name}$"), &[]).await?.text();
         Ok(answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()))
     }
 }
 
-/// Waits until Envoy accepts requests. Returns the addresses of its admin interface and of its listener.
-async fn ready(process: &mut Process, file: &Path) -> Result<(SocketAddr, SocketAddr), Failed> {
-    let until = Instant::now() + START;
-    while Instant::now() < until {
-        if let Some(status) = process.ended() {
-            return Err(process.failed(&format!("it ended at once ({status})")));
-        }
-        if let Some(both) = addresses(file).await {
-            return Ok(both);
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Err(process.failed("it is not ready after 30 s"))
-}
-
-async fn addresses(file: &Path) -> Option<(SocketAddr, SocketAddr)> {
-    let own: SocketAddr = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
-    if admin(own, "/ready").await.ok()?.trim() != "LIVE" {
+/// The addresses of its admin interface and of its listeners, once it accepts requests.
+async fn ready(file: &Path, listeners: &[Listener]) -> Option<(SocketAddr, Vec<SocketAddr>)> {
+    let admin: SocketAddr = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    if get(admin, "/ready", &[]).await.ok()?.text().trim() != "LIVE" {
         return None;
     }
-    let listeners = admin(own, "/listeners").await.ok()?;
-    let listener = listeners.lines().find_map(|line| line.strip_prefix("public::")?.parse().ok())?;
-    Some((own, listener))
+    let lines = get(admin, "/listeners", &[]).await.ok()?.text();
+    let address =
+        |name: &str| lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
+    let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|it| address(&it.name)).collect();
+    Some((admin, addresses?))
 }
 
-async fn admin(address: SocketAddr, path: &str) -> Result<String, Failed> {
-    let mut connection = Connection::open(address, Version::Http1).await?;
-    let answer = connection.send("GET", path, "localhost", &[], b"").await?;
-    Ok(answer.text())
-}
-
-/// The shipped configuration with these addresses and settings.
-fn render(
-    template: &str,
-    app: SocketAddr,
-    targets: &[Target],
-    settings: &Settings,
-) -> Result<String, Failed> {
-    let mut text = Text(template.to_owned());
-    text.replace("port_value: 9901", "port_value: 0")?;
-    text.replace("port_value: 10000", "port_value: 0")?;
-    text.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
-    let timeout = format!("{}s", settings.timeout.as_secs_f64());
-    text.replace(" timeout: 2s", &format!(" timeout: {timeout}"))?;
-    text.replace("max_interval: 2s", &format!("max_interval: {timeout}"))?;
-    text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
-    text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
-    let failure = format!("failure_mode_allow: {}", settings.failure_mode_allow);
-    text.replace("failure_mode_allow: false", &failure)?;
-    let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);
-    let body = settings.with_request_body.map_or_else(String::new, |bytes| {
-        format!(
-            "\n{:22}with_request_body: {{ max_request_bytes: {bytes}, allow_partial_message: true, pack_as_bytes: true }}",
-            ""
-        )
-    });
-    text.replace("encode_raw_headers: true", &(raw + &body))?;
-    text.replace(ENDPOINT, &endpoints(targets))?;
-    if !settings.health_checks {
-        text.cut("      health_checks:\n", "      load_assignment:\n        cluster_name: rolegate")?;
+/// The shipped configuration with these addresses, and its listener and its cluster `rolegate` once for each listener.
+fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
+    let missing = || Failed::new(FILE, "it has other sections than expected");
+    let (head, rest) = template.split_once(LISTENERS).ok_or_else(missing)?;
+    let (listener, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
+    let (application, rolegate) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
+    let mut head = Text(head.to_owned());
+    head.replace("port_value: 9901", "port_value: 0")?;
+    let mut application = Text(application.to_owned());
+    application.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
+    let mut text = head.0 + LISTENERS;
+    for it in listeners {
+        text += &it.listener(listener)?;
     }
-    Ok(text.0)
+    text = text + CLUSTERS + &application.0;
+    for it in listeners.iter().filter(|it| !it.targets.is_empty()) {
+        text += &it.cluster(&format!("{ROLEGATE}{rolegate}"))?;
+    }
+    Ok(text)
 }
 
+impl Listener {
+    /// The listener, from the shipped one.
+    fn listener(&self, template: &str) -> Result<String, Failed> {
+        let settings = &self.settings;
+        let mut text = Text(template.replace("name: public", &format!("name: {}", self.name)));
+        text.replace("stat_prefix: public", &format!("stat_prefix: {}", self.name))?;
+        text.replace("port_value: 10000", "port_value: 0")?;
+        text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
+        text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
+        if self.targets.is_empty() {
+            text.cut(
+                "                  - name: envoy.filters.http.ext_authz\n",
+                "                  - name: envoy.filters.http.router",
+            )?;
+            return Ok(text.0);
+        }
+        let timeout = format!("{}s", settings.timeout.as_secs_f64());
+        text.replace(" timeout: 2s", &format!(" timeout: {timeout}"))?;
+        text.replace("max_interval: 2s", &format!("max_interval: {timeout}"))?;
+        let failure = format!("failure_mode_allow: {}", settings.failure_mode_allow);
+        text.replace("failure_mode_allow: false", &failure)?;
+        let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);
+        let body = settings.with_request_body.map_or_else(String::new, |bytes| {
+            format!(
+                "\n{:22}with_request_body: {{ max_request_bytes: {bytes}, allow_partial_message: true, pack_as_bytes: true }}",
+                ""
+            )
+        });
+        text.replace("encode_raw_headers: true", &(raw + &body))?;
+        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.asked());
+        if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
+            // Its `grpc_service` has no retries.
+            text.cut(
+                "                        # Checks have no side effects",
+                "                  - name: envoy.filters.http.router",
+            )?;
+            client = google(&self.asked(), target);
+        }
+        text.replace("envoy_grpc: { cluster_name: rolegate }", &client)?;
+        Ok(text.0)
+    }
+
+    /// The cluster of its authorization servers, from the shipped one.
+    fn cluster(&self, template: &str) -> Result<String, Failed> {
+        let mut text = Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.asked())));
+        text.replace(ENDPOINT, &endpoints(&self.targets))?;
+        if !self.settings.health_checks {
+            let after = format!("      load_assignment:\n        cluster_name: {}", self.asked());
+            text.cut("      # A stopping rolegate first fails", &after)?;
+        }
+        Ok(text.0)
+    }
+
+    /// The name of that cluster.
+    fn asked(&self) -> String {
+        if self.name == "public" { "rolegate".to_owned() } else { format!("rolegate-{}", self.name) }
+    }
+}
+
+/// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority. Servers based on the
+/// crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so the
+/// authority is set.
+fn google(name: &str, target: &Target) -> String {
+    format!(
+        "google_grpc: {{ target_uri: \"{target}\", stat_prefix: {name}, channel_args: {{ args: {{ \
+         grpc.default_authority: {{ string_value: localhost }} }} }} }}"
+    )
+}
+
+const FILE: &str = "deploy/envoy/envoy.yaml";
+/// The starts of the sections of the shipped configuration.
+const LISTENERS: &str = "  listeners:\n";
+const CLUSTERS: &str = "\n  clusters:\n";
+const ROLEGATE: &str = "\n    - name: rolegate\n";
 /// The line of the shipped configuration with rolegate's address.
 const ENDPOINT: &str =
     "              - endpoint: { address: { pipe: { path: /run/rolegate/rolegate.sock } } }\n";
@@ -208,10 +300,7 @@ impl Text {
         match self.0.matches(from).count() {
             1 => self.0 = self.0.replacen(from, to, 1),
             times => {
-                return Err(Failed::new(
-                    "deploy/envoy/envoy.yaml",
-                    format!("`{from}` stands {times} times in it"),
-                ));
+                return Err(Failed::new(FILE, format!("`{from}` stands {times} times in it")));
             }
         }
         Ok(())
@@ -221,10 +310,7 @@ impl Text {
         let both =
             self.0.split_once(from).and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
         let Some((before, after)) = both else {
-            return Err(Failed::new(
-                "deploy/envoy/envoy.yaml",
-                format!("no `{from}` before `{until}` in it"),
-            ));
+            return Err(Failed::new(FILE, format!("no `{from}` before `{until}` in it")));
         };
         self.0 = format!("{before}{until}{after}");
         Ok(())

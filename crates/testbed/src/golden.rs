@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use policy::cases::{Case, Expect, Proof};
+use policy::cases::{Case, Credentials, Expect};
 use policy::model::Identity;
 use serde_json::Value;
 
@@ -74,8 +74,8 @@ impl<'a> Caller<'a> {
             ));
         }
         let mut headers = request.headers.clone();
-        let proof = authorization(&request.proof, self.identity, self.signer)?;
-        headers.extend(proof.map(|it| ("authorization".to_owned(), it)));
+        let credentials = authorization(&request.credentials, self.identity, self.signer)?;
+        headers.extend(credentials.map(|it| ("authorization".to_owned(), it)));
         let before = self.decisions().len();
         let answer = self.send(&request.method, &request.path, &request.host, &headers).await?;
         let decision = self.decision_after(before, &answer).await;
@@ -135,15 +135,15 @@ impl<'a> Caller<'a> {
 /// # Errors
 /// If the credentials are claims and there is no signer.
 pub fn authorization(
-    proof: &Proof,
+    credentials: &Credentials,
     identity: &Identity,
     signer: Option<&Signer>,
 ) -> Result<Option<String>, Failed> {
-    Ok(match proof {
-        Proof::None => None,
-        Proof::Basic(both) => Some(format!("Basic {}", STANDARD.encode(both))),
-        Proof::Bearer(token) => Some(format!("Bearer {token}")),
-        Proof::Claims(claims) => {
+    Ok(match credentials {
+        Credentials::None => None,
+        Credentials::Basic(both) => Some(format!("Basic {}", STANDARD.encode(both))),
+        Credentials::Bearer(token) => Some(format!("Bearer {token}")),
+        Credentials::Claims(claims) => {
             let signer = signer.ok_or_else(|| Failed::new("claims", "nobody can sign them"))?;
             Some(format!("Bearer {}", signer.valid(identity, claims)?))
         }

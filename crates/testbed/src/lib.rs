@@ -22,7 +22,8 @@ pub mod tokens;
 pub mod traffic;
 
 pub use app::App;
+pub use client::block_on;
 pub use envoy::Envoy;
-pub use process::{Failed, Process, repository};
+pub use process::{Failed, Process, Stdout, repository};
 pub use rolegate::Rolegate;
 pub use stack::{Options, Stack, program};

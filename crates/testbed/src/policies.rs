@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use policy::cases::Case;
 use policy::model::Keys;
-use policy::{Files, Loaded, Problem};
+use policy::{FileError, Files, Loaded, Problem};
 
 use crate::process::{Failed, repository};
 use crate::tokens::Signer;
@@ -80,12 +80,12 @@ pub fn names() -> Result<Vec<String>, Failed> {
 struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        std::fs::read(path).map_err(|error| error.to_string())
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        Ok(std::fs::read(path)?)
     }
 
-    fn list(&self, folder: &Path) -> Result<Vec<String>, String> {
-        let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
+        let entries = std::fs::read_dir(folder)?;
         Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
     }
 }

@@ -37,6 +37,19 @@ pub struct Process {
     earlier: usize,
 }
 
+/// Where the standard output of a process goes. Its errors always go to its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    /// To its log.
+    Log,
+    /// Nowhere.
+    Discarded,
+    /// Into a pipe that is never read.
+    Unread,
+}
+
+/// How often a process is asked whether it is ready.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long to wait until a paused process has stopped.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 /// How long a process may take to end before it is killed.
@@ -47,7 +60,20 @@ impl Process {
     ///
     /// # Errors
     /// If the log cannot be written or the program cannot be started.
-    pub fn start(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
+    pub fn start(name: &'static str, command: Command, log: PathBuf) -> Result<Self, Failed> {
+        Self::start_with(name, command, log, Stdout::Log)
+    }
+
+    /// Starts it with another standard output.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub fn start_with(
+        name: &'static str,
+        mut command: Command,
+        log: PathBuf,
+        stdout: Stdout,
+    ) -> Result<Self, Failed> {
         let output = File::options()
             .create(true)
             .append(true)
@@ -55,10 +81,37 @@ impl Process {
             .map_err(|error| Failed::io(log.display().to_string(), &error))?;
         let earlier = read(&log).len();
         let errors = output.try_clone().map_err(|error| Failed::io(name, &error))?;
-        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().map_err(|error| {
+        let stdout = match stdout {
+            Stdout::Log => output.into(),
+            Stdout::Discarded => Stdio::null(),
+            Stdout::Unread => Stdio::piped(),
+        };
+        let child = command.stdin(Stdio::null()).stdout(stdout).stderr(errors).spawn().map_err(|error| {
             Failed::new(name, format!("cannot start {:?}: {error}", command.get_program()))
         })?;
         Ok(Self { name, child, log, earlier })
+    }
+
+    /// Waits until `ready` returns something.
+    ///
+    /// # Errors
+    /// If the process ends before, or the time is over. The message has the last lines of its output.
+    pub async fn until<T>(
+        &mut self,
+        limit: Duration,
+        mut ready: impl AsyncFnMut(&Self) -> Option<T>,
+    ) -> Result<T, Failed> {
+        let until = Instant::now() + limit;
+        while Instant::now() < until {
+            if let Some(status) = self.ended() {
+                return Err(self.failed(&format!("it ended at once ({status})")));
+            }
+            if let Some(found) = ready(self).await {
+                return Ok(found);
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Err(self.failed(&format!("it is not ready after {limit:?}")))
     }
 
     /// The contents of its log file.

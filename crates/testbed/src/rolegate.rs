@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::client::{Connection, Version};
+use crate::client::get;
 use crate::envoy::Target;
-use crate::process::{Failed, Process};
+use crate::process::{Failed, Process, Stdout};
 
 /// A running `rolegate serve`. Dropping it stops it.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub struct Rolegate {
     policy: PathBuf,
     log: PathBuf,
     more: Vec<String>,
+    stdout: Stdout,
     process: Process,
 }
 
@@ -45,13 +46,33 @@ impl Rolegate {
         folder: &Path,
         more: &[&str],
     ) -> Result<Self, Failed> {
+        Self::start_with(program, policy, listen, folder, more, Stdout::Log).await
+    }
+
+    /// Starts it with another standard output, to which it writes its decision log.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_with(
+        program: &Path,
+        policy: &Path,
+        listen: Target,
+        folder: &Path,
+        more: &[&str],
+        stdout: Stdout,
+    ) -> Result<Self, Failed> {
         let log = unused(folder);
         let more = more.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        let process = spawn(program, policy, &listen, &log, &more)?;
+        let process = spawn(program, policy, &listen, &log, &more, stdout)?;
         let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
-        let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, process };
+        let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };
         this.ready().await?;
         Ok(this)
+    }
+
+    /// Whether it is running.
+    pub fn is_running(&mut self) -> bool {
+        self.process.ended().is_none()
     }
 
     /// Kills it (SIGKILL).
@@ -94,7 +115,7 @@ impl Rolegate {
     /// # Errors
     /// Like [`Self::start`].
     pub async fn restart(&mut self) -> Result<(), Failed> {
-        self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more)?;
+        self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more, self.stdout)?;
         self.ready().await
     }
 
@@ -118,42 +139,21 @@ impl Rolegate {
         self.process.id()
     }
 
-    /// Requests `GET path` from its admin interface. Returns the status and the body.
-    ///
-    /// # Errors
-    /// If it does not answer.
-    pub async fn ask(&self, path: &str) -> Result<(u16, String), Failed> {
-        let mut connection = Connection::open(self.admin, Version::Http1).await?;
-        let answer = connection.send("GET", path, "localhost", &[], b"").await?;
-        Ok((answer.status, answer.text()))
-    }
-
+    /// Waits until it has logged its addresses and is ready.
     async fn ready(&mut self) -> Result<(), Failed> {
-        let until = Instant::now() + START;
-        while Instant::now() < until {
-            if let Some(status) = self.process.ended() {
-                return Err(self.process.failed(&format!("it ended at once ({status})")));
-            }
-            if self.listens() && matches!(self.ask("/readyz").await, Ok((200, _))) {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        Err(self.process.failed("it is not ready after 20 s"))
-    }
-
-    /// Whether it has logged its addresses. If so, stores them.
-    fn listens(&mut self) -> bool {
-        let lines = self.process.printed_since_its_start();
-        let Some(admin) = announced(&lines, "admin pages").and_then(|it| it.parse().ok()) else {
-            return false;
+        let ready = async |process: &Process| {
+            let lines = process.printed_since_its_start();
+            let admin = announced(&lines, "admin pages")?.parse().ok()?;
+            let at = announced(&lines, "listening")?;
+            let answer = get(admin, "/readyz", &[]).await.ok()?;
+            (answer.status == 200).then_some((admin, at))
         };
-        let Some(at) = announced(&lines, "listening") else { return false };
+        let (admin, at) = self.process.until(START, ready).await?;
         self.admin = admin;
         if let Ok(at) = at.parse() {
             self.listen = Target::Tcp(at);
         }
-        true
+        Ok(())
     }
 }
 
@@ -182,13 +182,10 @@ fn spawn(
     listen: &Target,
     log: &Path,
     more: &[String],
+    stdout: Stdout,
 ) -> Result<Process, Failed> {
-    let listen = match listen {
-        Target::Unix(path) => format!("unix:{}", path.display()),
-        Target::Tcp(at) => at.to_string(),
-    };
     let mut command = Command::new(program);
     command.arg("serve").arg("--policy").arg(policy);
-    command.args(["--listen", &listen, "--admin", &ANY_PORT.to_string()]).args(more);
-    Process::start("rolegate", command, log.to_path_buf())
+    command.args(["--listen", &listen.to_string(), "--admin", &ANY_PORT.to_string()]).args(more);
+    Process::start_with("rolegate", command, log.to_path_buf(), stdout)
 }

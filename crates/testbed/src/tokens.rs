@@ -1,9 +1,19 @@
-//! Tokens (RFC 7519) signed with a key that lives as long as the test.
+//! Tokens (RFC 7519) and key sets (RFC 7517) of an issuer with a key for every algorithm that rolegate verifies.
 
+#![expect(clippy::expect_used, reason = "without keys there is nothing to test or to measure")]
+
+use std::fmt;
+use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING,
+    EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512,
+    RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use policy::model::Identity;
@@ -11,68 +21,142 @@ use serde_json::{Map, Value, json};
 
 use crate::process::Failed;
 
-/// A key for ES256 (RFC 7518, 3.4).
-#[derive(Debug)]
+/// Every algorithm that rolegate verifies.
+pub const ALGORITHMS: [&str; 13] = [
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
+    "ES512", "EdDSA",
+];
+/// The shared secret, as long as the longest hash.
+const SECRET: [u8; 64] = *b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+/// The issuer of [`Signer::bearer`].
+pub const ISSUER: &str = "https://id.example.com";
+/// The audience of [`Signer::bearer`].
+pub const AUDIENCE: &str = "people";
+
+/// The keys of an issuer. Each is generated when it is first used; RSA keys have 2048 bits.
 pub struct Signer {
-    key: EcdsaKeyPair,
+    rsa: LazyLock<RsaKeyPair>,
+    p256: LazyLock<EcdsaKeyPair>,
+    p384: LazyLock<EcdsaKeyPair>,
+    p521: LazyLock<EcdsaKeyPair>,
+    ed25519: LazyLock<Ed25519KeyPair>,
 }
 
-const KEY_ID: &str = "testbed";
+impl Default for Signer {
+    fn default() -> Self {
+        Self {
+            rsa: LazyLock::new(|| RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
+            p256: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")),
+            p384: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key")),
+            p521: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).expect("a key")),
+            ed25519: LazyLock::new(|| Ed25519KeyPair::generate().expect("a key")),
+        }
+    }
+}
 
 impl Signer {
-    /// A new key.
-    ///
-    /// # Errors
-    /// If the system provides no randomness.
-    pub fn new() -> Result<Self, Failed> {
-        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
-            .map_err(|_| Failed::new("token", "no key can be made"))?;
-        Ok(Self { key })
+    /// The key with which tokens of this algorithm are verified, as a JSON Web Key whose id is the algorithm.
+    #[must_use]
+    pub fn jwk(&self, algorithm: &str) -> Value {
+        let point = |curve: &str, pair: &EcdsaKeyPair| {
+            // An uncompressed point: 0x04, then both coordinates with equal length.
+            let both = pair.public_key().as_ref().get(1..).unwrap_or_default();
+            let (x, y) = both.split_at(both.len() / 2);
+            json!({ "kty": "EC", "crv": curve, "x": encode(x), "y": encode(y) })
+        };
+        let mut jwk = match algorithm {
+            "HS256" | "HS384" | "HS512" => json!({ "kty": "oct", "k": encode(SECRET) }),
+            "ES256" => point("P-256", &self.p256),
+            "ES384" => point("P-384", &self.p384),
+            "ES512" => point("P-521", &self.p521),
+            "EdDSA" => json!({ "kty": "OKP", "crv": "Ed25519", "x": encode(self.ed25519.public_key()) }),
+            _ => json!({ "kty": "RSA", "n": encode(self.modulus()), "e": "AQAB" }),
+        };
+        if let Some(jwk) = jwk.as_object_mut() {
+            jwk.insert("alg".into(), algorithm.into());
+            jwk.insert("kid".into(), algorithm.into());
+        }
+        jwk
     }
 
-    /// The JWKS (RFC 7517) with the public key.
+    /// The key set with the key of ES256.
     #[must_use]
     pub fn key_set(&self) -> String {
-        // An uncompressed point: 0x04, then both coordinates with 32 bytes each.
-        let coordinates = self.key.public_key().as_ref().get(1..).unwrap_or_default();
-        let (x, y) = coordinates.split_at(coordinates.len() / 2);
-        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
-        json!({"keys": [{
-            "kty": "EC", "crv": "P-256", "kid": KEY_ID, "use": "sig", "alg": "ES256", "x": x, "y": y,
-        }]})
-        .to_string()
+        json!({ "keys": [self.jwk("ES256")] }).to_string()
     }
 
-    /// A token with exactly this header and these claims.
-    ///
-    /// # Errors
-    /// If it cannot be signed.
-    pub fn sign(&self, header: &Value, claims: &Value) -> Result<String, Failed> {
-        let text = format!(
-            "{}.{}",
-            URL_SAFE_NO_PAD.encode(header.to_string()),
-            URL_SAFE_NO_PAD.encode(claims.to_string())
-        );
-        let signature = self
-            .key
-            .sign(&SystemRandom::new(), text.as_bytes())
-            .map_err(|_| Failed::new("token", "cannot be signed"))?;
-        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    /// The public RSA key in DER.
+    #[must_use]
+    pub fn rsa_key(&self) -> Vec<u8> {
+        self.rsa.public_key().as_ref().to_vec()
+    }
+
+    /// The modulus of the RSA key. The encoded key ends with it and the exponent 65537, which takes five bytes (RFC
+    /// 8017, A.1.1).
+    #[must_use]
+    pub fn modulus(&self) -> Vec<u8> {
+        let key = self.rsa_key();
+        let end = key.len().saturating_sub(5);
+        let start = end.saturating_sub(self.rsa.public_modulus_len());
+        key.get(start..end).unwrap_or_default().to_vec()
+    }
+
+    /// A signature of this algorithm.
+    #[must_use]
+    pub fn signature(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
+        let random = SystemRandom::new();
+        let mac = |hash| hmac::sign(&hmac::Key::new(hash, &SECRET), message).as_ref().to_vec();
+        let curve = |pair: &EcdsaKeyPair| pair.sign(&random, message).expect("a signature").as_ref().to_vec();
+        let rsa = |encoding: &'static dyn RsaEncoding| {
+            let mut signature = vec![0; self.rsa.public_modulus_len()];
+            self.rsa.sign(encoding, &random, message, &mut signature).expect("a signature");
+            signature
+        };
+        match algorithm {
+            "HS256" => mac(hmac::HMAC_SHA256),
+            "HS384" => mac(hmac::HMAC_SHA384),
+            "HS512" => mac(hmac::HMAC_SHA512),
+            "RS256" => rsa(&RSA_PKCS1_SHA256),
+            "RS384" => rsa(&RSA_PKCS1_SHA384),
+            "RS512" => rsa(&RSA_PKCS1_SHA512),
+            "PS256" => rsa(&RSA_PSS_SHA256),
+            "PS384" => rsa(&RSA_PSS_SHA384),
+            "PS512" => rsa(&RSA_PSS_SHA512),
+            "ES384" => curve(&self.p384),
+            "ES512" => curve(&self.p521),
+            "EdDSA" => self.ed25519.sign(message).as_ref().to_vec(),
+            _ => curve(&self.p256),
+        }
+    }
+
+    /// A token of exactly these texts, signed with this algorithm.
+    #[must_use]
+    pub fn signed(&self, algorithm: &str, header: &str, claims: &str) -> String {
+        let message = [encode(header), encode(claims)].join(".");
+        let signature = encode(self.signature(algorithm, message.as_bytes()));
+        [message, signature].join(".")
+    }
+
+    /// A token with exactly this header, which names the algorithm, and these claims.
+    #[must_use]
+    pub fn sign(&self, header: &Value, claims: &Value) -> String {
+        let algorithm = header.get("alg").and_then(Value::as_str).unwrap_or_default();
+        self.signed(algorithm, &header.to_string(), &claims.to_string())
     }
 
     /// A token with these claims, valid for ten minutes for the issuer that it names. Missing required claims are
     /// added.
     ///
     /// # Errors
-    /// If the claims are not an object, or it cannot be signed.
+    /// If the claims are not an object.
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
         let claims: Map<String, Value> =
             serde_json::from_str(claims).map_err(|error| Failed::new("claims", error.to_string()))?;
         let issuer =
             identity.jwt.iter().find(|it| claims.get("iss").and_then(Value::as_str) == Some(&*it.issuer));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = now();
         let mut all = Map::from_iter([("iat".to_owned(), json!(now)), ("exp".to_owned(), json!(now + 600))]);
-        let mut header = json!({"alg": "ES256", "kid": KEY_ID});
+        let mut header = json!({"alg": "ES256", "kid": "ES256"});
         if let Some(issuer) = issuer {
             all.insert("aud".to_owned(), json!(issuer.audiences.first().map(|it| &**it)));
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
@@ -80,6 +164,42 @@ impl Signer {
             }
         }
         all.extend(claims);
-        self.sign(&header, &Value::Object(all))
+        Ok(self.sign(&header, &Value::Object(all)))
     }
+
+    /// An `Authorization` value whose token is valid for a day from `now`, and has about as many claims as a real one:
+    /// about 900 bytes.
+    #[must_use]
+    pub fn bearer(&self, algorithm: &str, now: u64) -> String {
+        let claims = json!({
+            "iss": ISSUER, "aud": [AUDIENCE, "account"], "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",
+            "exp": now + 86_400, "iat": now, "auth_time": now, "jti": "f1c2a7c2-6ad8-4d59-a7f1-0a1b2c3d4e5f",
+            "typ": "Bearer", "azp": "frontend", "acr": "1", "scope": "openid email profile",
+            "email_verified": true, "session_state": "0e1f8a5e-93d2-4c77-a6a5-0f4d3c2b1a09",
+            "allowed-origins": ["https://www.example.com"],
+            "realm_access": { "roles": ["guest", "offline_access", "uma_authorization"] },
+            "name": "Alice Liddell", "preferred_username": "alice", "email": "alice@example.com",
+        });
+        let header = json!({ "alg": algorithm, "kid": algorithm, "typ": "JWT" });
+        format!("Bearer {}", self.sign(&header, &claims))
+    }
+}
+
+impl fmt::Debug for Signer {
+    /// Omits the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer").finish_non_exhaustive()
+    }
+}
+
+/// The time in seconds since 1970.
+#[must_use]
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A part of a token: base64url without padding.
+#[must_use]
+pub fn encode(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }

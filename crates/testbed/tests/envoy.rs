@@ -16,6 +16,7 @@ async fn without_rolegate_every_request_is_refused() {
             normalize_path: false,
             with_request_body: Some(4096),
             timeout: Duration::from_millis(500),
+            google_grpc: false,
             health_checks: false,
             failure_mode_allow: false,
         },

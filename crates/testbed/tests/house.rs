@@ -26,14 +26,15 @@ use tree::{code_of, files, read, root, sources, split};
 /// The table of `crates/README.md`: which crates of this workspace each crate may use outside its tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &[]),
+    ("generator", &["policy"]),
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),
     ("envoy", &[]),
     ("sidecar", &["policy", "engine", "identity", "authorizer", "envoy"]),
-    ("load", &["envoy", "testbed"]),
+    ("load", &[]),
     ("testbed", &["policy"]),
-    ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "sidecar"]),
+    ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
     ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy"]),
 ];
 

@@ -12,27 +12,42 @@
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use policy::ids::{IdVec, id_types, narrow};
 use policy::pattern::cuts_triplet;
 use smallvec::SmallVec;
 
-use super::automaton::{Automaton, ROOT};
-use super::symbols::Symbols;
-use crate::table::{NONE, Table, number};
-use crate::trie::{NO_NODE, NodeId};
-use crate::work;
+use super::alphabet::Alphabet;
+use super::automaton::{Automaton, PieceId, StateId};
+use crate::cost;
+use crate::ids::NodeId;
 
 /// Up to this many items are searched one by one, on the stack.
 const FEW: usize = 16;
 
+id_types! {
+    /// A step.
+    pub(crate) struct StepId;
+
+    /// The edges of one piece and kind.
+    struct EdgesId;
+}
+
+impl StepId {
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+impl EdgesId {
+    const fn of(piece: PieceId, kind: Kind) -> Self {
+        Self(piece.0 * 3 + kind as u32)
+    }
+}
+
 /// The globs of all nodes, except those that are always tried one by one.
 pub(crate) struct GlobSet {
-    pub(super) symbols: Symbols,
+    pub(super) alphabet: Alphabet,
     pub(super) automaton: Automaton,
-    pub(super) steps: Table<Step>,
-    /// Sorted by piece, kind, and the step that they leave.
-    pub(super) edges: Box<[Edge]>,
-    /// Where the edges of each piece and kind start in `edges`; the last entry is where they end.
-    pub(super) starts: Table<u32>,
+    pub(super) steps: IdVec<StepId, Step>,
+    pub(super) edges: Edges,
     /// The length of the longest last piece, in bytes.
     pub(super) longest_last: usize,
 }
@@ -46,11 +61,21 @@ pub(crate) struct Step {
     pub(super) leaves: [bool; 3],
 }
 
-/// A transition by a piece: to the next step, or for a last piece to a node.
+/// The transitions between steps.
+pub(crate) struct Edges {
+    /// Sorted by piece, kind, and the step that they leave.
+    sorted: Box<[Edge]>,
+    /// Where the edges of each piece and kind start in `sorted`; the last entry is where they end.
+    starts: IdVec<EdgesId, u32>,
+}
+
+/// A transition by a piece.
 #[derive(Clone, Copy)]
-pub(crate) struct Edge {
-    pub(super) from: u32,
-    pub(super) to: u32,
+struct Edge {
+    from: StepId,
+    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge tells which, so it
+    /// takes no room here.
+    to: u32,
 }
 
 /// The position of a piece in its glob.
@@ -66,21 +91,23 @@ pub(crate) enum Kind {
 
 impl GlobSet {
     /// Calls `found` with the node of each matching glob, among those that begin at the steps `starts`.
-    pub(crate) fn matching(&self, segment: &[u8], starts: &[u32], mut found: impl FnMut(NodeId)) {
+    pub(crate) fn matching(&self, segment: &[u8], starts: &[StepId], mut found: impl FnMut(NodeId)) {
         let mut scan =
             Scan { set: self, waiting: Default::default(), checked: Checked::default(), found: &mut found };
         starts.iter().for_each(|start| scan.reach(*start, 0));
         scan.run(segment);
     }
+}
 
-    fn edges(&self, piece: u32, kind: Kind) -> &[Edge] {
-        let first = piece * 3 + kind as u32;
-        let (start, end) = (*self.starts.at(first) as usize, *self.starts.at(first + 1) as usize);
+impl Edges {
+    fn of(&self, piece: PieceId, kind: Kind) -> &[Edge] {
+        let EdgesId(id) = EdgesId::of(piece, kind);
+        let (start, end) = (*self.starts.at(EdgesId(id)) as usize, *self.starts.at(EdgesId(id + 1)) as usize);
         #[expect(
             clippy::indexing_slicing,
-            reason = "as in `Table`: to go on without an edge would be to pass over a `deny` rule"
+            reason = "as in `IdVec::at`: to go on without an edge would be to pass over a `deny` rule"
         )]
-        &self.edges[start..end]
+        &self.sorted[start..end]
     }
 }
 
@@ -95,7 +122,7 @@ struct Scan<'s, F> {
 impl<F: FnMut(NodeId)> Scan<'_, F> {
     fn run(&mut self, segment: &[u8]) {
         let set = self.set;
-        let (mut at, mut read, mut state) = (0, 0, ROOT);
+        let (mut at, mut read, mut state) = (0, 0, StateId::ROOT);
         let mut may_start = !self.waiting(Kind::First).is_empty();
         let mut may_skip = true;
         while at < segment.len() {
@@ -104,25 +131,25 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
                 may_skip = false;
                 let tail = tail(segment, set.longest_last);
                 if tail > at {
-                    (at, state) = (tail, ROOT);
+                    (at, state) = (tail, StateId::ROOT);
                     continue;
                 }
             }
-            let Some((symbol, width)) = set.symbols.read(segment, at) else { return };
+            let Some((character, width)) = set.alphabet.read(segment, at) else { return };
             at += width;
             read += 1;
-            state = set.automaton.next(state, symbol);
-            if state == ROOT {
+            state = set.automaton.next(state, character);
+            if state == StateId::ROOT {
                 may_start = false;
                 continue;
             }
             let known = set.automaton.state(state);
             may_start &= known.depth == read;
-            if may_start && known.own != NONE {
+            if may_start && known.own != PieceId::NONE {
                 let starting = self.waiting(Kind::First).len();
                 self.advance(known.own, Kind::First, 0..starting, at);
             }
-            if waits && known.middle != NONE {
+            if waits && known.middle != PieceId::NONE {
                 self.middles(known.middle, at);
             }
         }
@@ -131,9 +158,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
 
     /// Handles a middle piece that ends at `at`, and the shorter ones that end there too. If a piece has been tried on
     /// all waiting steps, so have all shorter ones: they also ended wherever it ended before.
-    fn middles(&mut self, mut piece: u32, at: usize) {
-        while piece != NONE {
-            work::step();
+    fn middles(&mut self, mut piece: PieceId, at: usize) {
+        while piece != PieceId::NONE {
+            cost::add(1);
             let known = self.set.automaton.piece(piece);
             let waiting = self.waiting(Kind::Middle);
             let (all, until) = (waiting.len(), waiting.until(at - known.length as usize));
@@ -151,9 +178,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     }
 
     /// Handles the end of the segment, which ends in this last piece and in shorter ones.
-    fn ends(&mut self, mut piece: u32, at: usize) {
-        while piece != NONE {
-            work::step();
+    fn ends(&mut self, mut piece: PieceId, at: usize) {
+        while piece != PieceId::NONE {
+            cost::add(1);
             let known = self.set.automaton.piece(piece);
             let until = self.waiting(Kind::Last).until(at - known.length as usize);
             self.advance(piece, Kind::Last, 0..until, at);
@@ -162,11 +189,11 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     }
 
     /// Follows the edges of a piece that leave these waiting steps. Iterates over whichever are fewer, edges or steps.
-    fn advance(&mut self, piece: u32, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
-        let edges = self.set.edges(piece, kind);
+    fn advance(&mut self, piece: PieceId, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
+        let edges = self.set.edges.of(piece, kind);
         if edges.len() < waiting.len() {
             for edge in edges {
-                work::step();
+                cost::add(1);
                 if self.waiting(kind).place(edge.from).is_some_and(|place| waiting.contains(&place)) {
                     self.follow(edge.to, kind, at);
                 }
@@ -174,7 +201,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
             return;
         }
         for place in waiting {
-            work::step();
+            cost::add(1);
             let from = self.waiting(kind).step(place);
             let edge = edges.binary_search_by_key(&from, |edge| Some(edge.from)).ok();
             if let Some(edge) = edge.and_then(|place| edges.get(place)) {
@@ -185,16 +212,16 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
 
     fn follow(&mut self, to: u32, kind: Kind, at: usize) {
         match kind {
-            Kind::First | Kind::Middle => self.reach(to, at),
+            Kind::First | Kind::Middle => self.reach(StepId(to), at),
             Kind::Last => (self.found)(NodeId(to)),
         }
     }
 
     /// Enters a step through a piece that ends at `at`.
-    fn reach(&mut self, step: u32, at: usize) {
-        work::step();
+    fn reach(&mut self, step: StepId, at: usize) {
+        cost::add(1);
         let Step { accept, leaves } = *self.set.steps.at(step);
-        if accept != NO_NODE {
+        if accept != NodeId::NONE {
             (self.found)(accept);
         }
         for (waiting, leaves) in self.waiting.iter_mut().zip(leaves) {
@@ -219,9 +246,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
 #[derive(Default)]
 struct Waiting {
     /// Each step with the end of the piece through which it was reached.
-    steps: SmallVec<[(u32, usize); FEW]>,
+    steps: SmallVec<[(StepId, usize); FEW]>,
     /// The index of each step in `steps`; filled once there are more than [`FEW`].
-    places: HashMap<u32, usize, RandomState>,
+    places: HashMap<StepId, usize, RandomState>,
 }
 
 impl Waiting {
@@ -233,7 +260,7 @@ impl Waiting {
         self.steps.len()
     }
 
-    fn push(&mut self, step: u32, at: usize) {
+    fn push(&mut self, step: StepId, at: usize) {
         self.steps.push((step, at));
         if self.steps.len() == FEW + 1 {
             self.places.extend(self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place)));
@@ -242,11 +269,11 @@ impl Waiting {
         }
     }
 
-    fn step(&self, place: usize) -> Option<u32> {
+    fn step(&self, place: usize) -> Option<StepId> {
         self.steps.get(place).map(|(step, _)| *step)
     }
 
-    fn place(&self, step: u32) -> Option<usize> {
+    fn place(&self, step: StepId) -> Option<usize> {
         if self.places.is_empty() {
             return self.steps.iter().position(|(one, _)| *one == step);
         }
@@ -265,14 +292,14 @@ impl Waiting {
 /// For each middle piece found, the number of waiting steps on which it has been tried.
 #[derive(Default)]
 struct Checked {
-    few: SmallVec<[(u32, usize); FEW]>,
+    few: SmallVec<[(PieceId, usize); FEW]>,
     /// All entries, once there are more than [`FEW`]. A linear search of those would then dominate the cost of each
     /// byte.
-    many: HashMap<u32, usize, RandomState>,
+    many: HashMap<PieceId, usize, RandomState>,
 }
 
 impl Checked {
-    fn of(&mut self, piece: u32) -> &mut usize {
+    fn of(&mut self, piece: PieceId) -> &mut usize {
         if !self.many.is_empty() {
             return self.many.entry(piece).or_default();
         }
@@ -302,27 +329,32 @@ fn tail(segment: &[u8], longest: usize) -> usize {
 /// The steps and edges of a set while it is built.
 #[derive(Default)]
 pub(super) struct Steps {
-    pub(super) steps: Table<Step>,
-    edges: HashMap<(u32, Kind, u32), u32>,
+    pub(super) steps: IdVec<StepId, Step>,
+    edges: HashMap<(PieceId, Kind, StepId), u32>,
 }
 
 impl Steps {
     /// Adds a step without predecessors: the first step for the globs of a node.
-    pub(super) fn start(&mut self) -> u32 {
-        self.steps.push(Step { accept: NO_NODE, leaves: [false; 3] })
+    pub(super) fn start(&mut self) -> StepId {
+        self.steps.push(Step { accept: NodeId::NONE, leaves: [false; 3] })
     }
 
     /// The step that this piece leads to from `from`. It is added if there is none.
-    pub(super) fn after(&mut self, from: u32, kind: Kind, piece: u32) -> u32 {
+    pub(super) fn after(&mut self, from: StepId, kind: Kind, piece: PieceId) -> StepId {
         if let Some(to) = self.edges.get(&(piece, kind, from)) {
-            return *to;
+            return StepId(*to);
         }
         let to = self.start();
-        self.add(from, kind, piece, to);
+        self.add(from, kind, piece, to.0);
         to
     }
 
-    pub(super) fn add(&mut self, from: u32, kind: Kind, piece: u32, to: u32) {
+    /// Adds the end of a glob: after this last piece, it leads to this node.
+    pub(super) fn accept_after(&mut self, from: StepId, last: PieceId, to: NodeId) {
+        self.add(from, Kind::Last, last, to.0);
+    }
+
+    fn add(&mut self, from: StepId, kind: Kind, piece: PieceId, to: u32) {
         self.edges.insert((piece, kind, from), to);
         let [first, middle, last] = &mut self.steps.at_mut(from).leaves;
         *match kind {
@@ -332,17 +364,14 @@ impl Steps {
         } = true;
     }
 
-    /// All edges, sorted, and where those of each piece and kind start.
-    pub(super) fn finish(self, pieces: u32) -> (Table<Step>, Box<[Edge]>, Table<u32>) {
+    /// All edges, sorted, and where those of each piece and kind start. `pieces` is the id after the last piece.
+    pub(super) fn finish(self, pieces: PieceId) -> (IdVec<StepId, Step>, Edges) {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();
-        let mut starts = Table::new();
-        for of in 0..=pieces * 3 {
-            starts.push(number(
-                sorted.partition_point(|((piece, kind, _), _)| piece * 3 + (*kind as u32) < of),
-            ));
-        }
+        let end = EdgesId::of(pieces, Kind::First);
+        let before = |id| sorted.partition_point(|((piece, kind, _), _)| EdgesId::of(*piece, *kind) < id);
+        let starts = (0..=end.0).map(|id| narrow(before(EdgesId(id)))).collect();
         let edges = sorted.into_iter().map(|((_, _, from), to)| Edge { from, to }).collect();
-        (self.steps, edges, starts)
+        (self.steps, Edges { sorted: edges, starts })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::generate::Rng;
+use generator::Rng;
 
 use super::*;
 
@@ -32,7 +32,7 @@ impl Set {
             .nodes
             .iter()
             .filter_map(|globs| globs.try_each(segment.as_bytes(), nodes, |to| found.push(to.0)));
-        let starts: Vec<u32> = each.collect();
+        let starts: Vec<StepId> = each.collect();
         self.set.matching(segment.as_bytes(), &starts, |to| found.push(to.0));
         found.sort_unstable();
         found

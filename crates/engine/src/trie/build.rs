@@ -1,15 +1,14 @@
 //! Builds the trie.
 
 use hashbrown::HashMap;
+use policy::ids::IdVec;
 use policy::pattern::{Glob, Pattern, Segment};
 
-use super::{LEAF, NO_NODE, Node, NodeId, Trie};
+use super::{GlobsId, LEAF, Node, Roots, Trie};
 use crate::globs::{Edge, GlobsBuilder};
+use crate::ids::{NodeId, RowId};
 use crate::literals::Literals;
-use crate::rows::RowId;
-use crate::scopes::Roots;
-use crate::table::{NONE, Table};
-use crate::word::Word;
+use crate::prefix::Prefix;
 
 /// The place in the trie where a pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,17 +20,17 @@ pub(crate) struct End {
 /// A trie under construction.
 #[derive(Default)]
 pub(crate) struct TrieBuilder {
-    nodes: Table<Node>,
+    nodes: IdVec<NodeId, Node>,
     literals: Literals,
     /// The globs that leave each node that has any.
-    globs: Table<Vec<Edge>>,
+    globs: IdVec<GlobsId, Vec<Edge>>,
     glob_edges: HashMap<(NodeId, Glob), NodeId>,
 }
 
 impl TrieBuilder {
-    /// Adds a root.
-    pub(crate) fn root(&mut self) -> NodeId {
-        self.node()
+    /// Adds the tries of a scope.
+    pub(crate) fn roots(&mut self) -> Roots {
+        Roots { absolute: self.node(), relative: self.node() }
     }
 
     /// Adds a pattern to the trie with these roots, and returns its end.
@@ -44,7 +43,7 @@ impl TrieBuilder {
     }
 
     pub(crate) fn set_row(&mut self, end: End, row: RowId) {
-        let node = self.nodes.at_mut(end.node.0);
+        let node = self.nodes.at_mut(end.node);
         if end.rest {
             node.rest = row;
         } else {
@@ -54,10 +53,11 @@ impl TrieBuilder {
 
     pub(crate) fn finish(mut self) -> Trie {
         let nodes = &mut self.nodes;
-        for number in 0..nodes.len() {
-            let Node { one, owner, .. } = *nodes.at(number);
+        for id in nodes.ids() {
+            let Node { one, owner, .. } = *nodes.at(id);
             let (one, owner) = (or_leaf(nodes, one), or_leaf(nodes, owner));
-            *nodes.at_mut(number) = Node { one, owner, ..*nodes.at(number) };
+            let node = nodes.at_mut(id);
+            (node.one, node.owner) = (one, owner);
         }
         self.literals.redirect(|to| or_leaf(nodes, to));
         drop(self.glob_edges);
@@ -73,9 +73,9 @@ impl TrieBuilder {
     }
 
     fn node(&mut self) -> NodeId {
-        let number = self.nodes.push(Node::EMPTY);
-        assert!(number < LEAF, "a policy has fewer than 2^31 different beginnings of patterns");
-        NodeId(number)
+        let id = self.nodes.push(Node::EMPTY);
+        assert!(id.0 < LEAF, "a policy has fewer than 2^31 different beginnings of patterns");
+        id
     }
 
     /// The target of an edge, which is added if it does not exist.
@@ -89,24 +89,24 @@ impl TrieBuilder {
     }
 
     fn single(&mut self, from: NodeId, edge: fn(&mut Node) -> &mut NodeId) -> NodeId {
-        let found = *edge(self.nodes.at_mut(from.0));
-        if found != NO_NODE {
+        let found = *edge(self.nodes.at_mut(from));
+        if found != NodeId::NONE {
             return found;
         }
         let to = self.node();
-        let node = self.nodes.at_mut(from.0);
+        let node = self.nodes.at_mut(from);
         node.others = true;
         *edge(node) = to;
         to
     }
 
     fn literal(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
-        let found = self.literals.find(from, Word::new(segment), segment, 0);
-        if found != NO_NODE {
+        let found = self.literals.find(from, Prefix::new(segment), segment, 0);
+        if found != NodeId::NONE {
             return found;
         }
         let to = self.node();
-        self.nodes.at_mut(from.0).literals = true;
+        self.nodes.at_mut(from).literals = true;
         self.literals.insert(from, segment, to);
         to
     }
@@ -118,8 +118,8 @@ impl TrieBuilder {
         }
         let to = self.node();
         self.glob_edges.insert(key, to);
-        let node = self.nodes.at_mut(from.0);
-        if node.globs == NONE {
+        let node = self.nodes.at_mut(from);
+        if node.globs == GlobsId::NONE {
             node.others = true;
             node.globs = self.globs.push(Vec::new());
         }
@@ -128,6 +128,6 @@ impl TrieBuilder {
     }
 }
 
-fn or_leaf(nodes: &Table<Node>, node: NodeId) -> NodeId {
-    if node == NO_NODE { node } else { nodes.at(node.0).or_leaf(node) }
+fn or_leaf(nodes: &IdVec<NodeId, Node>, node: NodeId) -> NodeId {
+    if node == NodeId::NONE { node } else { nodes.at(node).or_leaf(node) }
 }

@@ -135,7 +135,7 @@ fn seconds(nanoseconds: u64) -> f64 {
 
 /// A time in UTC (RFC 3339), to the millisecond.
 #[must_use]
-pub(crate) fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = date(days);

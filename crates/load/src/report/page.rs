@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::markup::{STYLE, escape};
 use super::svg::{self, Curve};
 use super::{text, units};
 use crate::measured::{Measured, Rate};
@@ -16,10 +17,8 @@ pub fn html(of: &Measured) -> String {
     let both =
         [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
     // In a closed loop, both are the same.
-    body.push_str(&svg::curves(
-        "Latency",
-        if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both },
-    ));
+    let curves = if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both };
+    body.push_str(&svg::percentiles("Latency", curves).map(|it| it.inline()).unwrap_or_default());
     body.push_str(&latency(of));
     body.push_str(&answers(of));
     body.push_str(&errors(of));
@@ -28,7 +27,7 @@ pub fn html(of: &Measured) -> String {
 
 /// A complete page with this body.
 #[must_use]
-pub(crate) fn page(title: &str, body: &str) -> String {
+pub fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -40,7 +39,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
 
 /// A table. Cells are text, not HTML; all cells of a row except the first are numbers.
 #[must_use]
-pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = "<div class=\"wide\"><table>\n<thead><tr>".to_owned();
     for head in heads {
         let _ = write!(text, "<th>{}</th>", escape(head));
@@ -57,22 +56,6 @@ pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Escapes text for HTML.
-#[must_use]
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            _ => safe.push(letter),
-        }
-    }
-    safe
-}
-
 /// The warning that the generator was the limit.
 #[must_use]
 pub(crate) fn limited(why: &str) -> String {
@@ -87,16 +70,16 @@ fn summary(of: &Measured) -> String {
     let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
     let rows = [
         ("protocol", of.protocol.to_string()),
-        ("rate asked for", of.rate.to_string()),
+        ("requested rate", of.rate.to_string()),
         ("requests/s answered", format!("{:.1}", of.own.achieved)),
-        ("connections", format!("{} with {} at a time", of.connections, of.streams)),
+        ("connections", format!("{}, {} concurrent requests each", of.connections, of.streams)),
         ("measured for", units::span(of.elapsed)),
         ("answers", units::count(of.corrected.len())),
         ("errors", units::count(of.errors())),
         ("unexpected answers", units::count(of.unexpected)),
         ("sent, received", format!("{}, {}", units::bytes(of.bytes_sent), units::bytes(of.bytes_received))),
         ("cores of the generator", format!("{cores:.2}")),
-        ("late by its own fault", units::count(of.own.late)),
+        ("sent late by itself", units::count(of.own.late)),
     ];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(&["run", ""], &rows)
@@ -130,6 +113,3 @@ fn errors(of: &Measured) -> String {
         of.errors.iter().map(|(what, count)| vec![what.clone(), units::count(*count)]).collect();
     table(&["error (in no figure above)", "count"], &rows)
 }
-
-/// In both colour schemes, neighbouring colours differ even without red or green.
-pub(super) const STYLE: &str = include_str!("page.css");

@@ -1,218 +1,245 @@
-//! Percentile curves as SVG: latency over 1/(1−p), both logarithmic, so that the tail gets as much space as the rest.
+//! Charts as SVG: points and lines over two axes, each linear or logarithmic, with a legend below.
 
 use std::fmt::Write as _;
-use std::ops::RangeInclusive;
 
 use hdrhistogram::Histogram;
 
-use super::{page, units};
+use super::{markup, units};
 
-/// One line of a chart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Curve<'a> {
-    /// Its name in the legend.
-    pub(crate) name: &'a str,
-    /// Its values.
-    pub(crate) of: &'a Histogram<u64>,
+/// A chart.
+#[derive(Debug)]
+pub struct Chart<'a> {
+    /// The heading.
+    pub title: &'a str,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// The width of the labels of the vertical axis, and the height of the plot.
+    pub size: (f64, f64),
+    /// The lines, in the order of the legend.
+    pub lines: Vec<Line<'a>>,
 }
 
-/// The size of a chart, and the position of the curves in it.
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What is shown on it.
+    pub label: String,
+    /// Its ends.
+    pub ends: (f64, f64),
+    /// Whether it is logarithmic.
+    pub logarithmic: bool,
+    /// The values with a label, and the labels.
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub struct Line<'a> {
+    /// Its name in the legend; empty for none.
+    pub name: &'a str,
+    /// Its points.
+    pub points: Vec<Point>,
+    /// Whether its points are connected; else each is a dot.
+    pub connected: bool,
+}
+
+/// A point of a line.
+#[derive(Clone, Debug, Default)]
+pub struct Point {
+    /// Its place.
+    pub at: (f64, f64),
+    /// The ends of its spread, if it has one.
+    pub spread: Option<[(f64, f64); 2]>,
+    /// A text beside it.
+    pub label: String,
+}
+
+/// A distribution with its name in the legend.
+#[derive(Clone, Copy, Debug)]
+pub struct Curve<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its values, in nanoseconds.
+    pub of: &'a Histogram<u64>,
+}
+
 const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 420.0;
-const LEFT: f64 = 76.0;
 const RIGHT: f64 = 884.0;
 const TOP: f64 = 16.0;
-const BOTTOM: f64 = 366.0;
+/// The legend: the height of its rows and the width of an entry.
+const ROW: f64 = 20.0;
+const ENTRY: f64 = 270.0;
+/// The number of colours. Each line also has its own dashes.
+const COLOURS: usize = 8;
+/// The usual size of a chart.
+pub const USUAL: (f64, f64) = (76.0, 350.0);
 
-/// The points of a curve between 0 % and the last percentile.
+/// The points of a percentile curve between 0 % and the last percentile.
 const POINTS: u32 = 160;
-
 /// The percentiles that are labelled, if reached.
 const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
-/// The legend of a standalone chart: the height of its rows and the width of an entry.
-const ROW: f64 = 20.0;
-const ENTRY: f64 = 270.0;
-
-/// The same chart as a separate file that includes its title and legend; empty without curves.
+/// Percentile curves: latency over 1/(1−p), both logarithmic, so that the tail gets as much space as the rest. Empty
+/// curves are omitted; without curves there is no chart.
 #[must_use]
-pub(crate) fn file(title: &str, curves: &[Curve<'_>]) -> String {
+pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>> {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
-    let Some(scale) = Scale::of(&curves) else { return String::new() };
-    let (title, style) = (page::escape(title), page::STYLE);
-    let mut text = String::new();
-    let mut legend = Legend::below(HEIGHT + 8.0);
-    for (number, curve) in curves.iter().enumerate() {
-        let colour = number % COLOURS;
-        let _ = writeln!(text, "<path class=\"curve c{colour}\" d=\"{}\"/>", scale.path(curve.of));
-        let (x, y) = legend.place();
-        let _ = writeln!(text, "<path class=\"curve c{colour}\" d=\"M{x} {}h24\"/>", y - 4.0);
-        let _ = writeln!(text, "<text x=\"{}\" y=\"{y}\">{}</text>", x + 32.0, page::escape(curve.name));
-    }
-    let (grid, height) = (scale.grid(), legend.end());
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -28 {WIDTH} {}\" role=\"img\" aria-label=\"{title}\">\n\
-         <style>\n{style}</style>\n<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>\n\
-         <text x=\"{LEFT}\" y=\"-8\">{title}</text>\n{grid}{text}</svg>\n",
-        height + 28.0
-    )
+    let last = units::float(curves.iter().map(|it| it.of.len()).max()?).max(10.0);
+    let ends = curves.iter().flat_map(|it| [it.of.min().max(1), it.of.max().max(2)]).map(units::float);
+    let marks = MARKS.map(|percent| (100.0 / (100.0 - percent), format!("{percent} %")));
+    let x = Axis {
+        label: "percentile, by 1/(1−p)".to_owned(),
+        ends: (1.0, last),
+        logarithmic: true,
+        ticks: marks.into_iter().filter(|(distance, _)| *distance <= last * 1.001).collect(),
+    };
+    let line = |it: &&Curve<'a>| Line { name: it.name, points: distribution(it.of), connected: true };
+    let lines = curves.iter().map(line).collect();
+    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: USUAL, lines })
 }
 
-/// The positions of legend entries, in columns.
-struct Legend {
-    x: f64,
-    y: f64,
+/// The points of a curve, up to the percentile for which there is still one value.
+fn distribution(of: &Histogram<u64>) -> Vec<Point> {
+    let end = units::float(of.len()).max(1.0).log10();
+    let point = |number: u32| {
+        let distance = 10_f64.powf(end * f64::from(number) / f64::from(POINTS));
+        let value = of.value_at_quantile(1.0 - 1.0 / distance);
+        Point { at: (distance, units::float(value)), ..Point::default() }
+    };
+    (0..=POINTS).map(point).collect()
 }
 
-impl Legend {
-    const fn below(y: f64) -> Self {
-        Self { x: LEFT, y }
+impl Axis {
+    /// A logarithmic axis around these values, from and to one of 1, 2, 5, 10, …
+    pub fn logarithmic(
+        label: &str,
+        values: impl Iterator<Item = f64>,
+        shown: &dyn Fn(f64) -> String,
+    ) -> Self {
+        let (low, high) = values.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
+        let (low, high) = if low <= high { (low.max(1e-3), high.max(2e-3)) } else { (1.0, 10.0) };
+        let decade = |value: f64| 10_f64.powf(value.log10().floor());
+        let below = [5.0, 2.0].map(|it| it * decade(low)).into_iter().find(|it| *it <= low);
+        let start = below.unwrap_or(decade(low));
+        let above = [1.0, 2.0, 5.0].map(|it| it * decade(high));
+        let end = above.into_iter().find(|it| *it >= high && *it > start).unwrap_or(10.0 * decade(high));
+        let ends = (start, end);
+        // Fewer labels where they would be too close together.
+        let steps: &[f64] = if (ends.1 / ends.0).log10() <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let decades = std::iter::successors(Some(decade(ends.0)), |it| Some(it * 10.0));
+        let marks =
+            decades.take_while(|it| *it <= ends.1).flat_map(|it| steps.iter().map(move |step| step * it));
+        let inside = |it: &f64| *it >= ends.0 * 0.999 && *it <= ends.1 * 1.001;
+        let ticks = marks.filter(inside).map(|it| (it, shown(it))).collect();
+        Self { label: label.to_owned(), ends, logarithmic: true, ticks }
     }
 
-    fn place(&mut self) -> (f64, f64) {
-        if self.x + ENTRY > WIDTH {
-            (self.x, self.y) = (LEFT, self.y + ROW);
+    /// A linear axis from 0 to slightly above these values.
+    pub fn linear(label: &str, values: impl Iterator<Item = f64>, shown: &dyn Fn(f64) -> String) -> Self {
+        let high = values.fold(1e-3, f64::max) * 1.15;
+        let powers = std::iter::successors(Some(1e-3), |it| Some(it * 10.0)).take(18);
+        let step = powers.flat_map(|it| [it, 2.0 * it, 5.0 * it]).find(|it| high / it <= 6.0).unwrap_or(high);
+        let marks = std::iter::successors(Some(0.0), |it| Some(it + step)).take_while(|it| *it <= high);
+        let ticks = marks.map(|it| (it, shown(it))).collect();
+        Self { label: label.to_owned(), ends: (0.0, high), logarithmic: false, ticks }
+    }
+
+    /// The position of a value between two places.
+    fn place(&self, value: f64, (start, end): (f64, f64)) -> f64 {
+        let (from, to) = self.ends;
+        let share = if self.logarithmic {
+            (value.max(1e-3) / from).ln() / (to / from).ln()
+        } else {
+            (value - from) / (to - from)
+        };
+        start + share * (end - start)
+    }
+}
+
+impl Chart<'_> {
+    /// The chart for a page that has the styles.
+    #[must_use]
+    pub fn inline(&self) -> String {
+        format!("<figure>\n{}</figure>\n", self.drawn(""))
+    }
+
+    /// The chart as a file.
+    #[must_use]
+    pub fn file(&self) -> String {
+        let ground = "<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
+        self.drawn(&format!("<style>\n{}</style>\n{ground}\n", markup::STYLE))
+    }
+
+    fn drawn(&self, before: &str) -> String {
+        let (left, bottom) = (self.size.0, TOP + self.size.1);
+        let place = |(x, y): (f64, f64)| (self.x.place(x, (left, RIGHT)), self.y.place(y, (bottom, TOP)));
+        let mut body = self.grid(left, bottom);
+        let mut legend = (left, bottom + 62.0);
+        for (number, line) in self.lines.iter().enumerate() {
+            let class = format!("class=\"curve c{}\"", number % COLOURS);
+            draw(&mut body, line, &class, place);
+            if line.name.is_empty() {
+                continue;
+            }
+            if legend.0 + ENTRY > WIDTH {
+                legend = (left, legend.1 + ROW);
+            }
+            let (x, y) = legend;
+            let _ = writeln!(body, "<path {class} d=\"M{x} {}h24\"/>", y - 4.0);
+            text(&mut body, (x + 32.0, y), "start", line.name);
+            legend.0 += ENTRY;
         }
-        let place = (self.x, self.y);
-        self.x += ENTRY;
-        place
-    }
-
-    fn end(&self) -> f64 {
-        self.y + ROW
-    }
-}
-
-/// A chart with these curves and a legend below it. Empty curves are omitted.
-#[must_use]
-pub(crate) fn curves(title: &str, curves: &[Curve<'_>]) -> String {
-    let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
-    let Some(scale) = Scale::of(&curves) else { return String::new() };
-    let mut text = format!(
-        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
-        page::escape(title)
-    );
-    text.push_str(&scale.grid());
-    for (number, curve) in curves.iter().enumerate() {
-        let _ =
-            writeln!(text, "<path class=\"curve c{}\" d=\"{}\"/>", number % COLOURS, scale.path(curve.of));
-    }
-    text.push_str("</svg>\n<figcaption>");
-    let _ = write!(text, "<strong>{}</strong> ", page::escape(title));
-    for (number, curve) in curves.iter().enumerate() {
-        let _ = write!(
-            text,
-            "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"curve c{}\" \
-             d=\"M0 4H24\"/></svg>{}</span> ",
-            number % COLOURS,
-            page::escape(curve.name)
-        );
-    }
-    text.push_str("</figcaption>\n</figure>\n");
-    text
-}
-
-/// The number of colours on the page. Each line also has its own dashes.
-const COLOURS: usize = 8;
-
-/// Maps values to positions in the chart.
-struct Scale {
-    /// The largest 1/(1−p) in the chart.
-    last: f64,
-    /// The values at the bottom and the top, in nanoseconds.
-    values: RangeInclusive<f64>,
-}
-
-impl Scale {
-    /// A scale for all these curves; `None` without curves.
-    fn of(curves: &[&Curve<'_>]) -> Option<Self> {
-        let most = curves.iter().map(|it| it.of.len()).max()?;
-        let low = curves.iter().map(|it| it.of.min().max(1)).min()?;
-        let high = curves.iter().map(|it| it.of.max().max(2)).max()?;
-        let (low, high) = (nice_below(units::float(low)), nice_above(units::float(high)));
-        Some(Self { last: units::float(most).max(10.0), values: low..=high })
-    }
-
-    fn x(&self, distance: f64) -> f64 {
-        LEFT + (RIGHT - LEFT) * distance.max(1.0).log10() / self.last.log10()
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        let (low, high) = (self.values.start().log10(), self.values.end().log10());
-        BOTTOM - (BOTTOM - TOP) * (value.max(1.0).log10() - low) / (high - low)
-    }
-
-    /// The curve, up to the percentile for which there is still one request.
-    fn path(&self, of: &Histogram<u64>) -> String {
-        let end = units::float(of.len()).max(1.0).log10();
-        let mut text = String::new();
-        for point in 0..=POINTS {
-            let distance = 10_f64.powf(end * f64::from(point) / f64::from(POINTS));
-            let value = of.value_at_quantile(1.0 - 1.0 / distance);
-            let letter = if point == 0 { 'M' } else { 'L' };
-            let _ = write!(text, "{letter}{:.1} {:.1}", self.x(distance), self.y(units::float(value)));
-        }
-        text
+        let (title, height) = (markup::escape(self.title), legend.1 + ROW + 28.0);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -28 {WIDTH} {height}\" role=\"img\" \
+             aria-label=\"{title}\">\n{before}<text x=\"12\" y=\"-8\">{title}</text>\n{body}</svg>\n"
+        )
     }
 
     /// Grid lines and their labels for both axes.
-    fn grid(&self) -> String {
-        let mut text = String::new();
-        for percent in MARKS {
-            let distance = 100.0 / (100.0 - percent);
-            if distance > self.last * 1.001 {
-                continue;
-            }
-            let x = self.x(distance);
-            let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{BOTTOM}\"/>");
-            let _ = writeln!(
-                text,
-                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{percent} %</text>",
-                BOTTOM + 20.0
-            );
+    fn grid(&self, left: f64, bottom: f64) -> String {
+        let mut body = String::new();
+        for (value, label) in &self.x.ticks {
+            let x = self.x.place(*value, (left, RIGHT));
+            let _ = writeln!(body, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
+            text(&mut body, (x, bottom + 20.0), "middle", label);
         }
-        for value in self.marks() {
-            let y = self.y(value);
-            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>");
-            let _ = writeln!(
-                text,
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                LEFT - 8.0,
-                y + 4.0,
-                units::duration(value)
-            );
+        for (value, label) in &self.y.ticks {
+            let y = self.y.place(*value, (bottom, TOP));
+            let _ = writeln!(body, "<path class=\"grid\" d=\"M{left} {y:.1}H{RIGHT}\"/>");
+            text(&mut body, (left - 8.0, y + 4.0), "end", label);
         }
-        let middle = f64::midpoint(LEFT, RIGHT);
-        let _ = writeln!(
-            text,
-            "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">percentile, by 1/(1−p)</text>",
-            BOTTOM + 42.0
-        );
-        text
-    }
-
-    /// 1, 2, 5, 10, … between the ends; fewer if they would be too close together.
-    fn marks(&self) -> Vec<f64> {
-        let decades = (self.values.end() / self.values.start()).log10();
-        let steps: &[f64] = if decades <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let mut marks = Vec::new();
-        let mut decade = 1.0;
-        while decade <= *self.values.end() {
-            marks.extend(steps.iter().map(|it| it * decade).filter(|it| self.values.contains(it)));
-            decade *= 10.0;
-        }
-        marks
+        text(&mut body, (f64::midpoint(left, RIGHT), bottom + 42.0), "middle", &self.x.label);
+        text(&mut body, (left + 6.0, TOP + 12.0), "start", &self.y.label);
+        body
     }
 }
 
-/// The next of 1, 2, 5, 10, … at or above a value.
-fn nice_above(value: f64) -> f64 {
-    let decade = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|it| it * decade).find(|it| *it >= value).unwrap_or(10.0 * decade)
+fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f64)) -> (f64, f64)) {
+    let mut path = String::new();
+    for point in &line.points {
+        let (x, y) = place(point.at);
+        let letter = if path.is_empty() { 'M' } else { 'L' };
+        let _ = write!(path, "{letter}{x:.1} {y:.1}");
+        let mut right = x;
+        if let Some([from, to]) = point.spread.map(|it| it.map(&place)) {
+            let _ =
+                writeln!(body, "<path {class} d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", from.0, from.1, to.0, to.1);
+            let _ = writeln!(body, "<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
+            right = right.max(to.0);
+        }
+        text(body, (right + 8.0, y + 4.0), "start", &point.label);
+    }
+    if line.connected {
+        let _ = writeln!(body, "<path {class} d=\"{path}\"/>");
+    }
 }
 
-/// The next of 1, 2, 5, 10, … at or below a value.
-fn nice_below(value: f64) -> f64 {
-    let decade = 10_f64.powf(value.log10().floor());
-    [5.0, 2.0].into_iter().map(|it| it * decade).find(|it| *it <= value).unwrap_or(decade)
+fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
+    if !words.is_empty() {
+        let words = markup::escape(words);
+        let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
+    }
 }

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::Value;
 
 use super::fortio::rfc3339;
-use super::svg::{self, Curve};
+use super::svg::{self, Axis, Chart, Curve, Line, Point};
 use super::{PERCENTILES, csv, fortio, hgrm, html, percentile, text, units};
 use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
 
@@ -50,7 +50,7 @@ fn close(got: f64, wanted: f64) -> bool {
 fn the_table_says_what_was_measured() {
     let text = text(&run());
     for line in [
-        "HTTP/1.1, 1,000 requests/s asked for, 8 connections, 10.0 s",
+        "HTTP/1.1, 1,000 requests/s requested, 8 connections, 10.0 s",
         "  answers                    10,000",
         "  errors                          2",
         "  mean                      5.00 ms      2.50 ms",
@@ -167,7 +167,7 @@ fn the_page_needs_nothing_beside_itself() {
         assert!(!page.contains(mark), "the page holds `{mark}`");
     }
     assert!(page.contains("prefers-color-scheme: dark"));
-    for tag in ["table", "tr", "td", "th", "svg", "figure", "div", "main"] {
+    for tag in ["table", "tr", "td", "th", "svg", "figure", "div", "main", "text"] {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}> is not closed");
     }
@@ -216,7 +216,7 @@ fn dates_are_those_of_the_calendar() {
 fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
     let run = run();
     let curves = ["one", "a < b", "three", "four"].map(|name| Curve { name, of: &run.corrected });
-    let picture = svg::file("Latency & more", &curves);
+    let picture = svg::percentiles("Latency & more", &curves).unwrap().file();
     assert!(
         picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.ends_with("</svg>\n")
     );
@@ -226,5 +226,31 @@ fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
     );
     assert_eq!(picture.matches("<path class=\"curve c3\"").count(), 2, "a curve and its key");
     assert!(!picture.contains("href") && !picture.contains("url("));
-    assert_eq!(svg::file("Nothing", &[Curve { name: "empty", of: &histogram() }]), "");
+    assert!(svg::percentiles("Nothing", &[Curve { name: "empty", of: &histogram() }]).is_none());
+}
+
+#[test]
+fn a_chart_has_each_point_with_its_spread() {
+    let point = |x, y| Point { at: (x, y), spread: Some([(x, y * 0.9), (x, y * 1.1)]), label: String::new() };
+    let shown = |it: f64| it.to_string();
+    let (x, y) = ([1.0, 1_000.0], [100.0, 120.0]);
+    let chart = Chart {
+        title: "a < b",
+        x: Axis::logarithmic("rules", x.into_iter(), &shown),
+        y: Axis::linear("ns", y.into_iter(), &shown),
+        size: svg::USUAL,
+        lines: vec![Line {
+            name: "ours",
+            points: vec![point(1.0, 100.0), point(1_000.0, 120.0)],
+            connected: true,
+        }],
+    };
+    let svg = chart.file();
+    assert_eq!(svg.matches("<circle").count(), 2);
+    assert!(svg.contains(">ours<") && svg.contains("a &lt; b") && svg.contains(">rules<"));
+    let empty = Axis::logarithmic("", [].into_iter(), &shown);
+    let one = Axis::logarithmic("", [10.0].into_iter(), &shown);
+    let lines = vec![Line { name: "one", points: vec![point(10.0, 10.0)], connected: false }];
+    let svg = svg + &Chart { x: one, y: empty, lines, ..chart }.inline();
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
 }

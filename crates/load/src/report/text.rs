@@ -26,18 +26,18 @@ fn heading(of: &Measured) -> String {
         "{}\n{}, {}, {} connections{streams}, {}{ended}\n\n",
         of.target,
         of.protocol,
-        asked(of),
+        requested(of),
         of.connections,
         units::span(of.elapsed),
     )
 }
 
-fn asked(of: &Measured) -> String {
+fn requested(of: &Measured) -> String {
     match of.rate {
-        Rate::Constant(rate) => format!("{} requests/s asked for", units::grouped(rate)),
-        Rate::Max => "as fast as answers come".to_owned(),
+        Rate::Constant(rate) => format!("{} requests/s requested", units::grouped(rate)),
+        Rate::Max => "closed loop".to_owned(),
         Rate::Ramp { from, to } => {
-            format!("{} to {} requests/s asked for", units::grouped(from), units::grouped(to))
+            format!("{} to {} requests/s requested", units::grouped(from), units::grouped(to))
         }
     }
 }
@@ -70,9 +70,7 @@ fn latency(of: &Measured) -> String {
         line(&mut text, &format!("  {name:<20} {corrected:>12} {uncorrected:>12}"));
     }
     if both {
-        text.push_str(
-            "  (corrected: from the moment a request was due, whether or not it could be sent then)\n",
-        );
+        text.push_str("  (corrected: from when a request was due, even if it could not be sent then)\n");
     }
     text.push('\n');
     text
@@ -157,7 +155,7 @@ fn generator(of: &Measured) -> String {
     let late = units::count(of.own.late);
     let worst = units::span(of.own.worst_late);
     let mut text = format!(
-        "  generator: {cores:.2} cores in {threads}; {late} requests late by its own fault, at worst {worst}"
+        "  generator: {cores:.2} cores in {threads}; {late} requests sent late by itself, at worst {worst}"
     );
     if of.own.queued + of.own.unsent > 0 {
         let (queued, unsent) = (units::count(of.own.queued), units::count(of.own.unsent));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A duration with three digits and its unit: `213 µs`, `1.24 ms`.
 #[must_use]
-pub(crate) fn duration(nanoseconds: f64) -> String {
+pub fn duration(nanoseconds: f64) -> String {
     let scales = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     let scale = scales.into_iter().find(|(size, _)| nanoseconds >= *size * 0.9995);
     match scale {
@@ -15,13 +15,13 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
 
 /// A duration in whole nanoseconds; a dash if there is none.
 #[must_use]
-pub(crate) fn known(nanoseconds: Option<u64>) -> String {
+pub fn known(nanoseconds: Option<u64>) -> String {
     nanoseconds.map_or_else(|| "–".to_owned(), |it| duration(float(it)))
 }
 
 /// A number of microseconds without a unit, for columns that name it; a dash if there is none.
 #[must_use]
-pub(crate) fn microseconds(nanoseconds: Option<f64>) -> String {
+pub fn microseconds(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(
         || "–".to_owned(),
         |it| if it.abs() < 100_000.0 { format!("{:.1}", it / 1e3) } else { grouped(it / 1e3) },
@@ -30,13 +30,13 @@ pub(crate) fn microseconds(nanoseconds: Option<f64>) -> String {
 
 /// A [`Duration`] with three digits and its unit: `10.0 s`.
 #[must_use]
-pub(crate) fn span(of: Duration) -> String {
+pub fn span(of: Duration) -> String {
     duration(of.as_secs_f64() * 1e9)
 }
 
 /// A whole number with thousands separators: `12,345`.
 #[must_use]
-pub(crate) fn count(of: u64) -> String {
+pub fn count(of: u64) -> String {
     let digits = of.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -50,14 +50,14 @@ pub(crate) fn count(of: u64) -> String {
 
 /// A float rounded to a whole number, with thousands separators.
 #[must_use]
-pub(crate) fn grouped(of: f64) -> String {
+pub fn grouped(of: f64) -> String {
     let sign = if of <= -0.5 { "-" } else { "" };
     format!("{sign}{}", count(whole(of.abs())))
 }
 
 /// Bytes in the unit that fits: `3.1 MiB`.
 #[must_use]
-pub(crate) fn bytes(of: u64) -> String {
+pub fn bytes(of: u64) -> String {
     let of = float(of);
     let scales = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
     match scales.into_iter().find(|(size, _)| of >= *size) {
@@ -69,7 +69,7 @@ pub(crate) fn bytes(of: u64) -> String {
 /// A count as a float. Above 2^53, digits are lost that no report shows.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds stay below 2^53")]
-pub(crate) fn float(of: u64) -> f64 {
+pub fn float(of: u64) -> f64 {
     of as f64
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn float(of: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "the cast saturates, as it should"
 )]
-pub(crate) fn whole(of: f64) -> u64 {
+pub fn whole(of: f64) -> u64 {
     of.round() as u64
 }
 

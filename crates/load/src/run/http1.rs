@@ -53,7 +53,7 @@ impl Http1 {
     /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a response to HEAD.
     pub(super) async fn ask(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
         if !self.buffer.is_empty() {
-            return Err("an answer that nobody asked for".into());
+            return Err("a response without a request".into());
         }
         self.socket.write_all(request).await.map_err(|error| fault::of_io(&error))?;
         let head = self.head(bodiless).await?;
@@ -81,7 +81,7 @@ impl Http1 {
                 }
                 Some(head) => return Ok(head),
                 None if self.buffer.len() > LONGEST_HEAD => {
-                    return Err("an answer with too long a head".into());
+                    return Err("a response with too long a head".into());
                 }
                 None => self.need().await?,
             }
@@ -106,7 +106,7 @@ impl Http1 {
             let line = self.line().await?;
             let digits = line.as_ref().split(|it: &u8| *it == b';').next().unwrap_or_default().trim_ascii();
             let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
-            match size.ok_or(Fault::Borrowed("an answer with a bad chunk"))? {
+            match size.ok_or(Fault::Borrowed("a response with a bad chunk"))? {
                 0 => break,
                 size => self.skip(size.saturating_add(2)).await?,
             }
@@ -124,7 +124,7 @@ impl Http1 {
                 return Ok(line);
             }
             if self.buffer.len() > LONGEST_HEAD {
-                return Err("an answer with a bad chunk".into());
+                return Err("a response with a bad chunk".into());
             }
             self.need().await?;
         }
@@ -150,7 +150,7 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
     let mut lines = [EMPTY_HEADER; MOST_LINES];
     let mut response = httparse::Response::new(&mut lines);
     let Status::Complete(length) =
-        response.parse(bytes).map_err(|_| Fault::Borrowed("an answer that is not HTTP/1.1"))?
+        response.parse(bytes).map_err(|_| Fault::Borrowed("a response that is not HTTP/1.1"))?
     else {
         return Ok(None);
     };
@@ -161,7 +161,7 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
         if line.name.eq_ignore_ascii_case("transfer-encoding") {
             body = Body::Chunked;
         } else if line.name.eq_ignore_ascii_case("content-length") && body != Body::Chunked {
-            body = Body::Length(number(value).ok_or(Fault::Borrowed("an answer with a bad length"))?);
+            body = Body::Length(number(value).ok_or(Fault::Borrowed("a response with a bad length"))?);
         } else if line.name.eq_ignore_ascii_case("connection") {
             keep = !value.eq_ignore_ascii_case(b"close");
         }

@@ -76,14 +76,14 @@ impl Http2 {
     pub(super) async fn check(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (head, mut stream) = self.send(request, body).await?;
         if head.status != http::StatusCode::OK {
-            return Err(format!("HTTP status {} instead of a gRPC answer", head.status.as_u16()).into());
+            return Err(format!("HTTP status {} instead of a gRPC response", head.status.as_u16()).into());
         }
         let mut message = BytesMut::new();
         while let Some(chunk) = stream.data().await {
             let chunk = chunk.map_err(|error| fault::of_h2(&error))?;
             let _ = stream.flow_control().release_capacity(chunk.len());
             if message.len() + chunk.len() > LONGEST_MESSAGE {
-                return Err("an answer that is too long".into());
+                return Err("a response that is too long".into());
             }
             message.extend_from_slice(&chunk);
         }
@@ -130,6 +130,6 @@ fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
             let code: u8 = std::str::from_utf8(code).ok().and_then(|it| it.parse().ok()).unwrap_or(2);
             Err(format!("grpc-status {code}").into())
         }
-        None => Err("an answer without grpc-status".into()),
+        None => Err("a response without grpc-status".into()),
     }
 }

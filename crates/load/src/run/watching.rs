@@ -8,8 +8,9 @@ use super::pacer::Course;
 use super::summary::Done;
 use super::tally::Tally;
 use super::{Thread, own};
+use crate::failed::Failed;
 use crate::measured::histogram;
-use crate::plan::{Failed, Plan, Progress, Watch};
+use crate::plan::{Plan, Progress, Watch};
 
 /// The interval of progress reports.
 const REPORT: Duration = Duration::from_millis(200);

@@ -20,8 +20,9 @@ use super::pacer::{Course, Pacer, Tick};
 use super::socket::Traffic;
 use super::summary::Done;
 use super::tally::{Answer, Fault, Tally};
+use crate::failed::Failed;
 use crate::measured::Protocol;
-use crate::plan::{Failed, Plan};
+use crate::plan::Plan;
 use crate::render::{Ask, Recipes, Rendered, Source};
 
 /// The arguments of a thread.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use super::dice::Dice;
+use fastrand::Rng;
+
 use super::variable::{Values, Variable};
 
 /// A text with variables.
@@ -28,7 +29,7 @@ pub(crate) struct Variables {
 /// The variables of one request. A variable has the same value throughout a request.
 pub(crate) struct Scope<'a> {
     variables: &'a Variables,
-    dice: &'a mut Dice,
+    random: &'a mut Rng,
     values: Vec<Option<String>>,
     /// Whether sequences keep their position.
     looking: bool,
@@ -41,13 +42,13 @@ impl Variables {
     }
 
     /// The variables of the next request.
-    pub(crate) fn scope<'a>(&'a self, dice: &'a mut Dice) -> Scope<'a> {
-        Scope { variables: self, dice, values: vec![None; self.all.len()], looking: false }
+    pub(crate) fn scope<'a>(&'a self, random: &'a mut Rng) -> Scope<'a> {
+        Scope { variables: self, random, values: vec![None; self.all.len()], looking: false }
     }
 
     /// The variables of a request that is not sent: sequences keep their position.
-    pub(crate) fn first_look<'a>(&'a self, dice: &'a mut Dice) -> Scope<'a> {
-        Scope { looking: true, ..self.scope(dice) }
+    pub(crate) fn first_look<'a>(&'a self, random: &'a mut Rng) -> Scope<'a> {
+        Scope { looking: true, ..self.scope(random) }
     }
 
     fn number(&self, name: &str) -> Option<usize> {
@@ -79,7 +80,7 @@ impl Scope<'_> {
                 let nth = if self.looking { count.load(Relaxed) } else { count.fetch_add(1, Relaxed) };
                 from.wrapping_add(step.wrapping_mul(nth)).to_string()
             }
-            other => other.value(self.dice),
+            other => other.value(self.random),
         })
     }
 }
@@ -180,10 +181,10 @@ mod tests {
     fn a_variable_has_one_value_in_a_request_and_another_in_the_next() {
         let variables = Variables::new(&[variable("id", Values::Sequence { from: 7, step: -2 })]);
         let template = Template::parse("$5 ${id}/${id}", &variables).unwrap();
-        let mut dice = Dice::new(1);
-        assert_eq!(template.text(&mut variables.first_look(&mut dice)), "$5 7/7");
-        assert_eq!(template.text(&mut variables.scope(&mut dice)), "$5 7/7");
-        let mut scope = variables.scope(&mut dice);
+        let mut random = Rng::with_seed(1);
+        assert_eq!(template.text(&mut variables.first_look(&mut random)), "$5 7/7");
+        assert_eq!(template.text(&mut variables.scope(&mut random)), "$5 7/7");
+        let mut scope = variables.scope(&mut random);
         assert_eq!(template.text(&mut scope), "$5 5/5");
         scope.forget();
         assert_eq!(template.text(&mut scope), "$5 3/3");
@@ -194,7 +195,7 @@ mod tests {
         let lines = vec!["a b/c?d".to_owned()];
         let variables = Variables::new(&[variable("name", Values::Lines(lines.into()))]);
         let template = Template::parse("/x?${name}", &variables).unwrap();
-        assert_eq!(template.in_path(&mut variables.scope(&mut Dice::new(1))), "/x?a%20b/c%3Fd");
+        assert_eq!(template.in_path(&mut variables.scope(&mut Rng::with_seed(1))), "/x?a%20b/c%3Fd");
     }
 
     #[test]

@@ -66,16 +66,23 @@ fn a_run_prints_its_results_and_nothing_else_when_piped() {
 }
 
 #[test]
-fn the_servers_end_with_sigterm_and_a_taken_port_is_said() {
+fn checks_are_made_over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
-    let address = format!("unix:{}", folder.path().join("a.sock").display());
-    let mut yardstick = Serving::start(&["baseline", &address]);
+    let path = folder.path().join("a.sock");
+    let _server = crate::checks::server(&path);
+    let address = format!("unix:{}", path.display());
     let output = fire(&["check", &address, "-n", "10", "--basic", "alice:wonderland"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("allowed"));
-    assert_eq!(fire(&["baseline", &address]).status.code(), Some(5));
-    assert_eq!(yardstick.terminate(), Some(0));
-    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn the_application_ends_with_sigterm_and_a_taken_port_is_said() {
+    let mut app = Serving::start(&["app", "127.0.0.1:0"]);
+    let taken = fire(&["app", &app.address]);
+    assert_eq!(taken.status.code(), Some(5));
+    assert!(text(&taken.stderr).contains("cannot listen on"), "{}", text(&taken.stderr));
+    assert_eq!(app.terminate(), Some(0));
 }
 
 #[test]
@@ -176,13 +183,13 @@ fn ctrl_c_ends_a_run_with_its_results() {
 
 #[test]
 fn the_highest_rate_under_a_limit_is_found() {
-    // Two places of 20 ms each: 100 a second and no more.
+    // Two places of 20 ms each: 100 per second and no more.
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(20)));
     let arguments = ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
     let output = fire(&arguments);
     let (printed, on_the_way) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}{on_the_way}");
-    assert!(on_the_way.contains("as fast as answers come") && on_the_way.contains("kept"), "{on_the_way}");
+    assert!(on_the_way.contains("closed loop") && on_the_way.contains("kept"), "{on_the_way}");
     let none = fire(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
     assert_eq!(none.status.code(), Some(5));
 }

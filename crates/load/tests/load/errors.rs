@@ -60,7 +60,7 @@ fn a_server_that_comes_late_is_waited_for() {
     let address = format!("unix:{}", path.display());
     let late = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        crate::checks::yardstick(&path)
+        crate::checks::server(&path)
     });
     let wait = Duration::from_secs(20);
     let plan = Plan { wait, requests: Some(10), duration: None, ..Plan::check(&address).unwrap() };

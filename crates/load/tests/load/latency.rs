@@ -107,7 +107,7 @@ fn what_a_server_is_too_slow_for_is_counted() {
     let duration = Some(Duration::from_secs(1));
     let plan = Plan { rate: Rate::Constant(100.0), connections: 2, duration, ..plan(&server) };
     let measured = run(&plan).unwrap();
-    // Two places, ten answers a second each.
+    // Two places, ten answers per second each.
     assert!((10..=20).contains(&measured.corrected.len()), "{measured:?}");
     assert_eq!(measured.corrected.len() + measured.own.unsent, 100);
     assert!(measured.own.achieved < 21.0 && measured.own.limited.is_none(), "{measured:?}");

@@ -16,11 +16,11 @@ impl Buffers {
 #[derive(Debug, Default)]
 pub(super) struct Space {
     /// Everything the path may become, including intermediate texts.
-    pub(super) ways: Texts,
-    /// The text being processed (`way`), the result of a step (`made`), and scratch space (`other`).
-    pub(super) way: Vec<u8>,
-    pub(super) made: Vec<u8>,
-    pub(super) other: Vec<u8>,
+    pub(super) candidates: Texts,
+    /// The text being processed (`current`), the result of a step (`result`), and scratch space (`scratch`).
+    pub(super) current: Vec<u8>,
+    pub(super) result: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
     /// The results.
     pub(super) all: Texts,
     pub(super) deny_only: Texts,
@@ -81,10 +81,10 @@ mod tests {
     use super::{Buffers, Space};
 
     fn held(space: &Space) -> usize {
-        let Space { ways, way, made, other, all, deny_only } = space;
-        let texts =
-            [ways, all, deny_only].map(|it| it.bytes.capacity() + it.ends.capacity() * size_of::<usize>());
-        let bytes = [way, made, other].map(Vec::capacity);
+        let Space { candidates, current, result, scratch, all, deny_only } = space;
+        let texts = [candidates, all, deny_only]
+            .map(|texts| texts.bytes.capacity() + texts.ends.capacity() * size_of::<usize>());
+        let bytes = [current, result, scratch].map(Vec::capacity);
         texts.iter().chain(&bytes).sum()
     }
 
@@ -113,6 +113,6 @@ mod tests {
         for _ in 0..10 {
             let _ = super::super::path(b"GET", &b"/a;%40".repeat(100_000), &mut buffers);
         }
-        assert_eq!(held(buffers.space()), most, "what is refused for its length is not copied");
+        assert_eq!(held(buffers.space()), most, "a path that is too long is not copied");
     }
 }

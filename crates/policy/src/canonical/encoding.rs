@@ -1,8 +1,10 @@
 //! Percent triplets (RFC 3986, 2.1): which are decoded, which are kept, and which are errors.
 
-use super::PathError;
+use super::error::PathError;
 
 /// Whether a segment of a canonical path, once decoded, equals this user name.
+///
+/// Decodes while it compares: the engine calls this for `{user}` in a decision, which must not allocate.
 #[must_use]
 pub fn names(segment: &[u8], user: &[u8]) -> bool {
     let mut rest = user;
@@ -38,7 +40,7 @@ pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
         let unit = unit?;
         utf8.take(unit)?;
         if let Unit::Encoded { byte, upper } = unit {
-            refuse(byte)?;
+            check(byte)?;
             normal &= upper && !is_unreserved(byte);
         }
     }
@@ -70,7 +72,7 @@ pub(super) fn is_opaque(text: &[u8]) -> bool {
 /// differs. `raw` is overwritten.
 ///
 /// # Errors
-/// If the result is invalid or ambiguous, has a dot segment that the text does not have, or could be decoded yet again.
+/// If the result is invalid or ambiguous, or could be decoded yet again.
 pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<bool, PathError> {
     if !has_inner(text) {
         return Ok(false);
@@ -87,9 +89,7 @@ pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> 
     // Whatever is an error when encoded once is an error when encoded twice.
     is_normal(raw)?;
     normalise(raw, inner);
-    let hidden =
-        |(outer, inner): (&[u8], &[u8])| super::shape::is_dotted(inner) && !super::shape::is_dotted(outer);
-    if split(text).zip(split(inner)).any(hidden) { Err(PathError::NestedEncoding) } else { Ok(true) }
+    Ok(true)
 }
 
 /// The part of a normalised text before the first occurrence of this triplet.
@@ -99,11 +99,8 @@ pub(super) fn before<'a>(text: &'a [u8], triplet: &[u8; 3]) -> Option<&'a [u8]> 
 
 /// Whether a text has a dot segment with at least one encoded dot.
 pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
-    split(text).any(|segment| segment.contains(&b'%') && (names(segment, b".") || names(segment, b"..")))
-}
-
-fn split(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'/')
+        .any(|segment| segment.contains(&b'%') && (names(segment, b".") || names(segment, b"..")))
 }
 
 /// Whether there is a `%25` followed by two hexadecimal digits.
@@ -177,7 +174,7 @@ fn push_triplet(text: &mut Vec<u8>, byte: u8) {
 }
 
 /// Returns an error for encoded bytes that servers interpret differently.
-fn refuse(byte: u8) -> Result<(), PathError> {
+fn check(byte: u8) -> Result<(), PathError> {
     match byte {
         0..0x20 | 0x7F => Err(PathError::EncodedControl),
         b'/' | b'\\' => Err(PathError::EncodedSlash),

@@ -1,7 +1,7 @@
 //! Dot segments, adjacent slashes and `;` parameters.
 
-use super::PathError;
 use super::encoding::reserved_decoded;
+use super::error::PathError;
 
 /// Whether a path has neither dot segments nor adjacent slashes.
 pub(super) fn is_resolved(text: &[u8]) -> bool {
@@ -72,8 +72,15 @@ pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Re
     Ok(())
 }
 
+/// Returns an error if a segment of `decoded` is a dot segment and was none in `text`, from which it was decoded.
+pub(super) fn reveals_no_dots(text: &[u8], decoded: &[u8]) -> Result<(), PathError> {
+    let mut pairs = segments(text).zip(segments(decoded));
+    let reveals = pairs.any(|(before, after)| is_dotted(after) && !is_dotted(before));
+    if reveals { Err(PathError::NestedEncoding) } else { Ok(()) }
+}
+
 /// Whether a segment is a dot segment, possibly with a `;` parameter after the dots.
-pub(super) fn is_dotted(segment: &[u8]) -> bool {
+fn is_dotted(segment: &[u8]) -> bool {
     matches!(segment.get(..parameter(segment).unwrap_or(segment.len())), Some(b"." | b".."))
 }
 

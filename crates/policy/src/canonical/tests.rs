@@ -14,14 +14,14 @@ type Expected<'a> = Result<&'a [&'a str], PathError>;
 #[track_caller]
 fn holds(cases: &[(&str, Expected<'_>)]) {
     for (raw, expected) in cases {
-        let got = path(b"GET", raw.as_bytes()).map(|readings| texts(readings.all()));
+        let got = path(b"GET", raw.as_bytes()).map(|interpretations| texts(interpretations.all()));
         let expected = expected.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(got, expected, "{raw:?}");
     }
 }
 
-fn texts<'a>(readings: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    readings.map(|reading| String::from_utf8(reading.to_vec()).unwrap()).collect()
+fn texts<'a>(interpretations: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    interpretations.map(|path| String::from_utf8(path.to_vec()).unwrap()).collect()
 }
 
 #[test]
@@ -38,8 +38,9 @@ fn a_path_is_cut_at_its_query_and_its_fragment() {
 }
 
 #[test]
-fn an_encoded_query_is_judged_with_and_without() {
-    // CVE-2024-38474 and CVE-2024-38475 (Apache), CWE-177: a hop that decodes and then parses again cuts the path there.
+fn a_path_with_an_encoded_query_is_interpreted_with_and_without_it() {
+    // CVE-2024-38474 and CVE-2024-38475 (Apache), CWE-177: a hop that decodes and then parses again cuts the path
+    // there.
     let end = Err(PathError::AmbiguousEnd);
     let nested = Err(PathError::NestedEncoding);
     holds(&[
@@ -74,24 +75,24 @@ fn an_encoded_query_is_judged_with_and_without() {
 }
 
 #[test]
-fn a_path_with_an_authority_is_refused() {
+fn a_path_with_an_authority_is_invalid() {
     // RFC 3986, 4.2; the URL standard, 4.4: `new URL("//public/admin", base)` has the path `/admin`.
-    let refused = Err(PathError::Authority);
+    let invalid = Err(PathError::Authority);
     holds(&[
-        ("//public/admin", refused),
-        ("//", refused),
-        ("//?x", refused),
-        ("///a", refused),
-        ("//a/../b", refused),
-        ("//user@host:80/a", refused),
+        ("//public/admin", invalid),
+        ("//", invalid),
+        ("//?x", invalid),
+        ("///a", invalid),
+        ("//a/../b", invalid),
+        ("//user@host:80/a", invalid),
         // A step that removes dot segments or parameters runs before the URL is parsed.
-        ("/.//public/admin", refused),
-        ("/%2e//public/admin", refused),
-        ("/a/..//public/admin", refused),
-        ("/;x/public/admin", refused),
-        ("/%3Bx/public/admin", refused),
-        ("/%253Bx/public/admin", refused),
-        ("/;/", refused),
+        ("/.//public/admin", invalid),
+        ("/%2e//public/admin", invalid),
+        ("/a/..//public/admin", invalid),
+        ("/;x/public/admin", invalid),
+        ("/%3Bx/public/admin", invalid),
+        ("/%253Bx/public/admin", invalid),
+        ("/;/", invalid),
         ("/\\public/admin", Err(PathError::Backslash)),
         ("/\t/public/admin", Err(PathError::ForbiddenByte)),
         ("/%2Fpublic/admin", Err(PathError::EncodedSlash)),
@@ -157,7 +158,7 @@ fn a_path_starts_with_a_slash() {
 }
 
 #[test]
-fn only_options_may_ask_for_the_whole_server() {
+fn only_options_may_have_the_asterisk_form() {
     // RFC 9112, 3.2.4.
     assert_eq!(texts(path(b"OPTIONS", b"*").unwrap().all()), ["*"]);
     for (method, raw) in
@@ -169,7 +170,7 @@ fn only_options_may_ask_for_the_whole_server() {
 }
 
 #[test]
-fn a_raw_byte_that_is_no_uri_character_is_refused() {
+fn a_raw_byte_that_is_no_uri_character_is_invalid() {
     // RFC 3986, 2: control bytes, space, 0x7F and everything from 0x80.
     for byte in (0..=0x20).chain(0x7F..=0xFF) {
         for raw in [vec![b'/', byte], vec![b'/', b'a', byte, b'b'], vec![b'/', b'%', b'4', b'1', byte]] {
@@ -192,7 +193,7 @@ fn every_percent_sign_has_two_hexadecimal_digits() {
 }
 
 #[test]
-fn encoded_controls_and_slashes_and_backslashes_are_refused() {
+fn encoded_controls_and_slashes_and_backslashes_are_invalid() {
     // RFC 3986, 2.2 and 7.3; CWE-22, CWE-158, CWE-436.
     for control in (0..0x20).chain([0x7F]) {
         for raw in [format!("/a%{control:02x}"), format!("/%{control:02X}/b")] {
@@ -272,9 +273,9 @@ fn adjacent_slashes_are_merged_unless_that_changes_what_dots_remove() {
 }
 
 #[test]
-fn parameters_are_judged_with_and_without_and_never_beside_dots() {
+fn a_path_is_interpreted_with_and_without_its_parameters_but_never_beside_dots() {
     // RFC 3986, 3.3; Tomcat and Jetty drop them before they resolve dot segments (CWE-436).
-    let refused = Err(PathError::AmbiguousParameter);
+    let invalid = Err(PathError::AmbiguousParameter);
     holds(&[
         ("/a;x=1/b", Ok(&["/a;x=1/b", "/a/b"])),
         ("/a;", Ok(&["/a;", "/a"])),
@@ -284,32 +285,32 @@ fn parameters_are_judged_with_and_without_and_never_beside_dots() {
         ("/a%3bx", Ok(&["/a%3Bx", "/a;x", "/a"])),
         ("/a;x%3By", Ok(&["/a;x%3By", "/a;x;y", "/a"])),
         ("/a%3Bx;y", Ok(&["/a%3Bx;y", "/a;x;y", "/a;x", "/a%3Bx", "/a"])),
-        ("/a/..;/b", refused),
-        ("/a/..;x=1/b", refused),
-        ("/a/..%3B/b", refused),
-        ("/a/%2e%2e;/b", refused),
-        ("/a/.;/b", refused),
-        ("/a/..;", refused),
-        ("/a;x/../b", refused),
-        ("/a%3bx/../b", refused),
-        ("/a;x/./b", refused),
-        ("/a/../b;x", refused),
-        ("/a/;/../b", refused),
-        ("/a/;../b", refused),
-        ("/a/x;..", refused),
-        ("/a/x;./b", refused),
-        ("/a/x;y=1;..;z/b", refused),
-        ("/a/x%3B%2e%2E/b", refused),
-        ("/a/x;%252e%252e/b", refused),
+        ("/a/..;/b", invalid),
+        ("/a/..;x=1/b", invalid),
+        ("/a/..%3B/b", invalid),
+        ("/a/%2e%2e;/b", invalid),
+        ("/a/.;/b", invalid),
+        ("/a/..;", invalid),
+        ("/a;x/../b", invalid),
+        ("/a%3bx/../b", invalid),
+        ("/a;x/./b", invalid),
+        ("/a/../b;x", invalid),
+        ("/a/;/../b", invalid),
+        ("/a/;../b", invalid),
+        ("/a/x;..", invalid),
+        ("/a/x;./b", invalid),
+        ("/a/x;y=1;..;z/b", invalid),
+        ("/a/x%3B%2e%2E/b", invalid),
+        ("/a/x;%252e%252e/b", invalid),
         ("/a/x;..y/b", Ok(&["/a/x;..y/b", "/a/x/b"])),
-        ("/a;x//./b", refused),
+        ("/a;x//./b", invalid),
         ("/a;x/b/../c", Ok(&["/a;x/c", "/a/c"])),
         ("/a/;x/b/../../c", Err(PathError::AmbiguousSlashes)),
     ]);
 }
 
 #[test]
-fn what_is_encoded_twice_is_judged_in_both_ways() {
+fn a_path_encoded_twice_is_interpreted_decoded_once_and_twice() {
     // CWE-174; the canonical path itself is decoded only once.
     let nested = Err(PathError::NestedEncoding);
     holds(&[
@@ -373,7 +374,7 @@ fn encoded_bytes_are_whole_utf8_characters() {
 }
 
 #[test]
-fn denials_also_hold_on_readings_that_are_not_resolved() {
+fn denials_also_hold_on_interpretations_with_dot_segments() {
     let deny_only = |raw: &str| texts(path(b"GET", raw.as_bytes()).unwrap().deny_only());
     assert!(deny_only("/people").is_empty());
     assert!(deny_only("/a%40b;x").is_empty());
@@ -411,15 +412,17 @@ fn a_path_that_is_canonical_is_borrowed() {
     for raw in
         ["/", "/people/1?x=/../y", "/a%20b/caf%C3%A9", "/100%25", "/a@b", "/.well-known/x", "/a/.b", "/a=1,b"]
     {
-        let readings = path(b"GET", raw.as_bytes()).unwrap();
-        assert_eq!(readings.first().as_ptr(), raw.as_ptr(), "{raw}");
-        assert_eq!((readings.all().count(), readings.deny_only().count()), (1, 0), "{raw}");
+        let interpretations = path(b"GET", raw.as_bytes()).unwrap();
+        assert_eq!(interpretations.first().as_ptr(), raw.as_ptr(), "{raw}");
+        assert_eq!((interpretations.all().count(), interpretations.deny_only().count()), (1, 0), "{raw}");
     }
 }
 
 #[test]
-fn a_path_is_read_alike_whatever_was_read_before() {
-    let texts = |readings: PathInterpretations<'_>| (texts(readings.all()), texts(readings.deny_only()));
+fn the_interpretations_of_a_path_do_not_depend_on_the_path_before() {
+    let texts = |interpretations: PathInterpretations<'_>| {
+        (texts(interpretations.all()), texts(interpretations.deny_only()))
+    };
     let raw =
         ["/a;b/%40", "/a/../b", "/%70", "/x;y/../z", "/%2541;c", "/a//b", "/a%2Fb", "/p", "/..", "/;x%3By"];
     let mut buffers = Buffers::default();
@@ -456,8 +459,8 @@ fn a_segment_names_a_user_however_it_is_encoded() {
 }
 
 #[test]
-fn rules_are_in_the_form_that_paths_and_hosts_are_read_in() {
-    for (rule, asked) in [
+fn rules_are_in_the_canonical_form_of_paths_and_hosts() {
+    for (rule, raw) in [
         ("/people", "/people"),
         ("/%70eople", "/people"),
         ("/people", "/%70eople"),
@@ -476,10 +479,10 @@ fn rules_are_in_the_form_that_paths_and_hosts_are_read_in() {
         ("/*-%40x", "/a-%40x"),
     ] {
         let policy = policy(&format!("GET {rule}"));
-        let readings = path(b"GET", asked.as_bytes()).unwrap();
-        assert!(readings.all().all(|reading| allows(&policy, b"", reading)), "{rule} {asked}");
+        let interpretations = path(b"GET", raw.as_bytes()).unwrap();
+        assert!(interpretations.all().all(|path| allows(&policy, b"", path)), "{rule} {raw}");
     }
-    for (rule, asked) in [
+    for (rule, raw) in [
         ("API.example.com", "api.example.com:80"),
         ("*.Example.com.", "a.EXAMPLE.com."),
         ("[0:0::1]", "[::1]:80"),
@@ -487,8 +490,8 @@ fn rules_are_in_the_form_that_paths_and_hosts_are_read_in() {
         ("my_host-1", "my_host-1"),
     ] {
         let mut lowered = Vec::new();
-        let asked = host(asked.as_bytes(), &mut lowered).unwrap();
-        assert!(allows(&policy(&format!("GET {rule}/x")), asked, b"/x"), "{rule}");
+        let raw = host(raw.as_bytes(), &mut lowered).unwrap();
+        assert!(allows(&policy(&format!("GET {rule}/x")), raw, b"/x"), "{rule}");
     }
 }
 
@@ -501,9 +504,9 @@ fn policy(rule: &str) -> crate::Policy {
 }
 
 fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
-    let question = crate::reference::Question { action: b"GET", scope, resource };
+    let question = crate::Question { action: b"GET", scope, resource };
     let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &question);
-    matches!(answer, crate::reference::Answer::Allowed(_))
+    matches!(answer, crate::Decision::Allowed(_))
 }
 
 #[test]
@@ -530,7 +533,7 @@ fn hosts_lose_their_case_their_port_and_the_dot_at_their_end() {
 }
 
 #[test]
-fn a_host_that_is_none_is_refused() {
+fn an_invalid_host_is_an_error() {
     // CWE-290, CWE-444.
     for raw in [
         "a..b",
@@ -585,7 +588,7 @@ fn a_host_that_is_none_is_refused() {
 }
 
 #[test]
-fn long_paths_are_not_read_in_several_ways() {
+fn long_paths_with_several_interpretations_are_invalid() {
     let of = |piece: &str, length: usize| format!("/x{}", piece.repeat(length / piece.len()));
     for piece in ["/%40", "/a;b", "//", "/a/./", "/a/../", "/%2541", "/%61", "/a%3F"] {
         assert!(path(b"GET", of(piece, 8_000).as_bytes()).is_ok(), "{piece}");
@@ -600,28 +603,28 @@ fn long_paths_are_not_read_in_several_ways() {
 /// The more interpretations there are, the shorter the path must be: their total length is limited, and so is their
 /// cost.
 #[test]
-fn all_readings_of_a_path_together_are_bounded() {
+fn all_interpretations_of_a_path_together_are_bounded() {
     let all_at_once = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n";
     let start = format!("{all_at_once}/j/./k");
     let count = path(b"GET", start.as_bytes()).unwrap().all().count();
     assert!(count > 30, "{count}");
     for piece in ["/a", "/a;b", "/a%40", "/a/./b/..", "//", all_at_once] {
-        let (mut judged, mut most) = (0, 0);
+        let (mut valid, mut most) = (0, 0);
         for length in (0..8_000).step_by(100) {
             let raw = format!("{start}{}", piece.repeat(length / piece.len()));
-            let Ok(readings) = path(b"GET", raw.as_bytes()) else { continue };
-            let size: usize = readings.all().chain(readings.deny_only()).map(<[u8]>::len).sum();
-            (judged, most) = (judged + 1, most.max(size));
+            let Ok(interpretations) = path(b"GET", raw.as_bytes()) else { continue };
+            let size: usize = interpretations.all().chain(interpretations.deny_only()).map(<[u8]>::len).sum();
+            (valid, most) = (valid + 1, most.max(size));
         }
-        assert!(judged > 1 && most <= 96 << 10, "{piece}: {judged} judged, {most} bytes");
+        assert!(valid > 1 && most <= 96 << 10, "{piece}: {valid} valid, {most} bytes");
     }
 }
 
 #[test]
-fn long_paths_are_read_without_trouble() {
+fn very_long_paths_are_handled() {
     for unit in ["/a", "//", "/.", "/a;x", "/%40", "/%2541", "/a/..", "%41", "%3F", "/%253F"] {
         let raw = format!("/x{}", unit.repeat(60_000 / unit.len()));
-        let _ = path(b"GET", raw.as_bytes()).map(|readings| readings.all().count());
+        let _ = path(b"GET", raw.as_bytes()).map(|interpretations| interpretations.all().count());
     }
     let nested = format!("/%{}41", "25".repeat(30_000));
     assert!(path(b"GET", nested.as_bytes()).is_err());

@@ -1,21 +1,21 @@
 //! Converts a YAML tree to JSON text, by YAML's core schema (YAML 1.2.2, 10.3).
 
-use crate::report::Report;
-use crate::yaml::{Node, Scalar, Value};
+use crate::document::Reader;
+use crate::document::{Node, Scalar, Value};
 
 /// Writes a tree as JSON; `None` if some part of it has no JSON equivalent.
-pub(super) fn write(report: &mut Report, node: &Node) -> Option<String> {
+pub(super) fn write(reader: &mut Reader, node: &Node) -> Option<String> {
     let mut out = String::new();
-    value(report, node, &mut out).then_some(out)
+    value(reader, node, &mut out).then_some(out)
 }
 
-fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
+fn value(reader: &mut Reader, node: &Node, out: &mut String) -> bool {
     match &node.value {
         Value::Scalar(scalar) => match literal(scalar) {
             Some(literal) => out.push_str(&literal),
             None => {
                 let help = "put it in quotes, or write it in decimal";
-                report.error_help(node.at, "a number that JSON does not have", help);
+                reader.error_help(node.at, "a number that JSON does not have", help);
                 return false;
             }
         },
@@ -23,7 +23,7 @@ fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
             out.push('[');
             for (number, item) in items.iter().enumerate() {
                 separate(number, out);
-                if !value(report, item, out) {
+                if !value(reader, item, out) {
                     return false;
                 }
             }
@@ -35,7 +35,7 @@ fn value(report: &mut Report, node: &Node, out: &mut String) -> bool {
                 separate(number, out);
                 string(&key.text, out);
                 out.push(':');
-                if !value(report, item, out) {
+                if !value(reader, item, out) {
                     return false;
                 }
             }
@@ -74,10 +74,11 @@ fn looks_like_a_number(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let special = [".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"].contains(&unsigned);
     let radix = |prefix: &str, radix: u32| {
-        text.strip_prefix(prefix).is_some_and(|it| !it.is_empty() && it.chars().all(|it| it.is_digit(radix)))
+        text.strip_prefix(prefix)
+            .is_some_and(|digits| !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix)))
     };
-    let decimal = unsigned.starts_with(|it: char| it.is_ascii_digit() || it == '.')
-        && unsigned.contains(|it: char| it.is_ascii_digit())
+    let decimal = unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        && unsigned.contains(|character: char| character.is_ascii_digit())
         && unsigned.parse::<f64>().is_ok();
     special || radix("0x", 16) || radix("0o", 8) || decimal
 }
@@ -88,7 +89,7 @@ fn number(text: &str) -> Option<String> {
         Some(rest) => ("-", rest),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
-    if !unsigned.bytes().all(|it| it.is_ascii_digit() || b".eE+-".contains(&it)) {
+    if !unsigned.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) {
         return None;
     }
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -109,8 +110,8 @@ fn string(text: &str, out: &mut String) {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            it if it < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(it))),
-            it => out.push(it),
+            control if control < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => out.push(other),
         }
     }
     out.push('"');

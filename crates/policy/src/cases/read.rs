@@ -1,53 +1,53 @@
 //! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
 
-use crate::cases::{Case, Expect, Proof, Request, json, time};
-use crate::report::{Fields, Report};
-use crate::yaml::{Node, Value};
+use crate::cases::{Case, Credentials, Expect, Request, json, time};
+use crate::document::{Fields, Reader};
+use crate::document::{Node, Value};
 
 /// Reads every case; a problem in one does not prevent reading the others.
-pub(super) fn cases(report: &mut Report, root: &Node) -> Vec<Case> {
-    let Some(items) = report.list(root, "a file of cases") else { return Vec::new() };
+pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
+    let Some(items) = reader.list(root, "a file of cases") else { return Vec::new() };
     if items.is_empty() {
-        report.error(root.at, "there are no cases");
+        reader.error(root.at, "there are no cases");
     }
-    items.iter().filter_map(|item| case(report, item)).collect()
+    items.iter().filter_map(|item| case(reader, item)).collect()
 }
 
-fn case(report: &mut Report, node: &Node) -> Option<Case> {
-    let fields = report.fields(node, "a case", &["name", "request", "expect"])?;
-    let name = required(report, &fields, "name").and_then(|node| owned(report, node, "`name`"));
-    let request = required(report, &fields, "request").and_then(|node| request(report, node));
-    let expect = required(report, &fields, "expect").and_then(|node| expect(report, node));
-    Some(Case { name: name?, request: request?, expect: expect?, at: report.place(node.at) })
+fn case(reader: &mut Reader, node: &Node) -> Option<Case> {
+    let fields = reader.fields(node, "a case", &["name", "request", "expect"])?;
+    let name = required(reader, &fields, "name").and_then(|node| owned(reader, node, "`name`"));
+    let request = required(reader, &fields, "request").and_then(|node| request(reader, node));
+    let expect = required(reader, &fields, "expect").and_then(|node| expect(reader, node));
+    Some(Case { name: name?, request: request?, expect: expect?, at: reader.place(node.at) })
 }
 
-fn required<'n>(report: &mut Report, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
+fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<&'n Node> {
     let node = fields.value(key);
     if node.is_none() {
         let at = fields.field(key).map_or(fields.at, |(key, _)| key.at);
-        report.error(at, format!("`{key}` is missing"));
+        reader.error(at, format!("`{key}` is missing"));
     }
     node
 }
 
-fn owned(report: &mut Report, node: &Node, what: &str) -> Option<String> {
-    report.text(node, what).map(|text| text.text.to_owned())
+fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
+    reader.text(node, what).map(|text| text.text.to_owned())
 }
 
-fn request(report: &mut Report, node: &Node) -> Option<Request> {
+fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let known = ["method", "path", "host", "headers", "basic", "bearer", "claims", "at"];
-    let fields = report.fields(node, "a request", &known)?;
-    let path = required(report, &fields, "path").and_then(|node| owned(report, node, "`path`"));
-    let method = fields.value("method").and_then(|node| owned(report, node, "`method`"));
-    let host = fields.value("host").and_then(|node| owned(report, node, "`host`"));
-    let headers = fields.value("headers").map(|node| headers(report, node));
-    let proof = proof(report, &fields);
+    let fields = reader.fields(node, "a request", &known)?;
+    let path = required(reader, &fields, "path").and_then(|node| owned(reader, node, "`path`"));
+    let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
+    let host = fields.value("host").and_then(|node| owned(reader, node, "`host`"));
+    let headers = fields.value("headers").map(|node| headers(reader, node));
+    let credentials = credentials(reader, &fields);
     let at = fields.value("at").and_then(|node| {
-        let text = report.text(node, "`at`")?;
+        let text = reader.text(node, "`at`")?;
         let at = time::parse(text.text);
         if at.is_none() {
             let help = "write it in UTC, such as `2026-01-01T00:00:00Z`";
-            report.error_help(text.at, format!("`{}` is not a time", text.text), help);
+            reader.error_help(text.at, format!("`{}` is not a time", text.text), help);
         }
         at
     });
@@ -56,37 +56,37 @@ fn request(report: &mut Report, node: &Node) -> Option<Request> {
         path: path?,
         host: host.unwrap_or_else(|| "localhost".to_owned()),
         headers: headers.unwrap_or_default(),
-        proof: proof?,
+        credentials: credentials?,
         at,
     })
 }
 
-fn proof(report: &mut Report, fields: &Fields<'_>) -> Option<Proof> {
-    let mut proofs = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
-    let Some((key, node)) = proofs.next() else { return Some(Proof::None) };
-    if let Some((second, _)) = proofs.next() {
+fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
+    let mut given = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
+    let Some((key, node)) = given.next() else { return Some(Credentials::None) };
+    if let Some((second, _)) = given.next() {
         let message = format!("a request has either `{}` or `{}`", key.text, second.text);
-        report.error_help(second.at, message, "make two cases of it");
+        reader.error_help(second.at, message, "make two cases of it");
     }
     match &*key.text {
         "basic" => {
-            let proof = owned(report, node, "`basic`")?;
-            if !proof.contains(':') {
-                report.error(node.at, "`basic` is not `user:password`");
+            let pair = owned(reader, node, "`basic`")?;
+            if !pair.contains(':') {
+                reader.error(node.at, "`basic` is not `user:password`");
             }
-            Some(Proof::Basic(proof))
+            Some(Credentials::Basic(pair))
         }
-        "bearer" => owned(report, node, "`bearer`").map(Proof::Bearer),
+        "bearer" => owned(reader, node, "`bearer`").map(Credentials::Bearer),
         _ => {
-            report.entries(node, "`claims`")?;
-            json::write(report, node).map(Proof::Claims)
+            reader.entries(node, "`claims`")?;
+            json::write(reader, node).map(Credentials::Claims)
         }
     }
 }
 
 /// Headers: a name with a value, or with a list of values, each of which becomes one header line.
-fn headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
-    let entries = report.entries(node, "`headers`");
+fn headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+    let entries = reader.entries(node, "`headers`");
     let mut lines = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let values = match &node.value {
@@ -94,7 +94,7 @@ fn headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
             Value::Scalar(_) | Value::Map(_) => std::slice::from_ref(node),
         };
         for value in values {
-            if let Some(value) = owned(report, value, "the value of a header") {
+            if let Some(value) = owned(reader, value, "the value of a header") {
                 lines.push((key.text.to_string(), value));
             }
         }
@@ -102,40 +102,40 @@ fn headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
     lines
 }
 
-fn expect(report: &mut Report, node: &Node) -> Option<Expect> {
+fn expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
     if matches!(node.value, Value::Scalar(_)) {
-        let status = status(report, node)?;
+        let status = status(reader, node)?;
         return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
     }
-    let fields = report.fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
-    let status = required(report, &fields, "status").and_then(|node| status(report, node));
-    let rule = fields.value("rule").and_then(|node| owned(report, node, "`rule`"));
-    let reason = fields.value("reason").and_then(|node| owned(report, node, "`reason`"));
-    let headers = fields.value("headers").map(|node| expected_headers(report, node));
+    let fields = reader.fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
+    let status = required(reader, &fields, "status").and_then(|node| status(reader, node));
+    let rule = fields.value("rule").and_then(|node| owned(reader, node, "`rule`"));
+    let reason = fields.value("reason").and_then(|node| owned(reader, node, "`reason`"));
+    let headers = fields.value("headers").map(|node| expected_headers(reader, node));
     Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
 }
 
 /// Expected headers; one without a value must be absent.
-fn expected_headers(report: &mut Report, node: &Node) -> Vec<(String, String)> {
-    let entries = report.entries(node, "`headers`");
+fn expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+    let entries = reader.entries(node, "`headers`");
     let mut headers = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let value = if node.is_nothing() {
             Some(String::new())
         } else {
-            owned(report, node, "the value of a header")
+            owned(reader, node, "the value of a header")
         };
         headers.extend(value.map(|value| (key.text.to_string(), value)));
     }
     headers
 }
 
-fn status(report: &mut Report, node: &Node) -> Option<u16> {
-    let text = report.text(node, "a status")?;
+fn status(reader: &mut Reader, node: &Node) -> Option<u16> {
+    let text = reader.text(node, "a status")?;
     let status = text.text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
     if status.is_none() {
         let message = format!("`{}` is not a status", text.text);
-        report.error_help(text.at, message, "write a number such as `200`, `401` or `403`");
+        reader.error_help(text.at, message, "write a number such as `200`, `401` or `403`");
     }
     status
 }

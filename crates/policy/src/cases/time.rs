@@ -8,7 +8,8 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let time = ["Z", "z", "+00:00"].iter().find_map(|zone| time.strip_suffix(zone))?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
-    let (clock, fraction) = time.split_once('.').map_or((time, None), |(clock, it)| (clock, Some(it)));
+    let (clock, fraction) =
+        time.split_once('.').map_or((time, None), |(clock, fraction)| (clock, Some(fraction)));
     let [hour, minute, second] = numbers(clock, ':', [2, 2, 2])?;
     let valid = (1970..=9999).contains(&year)
         && (1..=12).contains(&month)
@@ -32,7 +33,7 @@ fn numbers(text: &str, separator: char, lengths: [usize; 3]) -> Option<[u64; 3]>
     let mut out = [0; 3];
     for (number, length) in out.iter_mut().zip(lengths) {
         let part = parts.next()?;
-        if part.len() != length || !part.bytes().all(|it| it.is_ascii_digit()) {
+        if part.len() != length || !part.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         *number = part.parse().ok()?;
@@ -42,7 +43,7 @@ fn numbers(text: &str, separator: char, lengths: [usize; 3]) -> Option<[u64; 3]>
 
 fn nanoseconds(fraction: &str) -> Option<u32> {
     let digits = fraction.get(..fraction.len().min(9))?;
-    if digits.is_empty() || !fraction.bytes().all(|it| it.is_ascii_digit()) {
+    if digits.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     format!("{digits:0<9}").parse().ok()
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_in_utc_is_refused() {
+    fn what_is_not_a_time_in_utc_is_an_error() {
         for text in [
             "",
             "2026-01-01",

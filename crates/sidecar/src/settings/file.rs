@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
-use policy::{Place, Problem};
-use saphyr_parser::{Event, Marker, Parser, Span};
+use policy::Problem;
+use policy::document::{Fields, Key, Mark, Node, Reader, Value};
 
 use crate::output::problem_lines;
 
@@ -38,64 +38,73 @@ pub enum SettingsError {
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
     let text = crate::files::text(path)
         .map_err(|reason| SettingsError::Unreadable { path: path.to_owned(), reason })?;
-    let written = parse(path, &text).map_err(|problem| SettingsError::Wrong(vec![problem]))?;
-    let mut problems = duplicates(&written);
-    let mut entries = Vec::new();
-    for setting in written {
-        match entry(setting, settings) {
-            Ok(entry) => entries.push(entry),
-            Err(problem) => problems.push(problem),
-        }
-    }
+    let mut reader = Reader::new(path.into());
+    // An empty file sets nothing.
+    let root = reader.parse(text.as_bytes()).filter(|root| !root.is_nothing());
+    let written = root.as_ref().and_then(|root| reader.entries(root, "the settings file"));
+    let written = written.iter().flat_map(Fields::iter);
+    let entries = written.filter_map(|(key, node)| entry(&mut reader, key, node, settings)).collect();
+    let mut problems = reader.finish();
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.is_empty() { Ok(entries) } else { Err(SettingsError::Wrong(problems)) }
 }
 
-/// A setting as written in the file.
-struct Written {
-    name: String,
-    at: Place,
-    values: Vec<(String, Place)>,
-}
-
-fn duplicates(written: &[Written]) -> Vec<Problem> {
-    let earlier = |index: usize, name: &str| written.iter().take(index).find(|entry| entry.name == name);
-    written
-        .iter()
-        .enumerate()
-        .filter_map(|(index, entry)| earlier(index, &entry.name).map(|first| (entry, first)))
-        .map(|(entry, first)| {
-            Problem::error(entry.at.clone(), format!("`{}` is set twice", entry.name))
-                .related(first.at.clone(), "first set here")
-        })
-        .collect()
-}
-
-fn entry(written: Written, settings: &Command) -> Result<Entry, Problem> {
-    let names = || settings.get_arguments().filter_map(|arg| arg.get_long().map(|long| (long, arg)));
-    let Some((_, arg)) = names().find(|(long, _)| *long == written.name) else {
-        return Err(unknown(&written, names().map(|(long, _)| long)));
+fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Option<Entry> {
+    let name = &*key.text;
+    let Some(arg) = settings.get_arguments().find(|arg| arg.get_long() == Some(name)) else {
+        reader.error_help(key.at, format!("unknown setting `{name}`"), suggestion(name, settings));
+        return None;
     };
+    let values = values(reader, node)?;
     let repeatable = matches!(arg.get_action(), clap::ArgAction::Append);
-    if let Some((_, at)) = written.values.get(1)
-        && !repeatable
-    {
-        return Err(Problem::error(at.clone(), format!("`{}` takes one value, not a list", written.name)));
+    if let Some((at, _)) = values.get(1).filter(|_| !repeatable) {
+        reader.error(*at, format!("`{name}` takes one value, not a list"));
+        return None;
     }
-    for (value, at) in &written.values {
-        validate(settings, &written.name, value).map_err(|message| Problem::error(at.clone(), message))?;
+    for (at, value) in &values {
+        if let Err(message) = validate(settings, name, value) {
+            reader.error(*at, message);
+        }
     }
-    let id = arg.get_id().as_str().to_owned();
-    Ok(Entry { id, values: written.values.into_iter().map(|(value, _)| value).collect() })
+    let values = values.into_iter().map(|(_, value)| value.to_owned()).collect();
+    Some(Entry { id: arg.get_id().as_str().to_owned(), values })
 }
 
-fn unknown<'a>(written: &Written, names: impl Iterator<Item = &'a str>) -> Problem {
-    let problem = Problem::error(written.at.clone(), format!("unknown setting `{}`", written.name));
-    let kebab = written.name.replace('_', "-").to_lowercase();
-    match names.into_iter().find(|name| **name == *kebab || name.starts_with(&*kebab)) {
-        Some(name) => problem.help(format!("did you mean `{name}`?")),
-        None => problem
-            .help("settings are named like the flags in `rolegate serve --help`, without the leading dashes"),
+/// A value, or a list of at least one, each with its place. Nothing is interpreted as YAML would: a value is the text
+/// that would follow `--name=`.
+fn values<'n>(reader: &mut Reader, node: &'n Node) -> Option<Vec<(Mark, &'n str)>> {
+    let nodes = match &node.value {
+        Value::Scalar(_) => std::slice::from_ref(node),
+        Value::List(nodes) if !nodes.is_empty() => nodes,
+        Value::List(_) => {
+            reader.error(node.at, "at least one value is expected");
+            return None;
+        }
+        Value::Map(_) => {
+            reader.error(node.at, "a value or a list of values is expected");
+            return None;
+        }
+    };
+    let mut values = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        match &node.value {
+            Value::Scalar(scalar) => values.push((node.at, &*scalar.text)),
+            Value::List(_) | Value::Map(_) => {
+                reader.error(node.at, "a value is expected");
+                return None;
+            }
+        }
+    }
+    Some(values)
+}
+
+fn suggestion(name: &str, settings: &Command) -> String {
+    let names = || settings.get_arguments().filter_map(|arg| arg.get_long());
+    let kebab = name.replace('_', "-").to_lowercase();
+    match names().find(|known| known.starts_with(&*kebab)).or_else(|| policy::closest(name, names())) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "settings are named like the flags in `rolegate serve --help`, without the leading dashes"
+            .to_owned(),
     }
 }
 
@@ -112,88 +121,4 @@ fn validate(settings: &Command, name: &str, value: &str) -> Result<(), String> {
         (kind, None) => kind.to_string(),
     };
     Err(format!("`{value}` for `{name}`: {reason}"))
-}
-
-fn parse(path: &Path, text: &str) -> Result<Vec<Written>, Problem> {
-    let mut reader = Reader { path, events: Parser::new_from_str(text) };
-    loop {
-        match reader.next()? {
-            (Event::StreamStart | Event::DocumentStart(_), _) => {}
-            (Event::MappingStart(..), _) => return reader.mapping(),
-            // An empty file sets nothing.
-            (Event::StreamEnd | Event::DocumentEnd, _) => return Ok(Vec::new()),
-            (Event::Scalar(text, ..), _) if text.is_empty() || &*text == "~" => {}
-            (_, at) => return Err(Problem::error(at, "a mapping of settings to values is expected")),
-        }
-    }
-}
-
-/// Reads the events of one file.
-struct Reader<'a> {
-    path: &'a Path,
-    events: Parser<'a, saphyr_parser::StrInput<'a>>,
-}
-
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, Place), Problem> {
-        match self.events.next() {
-            Some(Ok((event, Span { start, .. }))) => Ok((event, self.place(start))),
-            Some(Err(error)) => {
-                Err(Problem::error(self.place(*error.marker()), format!("not YAML: {}", error.info())))
-            }
-            None => Ok((Event::StreamEnd, Place::start_of(self.path))),
-        }
-    }
-
-    fn place(&self, mark: Marker) -> Place {
-        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-        Place {
-            file: self.path.into(),
-            line: number(mark.line()).max(1),
-            column: number(mark.col()).saturating_add(1),
-        }
-    }
-
-    fn mapping(&mut self) -> Result<Vec<Written>, Problem> {
-        let mut written = Vec::new();
-        loop {
-            match self.next()? {
-                (Event::Scalar(name, ..), at) => {
-                    written.push(Written { name: name.into_owned(), at, values: self.values()? });
-                }
-                (Event::MappingEnd, _) => break,
-                (_, at) => return Err(Problem::error(at, "the name of a setting is expected")),
-            }
-        }
-        match self.next()? {
-            (Event::DocumentEnd, _) => {}
-            (_, at) => return Err(Problem::error(at, "nothing may follow the settings")),
-        }
-        match self.next()? {
-            (Event::StreamEnd, _) => Ok(written),
-            (_, at) => Err(Problem::error(at, "a second document: only one is allowed")),
-        }
-    }
-
-    fn values(&mut self) -> Result<Vec<(String, Place)>, Problem> {
-        match self.next()? {
-            (Event::Scalar(value, ..), at) => Ok(vec![(value.into_owned(), at)]),
-            (Event::SequenceStart(..), at) => self.list(at),
-            (_, at) => Err(Problem::error(at, "a value or a list of values is expected")),
-        }
-    }
-
-    fn list(&mut self, start: Place) -> Result<Vec<(String, Place)>, Problem> {
-        let mut values = Vec::new();
-        loop {
-            match self.next()? {
-                (Event::Scalar(value, ..), at) => values.push((value.into_owned(), at)),
-                (Event::SequenceEnd, _) if values.is_empty() => {
-                    return Err(Problem::error(start, "at least one value is expected"));
-                }
-                (Event::SequenceEnd, _) => return Ok(values),
-                (_, at) => return Err(Problem::error(at, "a value is expected")),
-            }
-        }
-    }
 }

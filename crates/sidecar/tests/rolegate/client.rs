@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Request};
+use envoy_types::pb::envoy::service::auth::v3::CheckResponse;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
-use envoy_types::pb::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
 use h2::client::SendRequest;
+use load::check_message::{CHECK_PATH, Checked};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -48,7 +48,7 @@ impl Envoy {
 
     /// Sends a check of a request with these headers.
     pub(crate) async fn check(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let message = message(method, path, headers);
+        let message = Checked { method, path, headers, raw_headers: false, ..Checked::default() }.framed();
         let mut send = self.send.clone().ready().await.unwrap();
         let (answer, mut body) = send.send_request(request(), false).unwrap();
         body.send_data(message, true).unwrap();
@@ -67,29 +67,11 @@ pub(crate) fn basic(pair: &str) -> String {
 }
 
 fn request() -> http::Request<()> {
-    http::Request::post("http://rolegate/envoy.service.auth.v3.Authorization/Check")
+    http::Request::post(format!("http://rolegate{CHECK_PATH}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(())
         .unwrap()
-}
-
-fn message(method: &str, path: &str, headers: &[(&str, &str)]) -> Bytes {
-    let http = HttpRequest {
-        id: "1".to_owned(),
-        method: method.to_owned(),
-        path: path.to_owned(),
-        host: "localhost".to_owned(),
-        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-        ..HttpRequest::default()
-    };
-    let request = Some(Request { http: Some(http), ..Request::default() });
-    let attributes = Some(AttributeContext { request, ..AttributeContext::default() });
-    let message = CheckRequest { attributes }.encode_to_vec();
-    let mut framed = vec![0];
-    framed.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
-    framed.extend(message);
-    framed.into()
 }
 
 async fn read(answer: http::Response<h2::RecvStream>) -> Answer {

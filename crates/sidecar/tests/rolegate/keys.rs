@@ -115,7 +115,7 @@ fn ok(body: &str) -> String {
 fn token(signer: &Signer, kid: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": now + 3600 });
-    format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": kid }), &claims).unwrap())
+    format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": kid }), &claims))
 }
 
 /// The signer's keys, under another `kid`.
@@ -131,7 +131,7 @@ async fn check(envoy: &mut Envoy, token: &str) -> Answer {
 
 #[tokio::test]
 async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
-    let (old, new) = (Signer::new().unwrap(), Signer::new().unwrap());
+    let (old, new) = (Signer::default(), Signer::default());
     let issuer = Issuer::start(&key_set(&old, "old"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -148,7 +148,7 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
 
 #[tokio::test]
 async fn a_flood_of_unknown_key_ids_causes_one_fetch_per_interval() {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -162,7 +162,7 @@ async fn a_flood_of_unknown_key_ids_causes_one_fetch_per_interval() {
 
 #[tokio::test]
 async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let server = Server::start(&issuer.policy("1s").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -189,7 +189,7 @@ async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
 
 #[tokio::test]
 async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let issuer = Issuer::start("");
     issuer.answer(String::new());
     let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
@@ -206,7 +206,7 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
 
 #[tokio::test]
 async fn stale_keys_verify_nothing_if_configured() {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let more = ["--max-keys-age", "2s", "--on-stale", "deny"];
     let server = Server::start(&issuer.policy("1s").arg(), &more);
@@ -223,7 +223,7 @@ async fn stale_keys_verify_nothing_if_configured() {
 
 #[test]
 fn explain_fetches_the_keys_that_a_token_needs() {
-    let signer = Signer::new().unwrap();
+    let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
     let folder = issuer.policy("1h");
     let token = token(&signer, "k");

@@ -149,8 +149,8 @@ fn every_problem_of_a_file_is_reported_with_its_place() {
         "did you mean `hash-queue`?",
         "yaml:3:11: error: `drop` for `on-stale`: one of keep, deny is expected",
         "yaml:4:14: error: `admin` takes one value, not a list",
-        "yaml:6:1: error: `threads` is set twice",
-        "yaml:5:1: first set here",
+        "yaml:6:1: error: `threads` is defined twice",
+        "yaml:5:1: the first is here",
     ];
     let mut rest = error.as_str();
     for part in expected {

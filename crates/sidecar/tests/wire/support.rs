@@ -5,17 +5,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use bytes::{BufMut as _, Bytes, BytesMut};
-use envoy_types::pb::envoy::config::core::v3 as core;
-use envoy_types::pb::envoy::config::core::v3::address::Address as AddressOneof;
-use envoy_types::pb::envoy::config::core::v3::{HeaderMap, HeaderValue, SocketAddress};
+use bytes::{Bytes, BytesMut};
 use envoy_types::pb::envoy::service::auth::v3 as auth;
-use envoy_types::pb::envoy::service::auth::v3::attribute_context::{
-    HttpRequest, Peer, Request as AttributeRequest,
-};
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use h2::client::SendRequest;
 use http::Request;
+use load::check_message::Checked;
+pub(crate) use load::check_message::framed;
 use prost::Message as _;
 use sidecar::Address;
 use sidecar::grpc::{CheckService, Listener, Options, Running, Server};
@@ -157,15 +153,6 @@ pub(crate) async fn reply(response: h2::client::ResponseFuture) -> Result<Reply,
     Ok(Reply { http: head.status.as_u16(), grpc, body: body.freeze() })
 }
 
-/// A message with the five bytes before it.
-pub(crate) fn framed(message: &[u8]) -> Bytes {
-    let mut framed = BytesMut::with_capacity(5 + message.len());
-    framed.put_u8(0);
-    framed.put_u32(u32::try_from(message.len()).unwrap());
-    framed.put_slice(message);
-    framed.freeze()
-}
-
 /// The form in which Envoy sends headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
@@ -185,41 +172,25 @@ pub(crate) fn message_with_body(
     headers: &[(&str, &str)],
     body: usize,
 ) -> Vec<u8> {
-    let pseudo =
-        [(":method", method), (":path", path), (":authority", "people.example.com"), (":scheme", "http")];
-    let all = pseudo.into_iter().chain(headers.iter().copied());
-    let line = |(name, value): (&str, &str)| HeaderValue {
-        key: name.to_owned(),
-        raw_value: value.as_bytes().to_vec(),
-        ..Default::default()
-    };
-    let mut http = HttpRequest {
-        id: "1234567890".to_owned(),
-        method: method.to_owned(),
-        path: path.to_owned(),
-        host: "people.example.com".to_owned(),
-        scheme: "http".to_owned(),
-        protocol: "HTTP/1.1".to_owned(),
-        raw_body: vec![b'x'; body],
-        ..Default::default()
-    };
-    match shape {
-        Shape::Map => http.headers = all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        Shape::Raw => http.header_map = Some(HeaderMap { headers: all.map(line).collect() }),
-    }
-    let request = Some(AttributeRequest { time: None, http: Some(http) });
-    auth::CheckRequest { attributes: Some(auth::AttributeContext { request, ..Default::default() }) }
-        .encode_to_vec()
+    encoded(Checked {
+        raw_headers: matches!(shape, Shape::Raw),
+        body: &vec![b'x'; body],
+        ..of(method, path, headers)
+    })
 }
 
 /// The same, of a client at this address.
 pub(crate) fn from(address: &str, method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
-    let mut request = auth::CheckRequest::decode(&*message(Shape::Raw, method, path, headers)).unwrap();
-    let socket = SocketAddress { address: address.to_owned(), ..Default::default() };
-    let address = Some(AddressOneof::SocketAddress(socket));
-    let source = Peer { address: Some(core::Address { address }), ..Default::default() };
-    request.attributes.as_mut().unwrap().source = Some(source);
-    request.encode_to_vec()
+    encoded(Checked { source: Some(address), ..of(method, path, headers) })
+}
+
+fn of<'a>(method: &'a str, path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Checked<'a> {
+    let (id, host) = ("1234567890", "people.example.com");
+    Checked { id, method, path, host, headers, source: None, ..Checked::default() }
+}
+
+fn encoded(request: Checked<'_>) -> Vec<u8> {
+    request.message().encode_to_vec()
 }
 
 /// Basic credentials.

@@ -8,8 +8,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use policy::cases::{Case, Expect, Proof, Request};
-use policy::reference::{Answer, Caller as Asking, Question, decide};
+use policy::cases::{Case, Credentials, Expect, Request};
+use policy::reference::{Caller as Asking, decide};
+use policy::{Decision, Question};
 use testbed::client::Version;
 use testbed::golden::{self, Caller, Ran};
 use testbed::policies::Example;
@@ -115,18 +116,18 @@ fn matrix(example: &Example) -> Vec<Case> {
 
 /// The case for this caller and this method on `/people`, with the expected outcome.
 fn asked(example: &Example, like: &Case, method: &str) -> Case {
-    let user = match &like.request.proof {
-        Proof::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
+    let user = match &like.request.credentials {
+        Credentials::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
         _ => None,
     };
     let question = Question { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
     let asking = Asking { user, groups: groups(example, user), roles: Vec::new() };
-    let refused_proof = user.is_none() && !matches!(like.request.proof, Proof::None);
+    let invalid = user.is_none() && !matches!(like.request.credentials, Credentials::None);
     let status = match decide(&example.loaded.policy, &asking, &question) {
-        _ if refused_proof => 401,
-        Answer::Allowed(_) => 200,
-        Answer::Denied(_) | Answer::NotAllowed if user.is_none() => 401,
-        Answer::Denied(_) | Answer::NotAllowed => 403,
+        _ if invalid => 401,
+        Decision::Allowed(_) => 200,
+        Decision::Denied(_) | Decision::NotAllowed if user.is_none() => 401,
+        Decision::Denied(_) | Decision::NotAllowed => 403,
     };
     Case {
         name: format!("{method} /people"),
@@ -135,7 +136,7 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
             path: "/people".to_owned(),
             host: "localhost".to_owned(),
             headers: Vec::new(),
-            proof: like.request.proof.clone(),
+            credentials: like.request.credentials.clone(),
             at: None,
         },
         expect: Expect { status, rule: None, reason: None, headers: Vec::new() },
@@ -151,22 +152,22 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
 
 /// Whether these credentials are valid: in some case they are allowed, or denied with 403.
 fn verifies(example: &Example, request: &Request) -> bool {
-    let same = |it: &&Case| format!("{:?}", it.request.proof) == format!("{:?}", request.proof);
+    let same = |it: &&Case| format!("{:?}", it.request.credentials) == format!("{:?}", request.credentials);
     example.cases.iter().filter(same).any(|it| matches!(it.expect.status, 200 | 403))
 }
 
 /// The caller's name for display, without secrets.
 fn name(example: &Example, request: &Request) -> String {
-    match &request.proof {
-        Proof::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
+    match &request.credentials {
+        Credentials::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
             "(malformed credentials)".to_owned()
         }
-        Proof::None => "nobody".to_owned(),
-        Proof::Basic(both) => {
+        Credentials::None => "nobody".to_owned(),
+        Credentials::Basic(both) => {
             let user = both.split(':').next().unwrap_or_default();
             if verifies(example, request) { user.to_owned() } else { format!("{user} (unproven)") }
         }
-        Proof::Bearer(_) | Proof::Claims(_) => "(token)".to_owned(),
+        Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
     }
 }
 

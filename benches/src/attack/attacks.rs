@@ -1,0 +1,147 @@
+//! The attacks, in the order of the table.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use testbed::Stdout;
+
+use super::passwords;
+
+mod admin;
+mod connections;
+mod hashing;
+mod requests;
+mod streams;
+pub(crate) mod tokens;
+
+/// Writes raw frames, including invalid ones. Shared with the tests of the wire.
+#[path = "../../../crates/sidecar/tests/wire/frames.rs"]
+mod frames;
+
+/// One attack.
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    /// Makes the policy from that of the people example.
+    pub(crate) policy: fn(&str) -> String,
+    /// Further arguments of the server.
+    pub(crate) arguments: &'static [&'static str],
+    pub(crate) stdout: Stdout,
+    /// Its duration, as a multiple of the usual one.
+    pub(crate) times: u32,
+    /// Whether the server's password hashing rate is measured before.
+    pub(crate) hashes: bool,
+    /// Attacks until the time is over. Returns a note on how far it came.
+    pub(crate) run: fn(&Scene) -> String,
+}
+
+/// The context of an attack.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) until: Instant,
+    pub(crate) round: u32,
+    /// The passwords per second that the server can hash, if measured.
+    pub(crate) capacity: Option<f64>,
+}
+
+impl Scene {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+}
+
+/// The defaults for most attacks.
+const USUAL: Attack = Attack {
+    name: "",
+    policy: str::to_owned,
+    arguments: &["--decision-log", "off"],
+    stdout: Stdout::Discarded,
+    times: 1,
+    hashes: false,
+    run: |_| String::new(),
+};
+
+/// All attacks.
+pub(crate) const ALL: &[Attack] = &[
+    Attack { name: "rapid reset", run: streams::rapid_reset, ..USUAL },
+    Attack { name: "CONTINUATION flood", run: streams::continuation_flood, ..USUAL },
+    Attack { name: "HPACK bomb", run: streams::hpack_bomb, ..USUAL },
+    Attack { name: "SETTINGS flood", run: streams::settings_flood, ..USUAL },
+    Attack { name: "PING flood", run: streams::ping_flood, ..USUAL },
+    Attack { name: "60 connections with zero windows", run: connections::zero_windows, ..USUAL },
+    Attack { name: "10,000 idle connections", run: connections::idle, ..USUAL },
+    Attack { name: "slow bytes", run: connections::slow_bytes, times: 2, ..USUAL },
+    Attack { name: "10 MiB messages", run: requests::large_messages, ..USUAL },
+    Attack { name: "unfinished health and reflection calls", run: requests::unfinished_calls, ..USUAL },
+    Attack { name: "4,088 health watches", run: requests::watches, ..USUAL },
+    Attack {
+        name: "decision log unread",
+        arguments: &["--decision-log", "all"],
+        stdout: Stdout::Unread,
+        run: requests::long_decisions,
+        ..USUAL
+    },
+    Attack { name: "names that are not verified", policy: unverified, run: requests::names, ..USUAL },
+    Attack { name: "path against many globs", policy: globs, run: requests::path_against_globs, ..USUAL },
+    Attack {
+        name: "path of many interpretations",
+        policy: interpretations,
+        run: requests::path_of_many_interpretations,
+        ..USUAL
+    },
+    Attack { name: "72 kept connections to the admin listener", run: admin::kept_connections, ..USUAL },
+    Attack {
+        name: "tokens with wrong signatures",
+        policy: tokens::policy,
+        run: tokens::wrong_signatures,
+        ..USUAL
+    },
+    Attack {
+        name: "wrong passwords, 300/s, from other addresses",
+        policy: passwords::policy,
+        times: 3,
+        hashes: true,
+        run: hashing::from_other_addresses,
+        ..USUAL
+    },
+    Attack {
+        name: "wrong passwords, 300/s, all from one address",
+        policy: passwords::policy,
+        times: 3,
+        hashes: true,
+        run: hashing::from_one_address,
+        ..USUAL
+    },
+];
+
+/// Accepts Basic user names without verification: names are cached, and there are no passwords to hash.
+fn unverified(_: &str) -> String {
+    "version: 1\n\
+     identity: { basic: { verify: false } }\n\
+     roles: { authenticated: { allow: ['GET /people'] } }\n"
+        .to_owned()
+}
+
+/// Globs with a middle piece and equal ends at one node, which make a naive matcher quadratic.
+fn globs(people: &str) -> String {
+    let words = ["error", "warn", "debug", "trace", "fatal", "panic"];
+    let globs: Vec<String> = words.iter().map(|word| format!("'GET /logs/*{word}*'")).collect();
+    people.replace(
+        "  guest:\n    allow: [",
+        &format!("  anyone:\n    allow: [{}]\n  guest:\n    allow: [", globs.join(", ")),
+    )
+}
+
+/// Rules for which every interpretation of a path has to be looked up (`authorizer/examples/hostile_paths.rs`).
+fn interpretations(people: &str) -> String {
+    people.replace(
+        "  guest:\n    allow: [",
+        "  anyone:\n    allow: ['GET /{a}/b/**', 'GET /*x*y*/**', 'GET /{a}/{b}/{c}']\n    \
+         deny: ['* /closed/**', '* /{a}/closed/**', 'GET /*closed*', 'GET /a@b/**']\n  guest:\n    allow: [",
+    )
+}

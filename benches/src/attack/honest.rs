@@ -1,0 +1,80 @@
+//! The honest client: bob sends 1,000 requests per second. Latency is measured from the time at which each call was
+//! due.
+//!
+//! His password hash is bcrypt. The hash of alice is argon2id, which takes 19 MiB; these return to the system at
+//! arbitrary times and would hide memory growth of the same size.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use load::report::units;
+use load::{Rate, Request, Workload, histogram};
+
+/// The measurements of one window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    /// In microseconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// Calls without a decision.
+    pub(crate) errors: u64,
+    /// Decisions other than allowed.
+    pub(crate) wrong: u64,
+}
+
+const RATE: f64 = 1000.0;
+/// The timeout of a call.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The server has recovered when the p99 of a window of this length is at most this multiple of the usual one.
+const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
+const RECOVERED: f64 = 1.5;
+
+/// Sends requests for this long.
+pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
+    let mut request = Request::get("/people").basic("bob:builder");
+    request.expect = vec![200];
+    let mut plan = load::Plan::check(&address.to_string()).unwrap();
+    plan.workload = Workload::of(request);
+    plan.rate = Rate::Constant(RATE);
+    plan.connections = 2;
+    plan.duration = Some(length);
+    plan.timeout = TIMEOUT;
+    match load::run(&plan) {
+        Ok(measured) => {
+            // A call without an answer counts with the timeout. Otherwise a server that answers few calls quickly would
+            // look fast.
+            let mut latencies = histogram();
+            let _ = latencies.add(&measured.corrected);
+            latencies.saturating_record_n(nanoseconds(TIMEOUT), measured.errors() + measured.own.unsent);
+            let micros = |quantile| microseconds(latencies.value_at_quantile(quantile));
+            let (errors, wrong) = (measured.errors() + measured.own.unsent, measured.unexpected);
+            Window { p50: micros(0.5), p99: micros(0.99), errors, wrong }
+        }
+        // The client cannot even connect.
+        Err(_) => {
+            let all = microseconds(nanoseconds(TIMEOUT));
+            Window { p50: all, p99: all, errors: 1, wrong: 0 }
+        }
+    }
+}
+
+/// The time from now until the server has recovered: the start of the first window that is as good as usual.
+pub(crate) fn recovery(address: SocketAddr, usual: &Window, limit: Duration) -> Option<Duration> {
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        let began = start.elapsed();
+        let now = window(address, RECOVERY_WINDOW);
+        if now.errors + now.wrong == 0 && now.p99 <= RECOVERED * usual.p99 {
+            return Some(began);
+        }
+    }
+    None
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn microseconds(nanoseconds: u64) -> f64 {
+    units::float(nanoseconds) / 1000.0
+}

@@ -1,0 +1,163 @@
+//! The goals that a comparison can test. Each is based on ratios within a round, so that a slow minute affects both
+//! sides.
+
+use load::Rate;
+use load::report::units;
+
+use super::record::{Record, Round};
+use super::reload::Reload;
+use super::scenario::{Client, Endpoint, Role, Scenario, Server};
+use crate::spread::{Spread, median_within};
+use crate::verdict::{Limit, Verdict};
+
+/// The input of the verdicts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) scenarios: &'a [Scenario],
+    pub(crate) servers: &'a [Server],
+    pub(crate) rates: &'a [Rate],
+    pub(crate) record: &'a Record,
+    /// The time from each start of rolegate until it was ready, in nanoseconds.
+    pub(crate) ready: &'a [f64],
+    /// The reloads under load, if measured.
+    pub(crate) reload: Option<&'a Reload>,
+}
+
+impl Evidence<'_> {
+    /// A verdict for each goal that was measured.
+    pub(crate) fn verdicts(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        all.extend(self.throughput());
+        all.extend(self.added_latency());
+        all.extend(self.reload.map(Reload::verdicts).unwrap_or_default());
+        all.extend(self.footprint());
+        all
+    }
+
+    /// P2.
+    fn throughput(&self) -> Vec<Verdict> {
+        let others = self.others(1.05, 2.8);
+        let of = |(other, name, factor): (usize, String, f64)| {
+            let ratios = self.pairs(Rate::Max, &[self.main(&Role::Basic)?, other], |it| {
+                Some(it.first()?.achieved / it.get(1)?.achieved)
+            });
+            let what = format!("requests/s through Envoy, closed loop: rolegate, Basic ÷ {name}");
+            ratio("P2", what, &ratios, Limit::AtLeast(factor, " ×"))
+        };
+        others.into_iter().filter_map(of).collect()
+    }
+
+    /// P3.
+    fn added_latency(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        for (name, of, baseline) in
+            [("p50", Round::median as fn(&Round) -> f64, 1.0), ("p99", Round::p99 as fn(&Round) -> f64, 1.1)]
+        {
+            for (other, other_name, factor) in self.others(baseline, 0.5) {
+                all.extend(self.added(other, &other_name, factor, name, of));
+            }
+        }
+        all
+    }
+
+    fn added(
+        &self,
+        other: usize,
+        other_name: &str,
+        factor: f64,
+        name: &str,
+        of: fn(&Round) -> f64,
+    ) -> Option<Verdict> {
+        let envoy = self.scenarios.iter().position(|it| it.endpoint == Endpoint::Envoy)?;
+        let ratios = self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |it| {
+            let envoy = of(it.first()?);
+            Some(to_other(of(it.get(1)?) - envoy, of(it.get(2)?) - envoy))
+        });
+        let what = format!("{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}");
+        ratio("P3", what, &ratios, Limit::AtMost(factor, " ×"))
+    }
+
+    /// P7.
+    fn footprint(&self) -> Vec<Verdict> {
+        let entry = || {
+            let rate = self.rates.iter().position(|it| *it == Rate::Constant(5_000.0))?;
+            self.record.at(self.main(&Role::Basic)?, rate)
+        };
+        let server = |of: &Round| of.parts.last().copied().unwrap_or_default();
+        let mut all = Vec::new();
+        // The usage at a rate is meaningless if the rate was not reached.
+        let reached = |of: &Round| of.achieved >= 0.99 * 5_000.0;
+        if let Some(entry) = entry().filter(|it| it.rounds.iter().all(reached)) {
+            let memory = entry.spread(|it| units::float(server(it).resident) / 1_048_576.0);
+            all.extend(memory.map(|it| figure("resident memory at 5,000/s", it, 25.0, " MiB")));
+            all.extend(
+                entry.spread(|it| server(it).cores).map(|it| figure("cores at 5,000/s", it, 0.15, "")),
+            );
+        }
+        let ready = Spread::of(self.ready.iter().map(|it| it / 1e6));
+        all.extend(ready.map(|it| figure("ready after the start", it, 20.0, " ms")));
+        all
+    }
+
+    /// The servers that rolegate is compared with: index of the scenario, name, and required factor.
+    fn others(&self, baseline: f64, opa: f64) -> Vec<(usize, String, f64)> {
+        let mut all = Vec::new();
+        for (number, server) in self.servers.iter().enumerate() {
+            let factor = match server.role {
+                Role::Baseline => baseline,
+                Role::Peer { .. } if server.name.to_ascii_lowercase().contains("opa") => opa,
+                _ => continue,
+            };
+            all.extend(self.main_of(number).map(|it| (it, server.name.clone(), factor)));
+        }
+        all
+    }
+
+    fn main(&self, role: &Role) -> Option<usize> {
+        self.main_of(self.servers.iter().position(|it| it.role == *role)?)
+    }
+
+    fn main_of(&self, server: usize) -> Option<usize> {
+        let of = |it: &Scenario| matches!(it.endpoint, Endpoint::Check { server: at, client: Client::Envoy, .. } if at == server);
+        self.scenarios.iter().position(|it| it.main && of(it))
+    }
+
+    /// A value for each round in which all of these scenarios were measured at this rate.
+    fn pairs(&self, rate: Rate, scenarios: &[usize], of: impl Fn(&[&Round]) -> Option<f64>) -> Vec<f64> {
+        let Some(rate) = self.rates.iter().position(|it| *it == rate) else { return Vec::new() };
+        let entries: Option<Vec<_>> = scenarios.iter().map(|it| self.record.at(*it, rate)).collect();
+        let Some(entries) = entries else { return Vec::new() };
+        let first = entries.first().map(|it| it.rounds.as_slice()).unwrap_or_default();
+        let together = |number: usize| -> Option<Vec<&Round>> {
+            entries.iter().map(|it| it.rounds.iter().find(|it| it.number == number)).collect()
+        };
+        first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| !it.is_nan()).collect()
+    }
+}
+
+/// The latency that rolegate adds, relative to what another server adds. A round in which the other adds nothing
+/// measurable counts as infinite if rolegate adds anything, else as 1. Omitting such rounds would omit those that are
+/// bad for rolegate.
+fn to_other(ours: f64, theirs: f64) -> f64 {
+    if theirs > 0.0 {
+        ours / theirs
+    } else if ours > 0.0 {
+        f64::INFINITY
+    } else {
+        1.0
+    }
+}
+
+fn ratio(goal: &'static str, what: String, ratios: &[f64], limit: Limit) -> Option<Verdict> {
+    let sure = median_within(ratios).map(|(low, high)| format!(" [{low:.3}–{high:.3}]")).unwrap_or_default();
+    let spread = Spread::of(ratios.iter().copied())?;
+    let Spread { median, low, high } = spread;
+    let measured = format!("{median:.3} ×{sure} ({low:.3}–{high:.3})");
+    let spread = Some(spread);
+    Some(Verdict { spread, ..Verdict::new(goal, what, limit, Some((median, measured))) })
+}
+
+fn figure(what: &str, spread: Spread, most: f64, unit: &'static str) -> Verdict {
+    let measured = (spread.median, spread.shown(|it| format!("{it:.3}")));
+    Verdict { spread: Some(spread), ..Verdict::new("P7", what, Limit::AtMost(most, unit), Some(measured)) }
+}

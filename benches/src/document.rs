@@ -1,0 +1,170 @@
+//! A report as a list of parts, which can be written as text, as HTML or as Markdown.
+
+use std::fmt::Write as _;
+
+use load::report::{markup, page};
+
+/// One part of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// The heading of a section.
+    Heading(String),
+    /// The heading of a subsection.
+    Subheading(String),
+    /// A paragraph.
+    Text(String),
+    /// A conspicuous paragraph.
+    Warning(String),
+    /// A table: its headings and its rows. The first column contains names.
+    Table(Vec<String>, Vec<Vec<String>>),
+    /// Names with their values.
+    Facts(Vec<(String, String)>),
+    /// Preformatted lines.
+    Lines(Vec<String>),
+    /// A picture as SVG; only in HTML.
+    Picture(String),
+    /// A picture in a file; only in Markdown.
+    File(String),
+}
+
+/// A table with these headings.
+pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
+    Part::Table(heads.iter().map(|it| (*it).to_owned()).collect(), rows)
+}
+
+/// The parts as text.
+pub(crate) fn text(title: &str, parts: &[Part]) -> String {
+    let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
+    for part in parts {
+        match part {
+            Part::Heading(it) => all.push_str(&format!("\n{it}\n{}\n", "-".repeat(it.chars().count()))),
+            Part::Subheading(it) => all.push_str(&format!("\n{it}\n")),
+            Part::Text(it) => all.push_str(&format!("\n{}", wrapped(it, ""))),
+            Part::Warning(it) => all.push_str(&format!("\n{}", wrapped(it, "!! "))),
+            Part::Facts(facts) => {
+                facts.iter().for_each(|(name, it)| all.push_str(&format!("  {name:<26}  {it}\n")))
+            }
+            Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
+            Part::Lines(lines) => lines.iter().for_each(|it| all.push_str(&format!("  {it}\n"))),
+            Part::Picture(_) | Part::File(_) => {}
+        }
+    }
+    all
+}
+
+/// The parts as HTML.
+pub(crate) fn html(title: &str, parts: &[Part]) -> String {
+    let mut body = String::new();
+    for part in parts {
+        // Writing to a string does not fail.
+        let _ = match part {
+            Part::Heading(it) => writeln!(body, "<h2>{}</h2>", markup::escape(it)),
+            Part::Subheading(it) => writeln!(body, "<h3>{}</h3>", markup::escape(it)),
+            Part::Text(it) => writeln!(body, "<p>{}</p>", markup::escape(it)),
+            Part::Warning(it) => writeln!(body, "<p class=\"warning\">{}</p>", markup::escape(it)),
+            Part::Table(heads, rows) => {
+                let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+                write!(body, "{}", page::table(&heads, rows))
+            }
+            Part::Facts(facts) => {
+                let rows: Vec<Vec<String>> =
+                    facts.iter().map(|(name, it)| vec![name.clone(), it.clone()]).collect();
+                write!(body, "{}", page::table(&["", ""], &rows))
+            }
+            Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", markup::escape(&lines.join("\n"))),
+            Part::Picture(it) => write!(body, "{it}"),
+            Part::File(_) => Ok(()),
+        };
+    }
+    page::page(title, &body)
+}
+
+/// The parts as Markdown.
+pub(crate) fn markdown(title: &str, parts: &[Part]) -> String {
+    let mut all = format!("# {title}\n\n");
+    for part in parts {
+        match part {
+            Part::Heading(it) => all.push_str(&format!("## {it}\n\n")),
+            Part::Subheading(it) => all.push_str(&format!("### {it}\n\n")),
+            Part::Text(it) => all.push_str(&format!("{it}\n\n")),
+            Part::Warning(it) => all.push_str(&format!("**{it}**\n\n")),
+            Part::Facts(facts) => {
+                facts.iter().for_each(|(name, it)| all.push_str(&format!("* {name}: {it}\n")));
+                all.push('\n');
+            }
+            Part::Table(heads, rows) => {
+                let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+                all.push_str(&format!("{}{}|\n", line(heads), "|---".repeat(heads.len())));
+                rows.iter().for_each(|row| all.push_str(&line(row)));
+                all.push('\n');
+            }
+            Part::Lines(lines) => all.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
+            Part::File(file) => all.push_str(&format!("![{}]({file})\n\n", file.trim_end_matches(".svg"))),
+            Part::Picture(_) => {}
+        }
+    }
+    all.truncate(all.trim_end().len());
+    all + "\n"
+}
+
+/// Wraps lines at 100 characters, unless a word is longer, and puts `before` in front of each.
+fn wrapped(text: &str, before: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let room = lines
+            .last()
+            .is_some_and(|it| it.chars().count() + 1 + word.chars().count() <= 100 - before.len());
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if room => line.push_str(&format!(" {word}")),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.iter().map(|line| format!("{before}{line}\n")).collect()
+}
+
+/// Columns as wide as their widest cell: names left-aligned, numbers right-aligned.
+fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|it| it.get(column)).chain(heads.get(column));
+        cells.map(|it| it.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    let mut all = String::new();
+    for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ =
+                if column == 0 { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
+        }
+        all.push_str(line.trim_end());
+        all.push('\n');
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_text_and_a_page() {
+        let parts = [
+            Part::Heading("Goals".to_owned()),
+            Part::Warning("a < b".to_owned()),
+            table(&["scenario", "µs"], vec![vec!["app".to_owned(), "1,234.5".to_owned()]]),
+        ];
+        let text = text("Title", &parts);
+        assert!(
+            text.contains("\nGoals\n-----\n\n!! a < b\n  scenario       µs\n  app       1,234.5\n"),
+            "{text}"
+        );
+        let page = html("Title", &parts);
+        assert!(
+            page.contains("<p class=\"warning\">a &lt; b</p>") && page.contains("<td>1,234.5</td>"),
+            "{page}"
+        );
+        let markdown = markdown("Title", &parts);
+        assert!(markdown.ends_with("| scenario | µs |\n|---|---|\n| app | 1,234.5 |\n"), "{markdown}");
+    }
+}

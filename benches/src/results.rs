@@ -1,0 +1,61 @@
+//! Turns the output of the benchmarks into records, charts and verdicts.
+//!
+//! [`record`] reads criterion's measurements and the notes of other measurements; [`goals`] compares them with the goals;
+//! [`report`] draws the charts and writes the page.
+
+mod goals;
+mod record;
+mod report;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use load::Exit;
+
+use crate::{document, machine, records, write};
+use record::Measured;
+
+/// The arguments of `results`.
+#[derive(Args)]
+pub(crate) struct ResultsArgs {
+    /// The folder with the output of criterion.
+    criterion: PathBuf,
+    /// The file with the notes of other measurements.
+    notes: PathBuf,
+    /// The folder for the page, its charts and `records.csv`.
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
+    let measured = Measured::read(&args.criterion, &args.notes)?;
+    if measured.is_empty() {
+        return Err("nothing was measured".into());
+    }
+    let (facts, verdicts, charts) =
+        (machine::facts(None), goals::verdicts(&measured), report::charts(&measured));
+    let page = document::markdown("Results", &report::parts(&measured, &verdicts, &charts, &facts));
+    write(&args.out.join("README.md"), &page)?;
+    clear(&args.out)?;
+    for (file, svg) in &charts {
+        write(&args.out.join(file), svg)?;
+    }
+    records::append(&args.out, &facts, &measured.all().cloned().collect::<Vec<_>>())?;
+    for it in &verdicts {
+        let measured = it.measured.as_deref().unwrap_or("not measured");
+        println!("{} {:11} {} ({}): {measured}", it.goal, it.words(), it.what, it.limit);
+    }
+    println!("records, charts and verdicts: {}", args.out.display());
+    Ok(Exit::Fine)
+}
+
+/// Removes the charts of an earlier run.
+fn clear(out: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(out)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "svg") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

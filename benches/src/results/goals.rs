@@ -1,0 +1,208 @@
+//! The goals that the benchmarks test: computed from the records, and never rounded in favour of rolegate.
+
+use super::record::Measured;
+use crate::records::Record;
+use crate::spread::Spread;
+use crate::verdict::{Limit, Verdict};
+
+/// The dimensions of a policy in which the cost of a decision must stay flat.
+pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "callers"];
+/// The other engines, at 1,000 rules.
+const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
+
+/// The verdicts on P1, P4, P6 and hostile paths.
+pub(crate) fn verdicts(records: &Measured) -> Vec<Verdict> {
+    let mut all = wire(records).to_vec();
+    all.push(at_most("P4", "the slowest warm decision (median)", (100.0, " ns"), &warm(records)));
+    all.extend(AXES.map(|axis| flat(records, axis)));
+    all.push(at_most("P4", "the slowest random decision (median)", (500.0, " ns"), &random(records)));
+    all.extend(PEERS.map(|peer| faster(records, peer)));
+    all.extend(compile(records));
+    all.push(hostile(records));
+    all
+}
+
+/// The maximum cost of a request that a client can cause by choosing its path.
+fn hostile(records: &Measured) -> Verdict {
+    let ratios: Vec<Record> =
+        records.below("hostile/").filter(|record| record.name.ends_with("/ratio")).cloned().collect();
+    at_most("paths", "the slowest path found ÷ a harmless path of its length", (10.0, " ×"), &ratios)
+}
+
+/// P1: checks per second compared with the baseline, each server alone on one core.
+fn wire(records: &Measured) -> [Verdict; 2] {
+    let rate = |server: &str| records.named(&format!("wire/{server}/rate"));
+    let (basic, jwt) = (rate("rolegate-basic"), rate("rolegate-jwt"));
+    [
+        at_least(
+            "P1",
+            "checks per second, Basic (verified, cached) ÷ baseline",
+            1.6,
+            basic.zip(rate("baseline")),
+        ),
+        at_least("P1", "checks per second, JWT (cached) ÷ Basic", 0.95, jwt.zip(basic)),
+    ]
+}
+
+/// P4: the slowest point of a dimension compared with its fastest.
+fn flat(records: &Measured, axis: &str) -> Verdict {
+    let what = format!("the slowest warm decision ÷ the fastest, over {}", axis.replace('-', " "));
+    let curve = records.curve(&format!("decide/{axis}/warm"));
+    let extremes = slowest(curve.iter().map(|(_, it)| *it)).zip(fastest(curve.iter().map(|(_, it)| *it)));
+    let measured = extremes.filter(|_| curve.len() > 1).map(|(slow, fast)| {
+        let ratio = slow.spread.median / fast.spread.median;
+        (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
+    });
+    Verdict::new("P4", what, Limit::AtMost(1.3, " ×"), measured)
+}
+
+/// P4: a peer at 1,000 rules compared with rolegate on the same cases.
+fn faster(records: &Measured, peer: &str) -> Verdict {
+    let at = |who: &str| records.named(&format!("peers/{who}/1000"));
+    at_least(
+        "P4",
+        &format!("a decision among 1,000 rules, {peer} ÷ rolegate"),
+        50.0,
+        at(peer).zip(at("rolegate")),
+    )
+}
+
+/// The part of P6 that does not need a running server.
+fn compile(records: &Measured) -> [Verdict; 3] {
+    let large = |start: &str, end: &str| -> Vec<Record> {
+        let of_size = records.below(start).filter(|it| it.name.contains("-each"));
+        of_size.filter(|it| it.name.ends_with(end)).cloned().collect()
+    };
+    let seconds = |start: &str| large(start, "-each").into_iter().map(in_seconds).collect::<Vec<_>>();
+    let size = "100,000 rules, 1,000 roles, 1,000,000 grants";
+    let peak = large("memory/load/", "/peak");
+    [
+        at_most("P6", &format!("compiling a policy ({size})"), (1.5, " s"), &seconds("compile/")),
+        at_most("P6", "the same from its text: parse, check, compile", (1.5, " s"), &seconds("load/")),
+        at_most("P6", "memory meanwhile: text, policy and index", (200.0, " MiB"), &peak),
+    ]
+}
+
+/// The warm points of all dimensions, and the one that is large in all of them.
+fn warm(records: &Measured) -> Vec<Record> {
+    records.below("decide/").filter(|it| it.name.contains("/warm/")).cloned().collect()
+}
+
+fn random(records: &Measured) -> Vec<Record> {
+    records.below("decide/").filter(|it| it.name.contains("/random/")).cloned().collect()
+}
+
+/// The verdict on the largest of these records.
+fn at_most(goal: &'static str, what: &str, (most, unit): (f64, &'static str), of: &[Record]) -> Verdict {
+    let worst = slowest(of.iter());
+    let measured = worst.map(|it| (it.spread.median, format!("{} ({})", time(it), it.name)));
+    Verdict::new(goal, what, Limit::AtMost(most, unit), measured)
+}
+
+fn at_least(goal: &'static str, what: &str, least: f64, of: Option<(&Record, &Record)>) -> Verdict {
+    let measured = of.map(|(above, below)| {
+        let ratio = above.spread.median / below.spread.median;
+        (ratio, format!("{} ({} ÷ {})", down(ratio), time(above), time(below)))
+    });
+    Verdict::new(goal, what, Limit::AtLeast(least, " ×"), measured)
+}
+
+fn slowest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
+    of.max_by(|a, b| a.spread.median.total_cmp(&b.spread.median))
+}
+
+fn fastest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
+    of.min_by(|a, b| a.spread.median.total_cmp(&b.spread.median))
+}
+
+fn in_seconds(record: Record) -> Record {
+    Record { unit: "s".into(), spread: record.spread.map(|it| it / 1e9), ..record }
+}
+
+/// A median with its spread and unit.
+pub(crate) fn time(record: &Record) -> String {
+    let Record { spread: Spread { median, low, high }, unit, .. } = record;
+    let (by, unit) = match unit.as_str() {
+        "ns" if *median >= 1e9 => (1e9, "s"),
+        "ns" if *median >= 1e6 => (1e6, "ms"),
+        "ns" if *median >= 1e4 => (1e3, "µs"),
+        unit => (1.0, unit),
+    };
+    let digits = match median / by {
+        it if it >= 1_000.0 => 0,
+        it if it >= 100.0 => 1,
+        _ => 2,
+    };
+    let figure = |it: f64| format!("{:.digits$}", it / by);
+    format!("{} {unit} [{}–{}]", figure(*median), figure(*low), figure(*high))
+}
+
+/// Two digits, rounded up, to the disadvantage of rolegate.
+fn up(ratio: f64) -> String {
+    format!("{:.2} ×", (ratio * 100.0).ceil() / 100.0)
+}
+
+fn down(ratio: f64) -> String {
+    format!("{:.2} ×", (ratio * 100.0).floor() / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(of: &[(&str, &str, f64)]) -> Measured {
+        let mut records = Measured::default();
+        of.iter().for_each(|(name, unit, median)| {
+            records.insert(Record::of_rounds(name, unit, &[*median]).unwrap());
+        });
+        records
+    }
+
+    fn reached(verdicts: &[Verdict], words: &str) -> Option<bool> {
+        verdicts.iter().find(|it| it.what.contains(words)).unwrap().reached
+    }
+
+    #[test]
+    fn without_records_nothing_is_reached_or_missed() {
+        let all = verdicts(&Measured::default());
+        assert!(all.len() >= 14 && all.iter().all(|it| it.reached.is_none() && it.measured.is_none()));
+    }
+
+    #[test]
+    fn the_worst_point_decides() {
+        let all = verdicts(&records(&[
+            ("decide/resources/warm/100", "ns", 80.0),
+            ("decide/resources/warm/1000", "ns", 104.1),
+            ("decide/roles/warm/1", "ns", 70.0),
+            ("decide/roles/warm/10", "ns", 90.0),
+            ("decide/callers/warm/100", "ns", 90.0),
+            ("decide/everything/random/100000", "ns", 499.0),
+        ]));
+        assert_eq!(reached(&all, "warm decision (median)"), Some(false));
+        assert_eq!(reached(&all, "over resources"), Some(false), "1.301");
+        assert_eq!(reached(&all, "over roles"), Some(true));
+        assert_eq!(reached(&all, "over callers"), None, "one point is no curve");
+        assert_eq!(reached(&all, "random decision"), Some(true));
+    }
+
+    #[test]
+    fn ratios_are_compared_before_they_are_rounded() {
+        let all = verdicts(&records(&[
+            ("wire/baseline/rate", "checks/s", 1000.0),
+            ("wire/rolegate-basic/rate", "checks/s", 1599.0),
+            ("wire/rolegate-jwt/rate", "checks/s", 1520.0),
+            ("peers/rolegate/1000", "ns", 100.0),
+            ("peers/casbin/1000", "ns", 5_000.0),
+            ("load/10-roles-each", "ns", 2.1e9),
+            ("load/small", "ns", 9e9),
+            ("memory/load/10-roles-each/peak", "MiB", 200.0),
+        ]));
+        assert_eq!(
+            (reached(&all, "Basic (verified"), reached(&all, "JWT (cached)")),
+            (Some(false), Some(true))
+        );
+        assert!(all[0].measured.as_ref().unwrap().starts_with("1.59 ×"));
+        assert_eq!((reached(&all, "casbin"), reached(&all, "cedar-policy")), (Some(true), None));
+        assert_eq!((reached(&all, "from its text"), reached(&all, "memory")), (Some(false), Some(true)));
+    }
+}

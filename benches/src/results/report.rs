@@ -1,0 +1,264 @@
+//! The page of results: the question that each benchmark answers, and the results of this run.
+
+use load::report::svg::{Axis, Chart, Line, Point, USUAL};
+use load::report::units;
+
+use super::goals::{AXES, time};
+use super::record::Measured;
+use crate::document::{Part, table};
+use crate::machine::Facts;
+use crate::records::Record;
+use crate::verdict::{Verdict, tabled};
+
+/// A benchmark: the names of its records, its question, and its chart.
+struct Question {
+    /// The name of its chart and its heading.
+    name: &'static str,
+    asks: &'static str,
+    /// The prefixes of its records' names.
+    records: &'static [&'static str],
+}
+
+const QUESTIONS: [Question; 10] = [
+    Question {
+        name: "decide",
+        asks: "Does a decision cost the same however large the policy is? It starts with a known set of roles and a canonical \
+               method, host and path. `warm` repeats 64 requests, `random` takes any request of any caller, `everything` is \
+               large in all four dimensions. `loop` is the loop without the decision; it is not subtracted.",
+        records: &["decide/"],
+    },
+    Question {
+        name: "hostile",
+        asks: "What does the most expensive path cost that a search finds, for policies whose globs are hard to match, \
+               compared with a harmless path of the same length (4 KiB, or 60 KiB where stated)?",
+        records: &["hostile/"],
+    },
+    Question {
+        name: "peers",
+        asks: "How long do other policy engines take for the same policy and the same requests, by the number of rules? All \
+               give the same answers. `benches/README.md` describes how each is used and what is not timed.",
+        records: &["peers/"],
+    },
+    Question {
+        name: "compile",
+        asks: "What does it cost to make a policy active? `compile` starts with a policy as data, `load` with its text, \
+               `reload` replaces the keys or the whole policy and keeps caches; `memory` is the maximum in use.",
+        records: &["compile/", "load/", "reload/", "memory/"],
+    },
+    Question {
+        name: "identity",
+        asks: "What does authentication cost: with cached credentials, and with a new token, by algorithm?",
+        records: &["identify/"],
+    },
+    Question {
+        name: "paths",
+        asks: "What does it cost to bring a path into canonical form, and to compute its other interpretations?",
+        records: &["paths/"],
+    },
+    Question {
+        name: "decode",
+        asks: "What does it cost to decode a `CheckRequest`: by rolegate, which borrows, and by `envoy-types`?",
+        records: &["decode/"],
+    },
+    Question {
+        name: "encode",
+        asks: "What does it cost to encode a `CheckResponse`?",
+        records: &["encode/"],
+    },
+    Question {
+        name: "check",
+        asks: "What does a whole `Check` cost without a socket: decode, authorize, encode?",
+        records: &["check/"],
+    },
+    Question {
+        name: "wire",
+        asks: "How many checks per second does a server answer on one core? Two connections with 32 streams each; rounds are \
+               interleaved. `cpu` is the processor time per check, which the speed of the client does not limit.",
+        records: &["wire/"],
+    },
+];
+
+/// The charts, by file name.
+pub(crate) fn charts(records: &Measured) -> Vec<(String, String)> {
+    let mut all: Vec<(String, Option<String>)> =
+        AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
+    all.push(("peers.svg".to_owned(), peers(records)));
+    for name in ["compile", "identity", "paths", "decode", "encode", "check"] {
+        let question = QUESTIONS.iter().filter(|it| it.name == name);
+        let found = question.flat_map(|it| of_question(records, it)).filter(|it| it.unit == "ns");
+        all.push((format!("{name}.svg"), dots(name, &units::duration, found)));
+    }
+    let rates = records.below("wire/").filter(|it| it.unit == "checks/s");
+    all.push(("wire.svg".to_owned(), dots("checks per second, one core", &units::grouped, rates)));
+    all.into_iter().filter_map(|(file, chart)| Some((file, chart?))).collect()
+}
+
+/// The page.
+pub(crate) fn parts(
+    records: &Measured,
+    verdicts: &[Verdict],
+    charts: &[(String, String)],
+    facts: &Facts,
+) -> Vec<Part> {
+    let mut all = vec![
+        Part::Text("Written by `make bench`; do not edit. [records.csv](records.csv) has the records of every run.".into()),
+        Part::Facts(facts.clone()),
+        Part::Text(
+            "In brackets is the spread: the lowest and the highest of the rounds; for `compile` and `peers`, which have one \
+             round, the 95 % confidence interval of the median. Differences under 5 % are within noise."
+                .into(),
+        ),
+        Part::Heading("Goals".into()),
+        tabled(verdicts),
+        Part::Text(
+            "P1 is measured in checks per second: if the core of the client is too slow, it shows less than the server can do. \
+             P2, P3, P7 and the reloads of P6 are measured by `make load`: [load/report.txt](load/report.txt); P5 is held by \
+             tests. [CONTRIBUTING.md](../../CONTRIBUTING.md#performance-goals) has all goals."
+                .into(),
+        ),
+    ];
+    for question in &QUESTIONS {
+        let found: Vec<&Record> = of_question(records, question).collect();
+        if found.is_empty() {
+            continue;
+        }
+        all.push(Part::Heading(question.name.into()));
+        all.push(Part::Text(question.asks.into()));
+        let belongs = |file: &str| {
+            let rest = file.trim_end_matches(".svg").strip_prefix(question.name);
+            rest.is_some_and(|it| it.is_empty() || it.starts_with('-'))
+        };
+        all.extend(charts.iter().filter(|(file, _)| belongs(file)).map(|(file, _)| Part::File(file.clone())));
+        if question.name == "peers" {
+            all.push(ratios(records));
+        }
+        let rows = found.iter().map(|it| vec![it.name.clone(), time(it)]).collect();
+        all.push(table(&["", "median"], rows));
+    }
+    all
+}
+
+/// How many times faster rolegate is than its peers, by number of rules.
+fn ratios(records: &Measured) -> Part {
+    let ours = records.curve("peers/rolegate");
+    let heads: Vec<String> = ours.iter().map(|(rules, _)| format!("{rules} rules")).collect();
+    let heads: Vec<&str> = std::iter::once("÷ rolegate").chain(heads.iter().map(String::as_str)).collect();
+    let row = |peer: &str| {
+        let theirs = records.curve(&format!("peers/{peer}"));
+        let ratio = |(rules, ours): &(f64, &Record)| {
+            let found = theirs.iter().find(|(it, _)| it == rules);
+            found.map_or("–".into(), |(_, it)| format!("{:.1}", it.spread.median / ours.spread.median))
+        };
+        std::iter::once(peer.to_owned()).chain(ours.iter().map(ratio)).collect()
+    };
+    table(&heads, names(records, "peers/").into_iter().filter(|it| *it != "rolegate").map(row).collect())
+}
+
+fn of_question<'a>(records: &'a Measured, question: &'a Question) -> impl Iterator<Item = &'a Record> {
+    question.records.iter().flat_map(|start| records.below(start))
+}
+
+fn decide(records: &Measured, axis: &str) -> Option<String> {
+    let title = format!("one decision, by {}", axis.replace('-', " "));
+    let of = |kind: &'static str| (kind, records.curve(&format!("decide/{axis}/{kind}")));
+    lines(&title, axis, &[of("random"), of("warm")], Some(100.0))
+}
+
+fn peers(records: &Measured) -> Option<String> {
+    let names = names(records, "peers/").into_iter();
+    let all: Vec<_> = names.map(|name| (name, records.curve(&format!("peers/{name}")))).collect();
+    lines("one decision, by rules, beside other engines", "rules", &all, None)
+}
+
+/// A line for each curve of times, and one for their goal; without a goal, the times are on a logarithmic axis. `None`
+/// without points.
+fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Option<f64>) -> Option<String> {
+    let all = || curves.iter().flat_map(|(_, points)| points);
+    all().next()?;
+    let times = all().flat_map(|(_, record)| [record.spread.low, record.spread.high]).chain(goal);
+    let (label, shown) = ("median, lowest and highest", &units::duration);
+    let axis = if goal.is_some() {
+        Axis::linear(label, times, shown)
+    } else {
+        Axis::logarithmic(label, times, shown)
+    };
+    let point = |(x, record): &(f64, &Record)| Point {
+        at: (*x, record.spread.median),
+        spread: Some([(*x, record.spread.low), (*x, record.spread.high)]),
+        label: String::new(),
+    };
+    let x = Axis::logarithmic(x, all().map(|(x, _)| *x), &units::grouped);
+    let line = |name, points| Line { name, points, connected: true };
+    let measured = curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
+    let ends = |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
+    let lines = measured.chain(goal.map(|it| line("goal", ends(it)))).collect();
+    Some(Chart { title, x, y: axis, size: USUAL, lines }.file())
+}
+
+/// A row for each record, with its value beside it; `None` without records.
+fn dots<'a>(
+    title: &str,
+    shown: &dyn Fn(f64) -> String,
+    records: impl Iterator<Item = &'a Record>,
+) -> Option<String> {
+    let records: Vec<&Record> = records.collect();
+    let count = units::float(records.len() as u64);
+    let values = records.iter().flat_map(|it| [it.spread.low, it.spread.high]);
+    let mut x = Axis::logarithmic("median, lowest and highest; logarithmic", values, shown);
+    // Room for the value beside the last point.
+    x.ends.1 *= (x.ends.1 / x.ends.0).powf(0.15);
+    let rows = || (0..).map(|number| count - units::float(number) - 0.5).zip(&records);
+    let ticks = rows().map(|(row, it)| (row, it.name.clone())).collect();
+    let y = Axis { label: String::new(), ends: (0.0, count), logarithmic: false, ticks };
+    let point = |(row, it): (f64, &&Record)| Point {
+        at: (it.spread.median, row),
+        spread: Some([(it.spread.low, row), (it.spread.high, row)]),
+        label: shown(it.spread.median),
+    };
+    let line = Line { name: "", points: rows().map(point).collect(), connected: false };
+    (!records.is_empty())
+        .then(|| Chart { title, x, y, size: (300.0, 22.0 * count), lines: vec![line] }.file())
+}
+
+/// The distinct names between `start` and the next slash.
+fn names<'a>(records: &'a Measured, start: &'a str) -> Vec<&'a str> {
+    let rest = records.below(start).filter_map(|it| it.name.strip_prefix(start));
+    let mut names: Vec<&str> = rest.filter_map(|it| it.split('/').next()).collect();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::markdown;
+    use crate::results::goals::verdicts;
+
+    #[test]
+    fn a_page_has_each_record_and_each_chart() {
+        let mut records = Measured::default();
+        let named = [
+            "decide/roles/warm/1",
+            "decide/roles/warm/10",
+            "peers/rolegate/10",
+            "peers/casbin/10",
+            "encode/rolegate/allowed",
+        ];
+        for name in named {
+            records.insert(Record::of_rounds(name, "ns", &[80.0, 90.0, 95.0]).unwrap());
+        }
+        let charts = charts(&records);
+        let files: Vec<&str> = charts.iter().map(|(file, _)| file.as_str()).collect();
+        assert_eq!(files, ["decide-roles.svg", "peers.svg", "encode.svg"]);
+        assert!(charts.iter().all(|(_, svg)| svg.contains("<circle") && !svg.contains("NaN")));
+        let facts = vec![("commit".to_owned(), "abc".to_owned())];
+        let page = markdown("Results", &parts(&records, &verdicts(&records), &charts, &facts));
+        for name in named {
+            assert!(page.contains(&format!("| {name} | 90.00 ns [80.00–95.00] |")), "{name}: {page}");
+        }
+        assert!(files.iter().all(|file| page.contains(&format!("({file})"))));
+        assert!(
+            page.contains("| casbin | 1.0 |") && page.contains("commit: abc") && !page.contains("## wire")
+        );
+    }
+}

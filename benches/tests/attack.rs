@@ -1,0 +1,29 @@
+//! `make attack` as it is called, with an attack of each kind against a real rolegate: short, but whole.
+#![expect(clippy::disallowed_methods, reason = "the reports are files")]
+
+use std::path::Path;
+use std::process::Command;
+
+/// No figure is judged here: the machine of a test is busy.
+#[test]
+fn every_kind_of_attack_reports_its_figures() {
+    let program = Path::new(env!("CARGO_BIN_EXE_measure"));
+    let rolegate = program.with_file_name("rolegate");
+    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package sidecar --bin rolegate`");
+    let folder = tempfile::tempdir().unwrap();
+    let kinds = ["rapid reset", "watches", "admin", "one address"];
+    let mut command = Command::new(program);
+    command
+        .args(["attack", "--rounds", "1", "--seconds", "0.3", "--recovery", "0.5", "--out"])
+        .arg(folder.path());
+    let output = command.args(kinds.iter().flat_map(|kind| ["--only", kind])).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let (text, markdown) = (read("report.txt"), read("attack.md"));
+    for kind in kinds {
+        assert!(text.lines().any(|line| line.contains(kind)), "{kind}: {text}");
+        let row = markdown.lines().find(|line| line.starts_with('|') && line.contains(kind)).unwrap();
+        assert_eq!(row.matches('|').count(), 10, "{row}");
+    }
+    assert!(!text.contains("THE SERVER ENDED") && !text.contains("THE ATTACKER FAILED"), "{text}");
+}

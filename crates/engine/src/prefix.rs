@@ -1,0 +1,125 @@
+//! Short byte strings as integers, for fast comparison and hashing.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::RandomState;
+
+/// The first sixteen bytes of a byte string, zero-padded, and its length.
+///
+/// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all segments and actions are
+/// that short, and comparing two words avoids the call and the loop of comparing slices (measured: a third of a
+/// decision).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    bytes: [u64; 2],
+    length: u32,
+}
+
+impl Prefix {
+    /// Up to this length, words are equal if and only if their byte strings are.
+    pub(crate) const WHOLE: u32 = 16;
+
+    /// The length of a byte string of 2³² bytes or more is stored as 2³² - 1, which is never short.
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self { bytes: first_sixteen(bytes), length: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
+    }
+
+    /// From the first bytes, zero-padded, and the length.
+    pub(crate) const fn from_parts(bytes: [u64; 2], length: u32) -> Self {
+        Self { bytes, length }
+    }
+
+    /// The first bytes and the length, for callers that store them next to other fields.
+    pub(crate) const fn parts(self) -> ([u64; 2], u32) {
+        (self.bytes, self.length)
+    }
+
+    pub(crate) const fn length(self) -> u32 {
+        self.length
+    }
+
+    pub(crate) const fn is_whole(self) -> bool {
+        self.length <= Self::WHOLE
+    }
+
+    /// Hashes the byte string of this prefix, with which `bytes` start. Strings that differ only in trailing zeros may
+    /// have the same hash.
+    #[inline]
+    pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
+        let mut hasher = seed.build_hasher();
+        hasher.write_u128(sixteen(self.bytes));
+        if !self.is_whole() {
+            hasher.write(bytes.get(..self.length as usize).unwrap_or(bytes));
+        }
+        hasher.finish()
+    }
+}
+
+/// The first sixteen bytes, zero-padded. A shorter string is read in two overlapping parts, which is faster than a loop
+/// over its bytes.
+pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
+    let length = bytes.len();
+    if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>()) {
+        let first = u64::from_le_bytes(*first);
+        let second = match (second.first_chunk(), bytes.last_chunk()) {
+            (Some(second), _) => u64::from_le_bytes(*second),
+            (None, Some(last)) if length > 8 => u64::from_le_bytes(*last) >> (8 * (16 - length)),
+            (None, _) => 0,
+        };
+        [first, second]
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        [u64::from(first) | u64::from(last) << (8 * (length - 4)), 0]
+    } else if let [first, ..] = *bytes {
+        let at = |place: usize| u64::from(bytes.get(place).copied().unwrap_or_default()) << (8 * place);
+        [u64::from(first) | at(length / 2) | at(length - 1), 0]
+    } else {
+        [0, 0]
+    }
+}
+
+pub(crate) fn halves(bytes: [u8; 16]) -> [u64; 2] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
+    [u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes([i, j, k, l, m, n, o, p])]
+}
+
+/// Both halves as one integer.
+pub(crate) const fn sixteen([first, second]: [u64; 2]) -> u128 {
+    first as u128 | (second as u128) << 64
+}
+
+#[cfg(test)]
+mod tests {
+    use generator::Rng;
+
+    use super::*;
+
+    #[test]
+    fn words_of_short_strings_are_equal_if_and_only_if_these_are() {
+        let from = [b'/', 0, b'.', b'0', 0x80, 0xff];
+        let mut rng = Rng::new(1);
+        let all: Vec<Vec<u8>> = (0..2_000)
+            .map(|number| (0..rng.below(2 + number % 16)).map(|_| *rng.pick(&from).unwrap()).collect())
+            .collect();
+        for one in &all {
+            for other in &all {
+                assert!(Prefix::new(one).is_whole());
+                assert_eq!(Prefix::new(one) == Prefix::new(other), one == other, "{one:?} and {other:?}");
+            }
+        }
+        assert!(!Prefix::new(&[0; 17]).is_whole());
+    }
+
+    #[test]
+    fn a_word_has_the_first_sixteen_bytes() {
+        let bytes: Vec<u8> = (1..40).collect();
+        for length in 0..bytes.len() {
+            let mut wanted = [0; 16];
+            let shown = length.min(16);
+            wanted[..shown].copy_from_slice(&bytes[..shown]);
+            let prefix = Prefix::new(&bytes[..length]);
+            assert_eq!(sixteen(prefix.parts().0).to_le_bytes(), wanted);
+            assert_eq!(prefix.length() as usize, length);
+        }
+    }
+}

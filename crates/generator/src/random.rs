@@ -1,0 +1,415 @@
+//! Small random policies in which all features interact.
+
+use std::sync::Arc;
+
+use crate::{OwnedQuestion, Rng, nowhere};
+use policy::model::{ANYONE, AUTHENTICATED, Basic, Grant, Identity, Policy, Role, RoleId, Rule};
+use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
+use policy::problem::Place;
+
+/// The parameters of generated policies. Shares are in percent.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// The number of roles, including the two reserved ones.
+    pub roles: usize,
+    /// The maximum number of rules per role.
+    pub rules_per_role: usize,
+    /// The number of users with grants.
+    pub users: usize,
+    /// The number of groups with grants.
+    pub groups: usize,
+    /// The maximum number of roles granted to a user or group.
+    pub roles_per_caller: usize,
+    /// The maximum number of segments of a pattern or a resource.
+    pub depth: usize,
+    /// The number of different segments.
+    pub words: usize,
+    /// Share of segments that are `{id}`.
+    pub one: usize,
+    /// Share of segments that are `{user}`.
+    pub owner: usize,
+    /// Share of segments that are globs.
+    pub glob: usize,
+    /// Share of patterns that end in `**`.
+    pub rest: usize,
+    /// Share of patterns that end in a slash.
+    pub slash: usize,
+    /// Share of patterns that are relative.
+    pub relative: usize,
+    /// Share of rules with scopes.
+    pub scopes: usize,
+    /// Share of rules for every action.
+    pub any_action: usize,
+    /// Share of rules under `deny`.
+    pub deny: usize,
+    /// Share of roles that extend others.
+    pub extends: usize,
+}
+
+/// An owned caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedCaller {
+    /// The user name; `None` if anonymous.
+    pub user: Option<String>,
+    /// Its groups.
+    pub groups: Vec<String>,
+    /// The roles in its token.
+    pub roles: Vec<String>,
+}
+
+/// Generates policies, callers and questions with these parameters.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    shape: Shape,
+    rng: Rng,
+    place: Place,
+}
+
+const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
+const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
+const REQUEST_HOSTS: &[&str] =
+    &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
+/// Segments and user names consist of these, so that many are similar. In segments, the last two become triplets
+/// (`%C3%A9` and `%25`), whose last characters equal others in this list.
+const LETTERS: &[&str] = &["a", "9", "A", "5", "é", "%"];
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            roles: 8,
+            rules_per_role: 6,
+            users: 6,
+            groups: 3,
+            roles_per_caller: 6,
+            depth: 4,
+            words: 12,
+            one: 15,
+            owner: 8,
+            glob: 15,
+            rest: 20,
+            slash: 5,
+            relative: 0,
+            scopes: 20,
+            any_action: 20,
+            deny: 14,
+            extends: 30,
+        }
+    }
+}
+
+impl Generator {
+    /// Equal seeds give equal policies, callers and questions.
+    #[must_use]
+    pub fn new(shape: Shape, seed: u64) -> Self {
+        Self { shape, rng: Rng::new(seed), place: nowhere() }
+    }
+
+    /// A valid policy. Callers authenticate with Basic, which is not verified.
+    pub fn policy(&mut self) -> Policy {
+        let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
+        self.extend(&mut roles);
+        let grants = self.grants(&roles);
+        Policy { identity: unverified(&self.place), roles: roles.into(), grants, ..Policy::default() }
+    }
+
+    /// A rule.
+    pub fn rule(&mut self) -> Rule {
+        let actions = self.actions();
+        let mut scopes = Vec::new();
+        if self.rng.percent(self.shape.scopes) {
+            scopes.push(self.scope());
+            if self.rng.percent(30) {
+                scopes.push(self.scope());
+            }
+        }
+        let mut resources = vec![self.pattern()];
+        if self.rng.percent(20) {
+            resources.push(self.pattern());
+        }
+        let mut rule = Rule { name: "".into(), actions, scopes, resources, at: self.place.clone() };
+        rule.name = name_of(&rule);
+        rule
+    }
+
+    /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to the policy.
+    pub fn caller(&mut self) -> OwnedCaller {
+        if self.rng.percent(10) {
+            return OwnedCaller::default();
+        }
+        let user = self.rng.below(self.shape.users + 1);
+        let mut caller = OwnedCaller { user: Some(user_name(user)), ..OwnedCaller::default() };
+        while self.rng.percent(30) {
+            caller.groups.push(group_name(self.rng.below(self.shape.groups + 1)));
+        }
+        while self.rng.percent(40) {
+            caller.roles.push(role_name(self.rng.below(self.shape.roles + 1)));
+        }
+        caller
+    }
+
+    /// A question. Most are derived from a rule of the policy, so that they match or nearly match.
+    pub fn question(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedQuestion {
+        let user = caller.user.as_deref().unwrap_or("a");
+        let rules: Vec<&Rule> =
+            policy.roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)).collect();
+        let rule = self.rng.pick(&rules).copied().filter(|_| self.rng.percent(85));
+        OwnedQuestion {
+            action: self.action_of(rule),
+            scope: self.scope_of(rule),
+            resource: self.resource_of(rule, user),
+        }
+    }
+
+    fn action_of(&mut self, rule: Option<&Rule>) -> String {
+        let action = match rule.map(|rule| &rule.actions) {
+            Some(Actions::These(these)) if self.rng.percent(80) => {
+                self.rng.pick(these).map(|action| &**action)
+            }
+            _ => self.rng.pick(&["GET", "POST", "HEAD", "DELETE", "TRACE", "get", ""]).copied(),
+        };
+        action.unwrap_or_default().into()
+    }
+
+    fn scope_of(&mut self, rule: Option<&Rule>) -> String {
+        let scope = rule.filter(|_| self.rng.percent(80)).and_then(|rule| self.rng.pick(&rule.scopes));
+        match scope {
+            Some(Scope::Exact(exact)) => exact.to_string(),
+            Some(Scope::Below(suffix)) => format!("a.{suffix}"),
+            None => self.rng.pick(REQUEST_HOSTS).copied().unwrap_or_default().into(),
+        }
+    }
+
+    fn resource_of(&mut self, rule: Option<&Rule>, user: &str) -> String {
+        match rule.and_then(|rule| self.rng.pick(&rule.resources)) {
+            Some(pattern) => self.matching(pattern, user),
+            None => self.resource(),
+        }
+    }
+
+    fn role(&mut self, number: usize) -> Role {
+        let mut role = Role {
+            name: role_name(number).into(),
+            extends: Vec::new(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            at: self.place.clone(),
+        };
+        for _ in 0..self.rng.below(self.shape.rules_per_role + 1) {
+            let rule = self.rule();
+            let list = if self.rng.percent(self.shape.deny) { &mut role.deny } else { &mut role.allow };
+            list.push(rule);
+        }
+        role
+    }
+
+    /// Makes roles extend the one before them in a shuffled order, which rules out cycles.
+    fn extend(&mut self, roles: &mut [Role]) {
+        let mut order: Vec<usize> = (0..roles.len()).collect();
+        self.rng.shuffle(&mut order);
+        for pair in order.windows(2) {
+            let [extended, role] = pair else { continue };
+            if self.rng.percent(self.shape.extends)
+                && let (Ok(extended), Some(role)) = (u32::try_from(*extended), roles.get_mut(*role))
+            {
+                role.extends.push(RoleId(extended));
+            }
+        }
+    }
+
+    fn grants(&mut self, roles: &[Role]) -> Vec<Grant> {
+        let mut grants: Vec<Grant> = (0..roles.len())
+            .filter_map(|role| u32::try_from(role).ok())
+            .map(|role| Grant { role: RoleId(role), users: Vec::new(), groups: Vec::new() })
+            .collect();
+        let ungranted =
+            roles.iter().take_while(|role| [ANYONE, AUTHENTICATED].contains(&&*role.name)).count();
+        for user in 0..self.shape.users {
+            for role in self.some_roles(ungranted, roles.len()) {
+                grants.get_mut(role).into_iter().for_each(|grant| grant.users.push(user_name(user).into()));
+            }
+        }
+        for group in 0..self.shape.groups {
+            for role in self.some_roles(ungranted, roles.len()) {
+                grants
+                    .get_mut(role)
+                    .into_iter()
+                    .for_each(|grant| grant.groups.push(group_name(group).into()));
+            }
+        }
+        grants.retain(|grant| !grant.users.is_empty() || !grant.groups.is_empty());
+        grants
+    }
+
+    fn some_roles(&mut self, from: usize, end: usize) -> Vec<usize> {
+        let count = self.rng.below(self.shape.roles_per_caller + 1);
+        let mut roles: Vec<usize> = (0..count).map(|_| from + self.rng.below(end - from)).collect();
+        roles.sort_unstable();
+        roles.dedup();
+        roles.retain(|role| *role < end);
+        roles
+    }
+
+    fn actions(&mut self) -> Actions {
+        if self.rng.percent(self.shape.any_action) {
+            return Actions::Any;
+        }
+        let chosen: Vec<Box<str>> =
+            ACTIONS.iter().filter(|_| self.rng.percent(35)).map(|action| (*action).into()).collect();
+        if chosen.is_empty() { Actions::These(vec!["GET".into()]) } else { Actions::These(chosen) }
+    }
+
+    fn scope(&mut self) -> Scope {
+        let host = self.rng.pick(HOSTS).copied().unwrap_or_default();
+        if self.rng.percent(50) { Scope::Exact(host.into()) } else { Scope::Below(host.into()) }
+    }
+
+    fn pattern(&mut self) -> Pattern {
+        if self.rng.percent(self.shape.relative) {
+            return Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false };
+        }
+        let rest = self.rng.percent(self.shape.rest);
+        let at_least = usize::from(!rest);
+        let count = at_least + self.rng.below((self.shape.depth + 1).saturating_sub(at_least));
+        let mut segments: Vec<Segment> = (0..count).map(|_| self.segment()).collect();
+        if !rest && self.rng.percent(self.shape.slash) {
+            segments.push(Segment::Literal("".into()));
+        }
+        Pattern { absolute: true, segments, rest }
+    }
+
+    fn segment(&mut self) -> Segment {
+        let Shape { one, owner, glob, .. } = self.shape;
+        let choice = self.rng.below(100);
+        if choice < one {
+            Segment::One("id".into())
+        } else if choice < one + owner {
+            Segment::Owner
+        } else if choice < one + owner + glob {
+            Segment::Glob(self.glob())
+        } else {
+            Segment::Literal(self.word().into())
+        }
+    }
+
+    fn glob(&mut self) -> Glob {
+        let mut pieces: Vec<Box<str>> = Vec::new();
+        pieces.push(self.letters(0, 2).into());
+        while self.rng.percent(30) {
+            pieces.push(self.letters(1, 2).into());
+        }
+        pieces.push(self.letters(0, 2).into());
+        Glob(pieces)
+    }
+
+    /// A resource that matches a pattern, or in one of ten cases nearly matches it.
+    fn matching(&mut self, pattern: &Pattern, user: &str) -> String {
+        let mut segments: Vec<String> =
+            pattern.segments.iter().map(|segment| self.segment_like(segment, user)).collect();
+        if pattern.rest {
+            segments.extend((0..self.rng.below(3)).map(|_| self.word()).collect::<Vec<_>>());
+        }
+        if self.rng.percent(10) {
+            let word = self.word();
+            match self.rng.below(4) {
+                0 => segments.push(String::new()),
+                1 => drop(segments.pop()),
+                2 => segments.push(word),
+                _ => segments.first_mut().into_iter().for_each(|first| first.clone_from(&word)),
+            }
+        }
+        let start = if pattern.absolute { "/" } else { "" };
+        format!("{start}{}", segments.join("/"))
+    }
+
+    fn segment_like(&mut self, segment: &Segment, user: &str) -> String {
+        match segment {
+            Segment::Literal(literal) => literal.to_string(),
+            Segment::One(_) => self.word(),
+            Segment::Owner => encoded(user),
+            Segment::Glob(glob) => {
+                let mut text = String::new();
+                for (place, piece) in glob.0.iter().enumerate() {
+                    if place > 0 {
+                        text.push_str(&self.letters(0, 2));
+                    }
+                    text.push_str(piece);
+                }
+                text
+            }
+        }
+    }
+
+    fn resource(&mut self) -> String {
+        let count = self.rng.below(self.shape.depth + 1);
+        let mut resource: String = (0..count).map(|_| format!("/{}", self.word())).collect();
+        if resource.is_empty() || self.rng.percent(self.shape.slash) {
+            resource.push('/');
+        }
+        if self.rng.percent(self.shape.relative) { "*".into() } else { resource }
+    }
+
+    /// A random segment from the pool; user names come first in it.
+    fn word(&mut self) -> String {
+        encoded(&user_name(self.rng.below(self.shape.words)))
+    }
+
+    fn letters(&mut self, from: usize, to: usize) -> String {
+        let count = from + self.rng.below(to - from + 1);
+        (0..count).map(|_| encoded(self.rng.pick(LETTERS).copied().unwrap_or_default())).collect()
+    }
+}
+
+/// Basic authentication without verification: callers are who they claim to be.
+pub(super) fn unverified(place: &Place) -> Identity {
+    let basic = Basic {
+        realm: "generated".into(),
+        users: Vec::new(),
+        verify: false,
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: place.clone(),
+    };
+    Identity { basic: Some(basic), jwt: Vec::new() }
+}
+
+/// The name that the parser gives to a rule in short form, and another name for a rule without a short form.
+pub(super) fn name_of(rule: &Rule) -> Arc<str> {
+    let Rule { actions, scopes, resources, .. } = rule;
+    match (&**scopes, &**resources) {
+        ([], [resource]) => format!("{actions} {resource}").into(),
+        ([scope], [resource]) if resource.absolute => format!("{actions} {scope}{resource}").into(),
+        _ => "several".into(),
+    }
+}
+
+fn role_name(number: usize) -> String {
+    match number {
+        0 => ANYONE.into(),
+        1 => AUTHENTICATED.into(),
+        _ => format!("role-{number}"),
+    }
+}
+
+fn group_name(number: usize) -> String {
+    format!("group-{number}")
+}
+
+/// Unencoded user names: `a`, `9`, `A`, `5`, `é`, `%`, `aa`, `9a`, …
+fn user_name(number: usize) -> String {
+    let mut name = String::new();
+    let mut left = number + 1;
+    while left > 0 {
+        left -= 1;
+        name.push_str(LETTERS.get(left % LETTERS.len()).copied().unwrap_or_default());
+        left /= LETTERS.len();
+    }
+    name
+}
+
+/// The name as it appears in a canonical path: unreserved characters raw, others percent-encoded in upper case.
+fn encoded(name: &str) -> String {
+    let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let each =
+        |byte: u8| if unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(each).collect()
+}

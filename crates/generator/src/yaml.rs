@@ -1,0 +1,97 @@
+//! Writes a policy in the policy language.
+
+use std::fmt::Write;
+
+use policy::model::{Grant, Policy, Role, Rule};
+use policy::pattern::Actions;
+
+/// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified.
+///
+/// Rules are written in short form if they have one, else in long form with their names.
+#[must_use]
+pub fn to_yaml(policy: &Policy) -> String {
+    let mut text = String::from("version: 1\n");
+    if let Some(basic) = &policy.identity.basic {
+        let _ = write!(
+            text,
+            "identity:\n  basic: {{ realm: {}, verify: {} }}\n",
+            quoted(&basic.realm),
+            basic.verify
+        );
+    }
+    text.push_str("roles:\n");
+    for role in &policy.roles {
+        push_role(&mut text, policy, role);
+    }
+    if !policy.grants.is_empty() {
+        text.push_str("grants:\n");
+    }
+    for grant in &policy.grants {
+        push_grant(&mut text, policy, grant);
+    }
+    text
+}
+
+fn push_role(text: &mut String, policy: &Policy, role: &Role) {
+    let _ = writeln!(text, "  {}:", quoted(&role.name));
+    let extended = role.extends.iter().map(|id| policy.roles.at(*id));
+    let _ = writeln!(text, "    extends: {}", list(extended.map(|role| &*role.name)));
+    for (key, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
+        if !rules.is_empty() {
+            let _ = writeln!(text, "    {key}:");
+        }
+        for rule in rules {
+            let _ = writeln!(text, "      - {}", rule_text(rule));
+        }
+    }
+}
+
+fn rule_text(rule: &Rule) -> String {
+    if *rule.name == *crate::random::name_of(rule) && rule.scopes.len() < 2 && rule.resources.len() == 1 {
+        return quoted(&rule.name);
+    }
+    let methods: Vec<&str> = match &rule.actions {
+        Actions::Any => vec!["*"],
+        Actions::These(these) => these.iter().map(|action| &**action).collect(),
+    };
+    let hosts: Vec<String> = rule.scopes.iter().map(ToString::to_string).collect();
+    let paths: Vec<String> = rule.resources.iter().map(ToString::to_string).collect();
+    let mut text = format!("{{ name: {}, methods: {}", quoted(&rule.name), list(methods.into_iter()));
+    if !hosts.is_empty() {
+        let _ = write!(text, ", hosts: {}", list(hosts.iter().map(String::as_str)));
+    }
+    let _ = write!(text, ", paths: {} }}", list(paths.iter().map(String::as_str)));
+    text
+}
+
+fn push_grant(text: &mut String, policy: &Policy, grant: &Grant) {
+    let role = policy.roles.at(grant.role);
+    let names = [("users", &grant.users), ("groups", &grant.groups)];
+    let parts = names.iter().filter(|(_, names)| !names.is_empty());
+    let parts: Vec<String> =
+        parts.map(|(key, names)| format!("{key}: {}", list(names.iter().map(|name| &**name)))).collect();
+    if !parts.is_empty() {
+        let _ = writeln!(text, "  {}: {{ {} }}", quoted(&role.name), parts.join(", "));
+    }
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    let items: Vec<String> = items.map(quoted).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

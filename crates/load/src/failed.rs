@@ -1,0 +1,20 @@
+//! Why a run fails.
+
+/// Why a run has no results. The text contains no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    /// The plan is invalid.
+    #[error("{0}")]
+    Plan(String),
+    /// The server cannot be reached.
+    #[error("cannot reach `{target}`: {reason}")]
+    Unreachable {
+        /// The server.
+        target: String,
+        /// The error of the system.
+        reason: String,
+    },
+    /// The generator itself got an error from the system.
+    #[error("the generator cannot work: {0}")]
+    Own(String),
+}

@@ -1,0 +1,28 @@
+//! Reads a YAML document by expected types, and reports all of its problems with their places.
+//!
+//! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a mapping with known keys,
+//! to a list, to a text. Whatever is wrong becomes a [`Problem`](crate::Problem), and reading goes on, so that one pass
+//! finds everything. A message names the type of a wrong value, never the value: it may be a misplaced secret.
+//!
+//! ```
+//! use std::path::Path;
+//! use policy::document::Reader;
+//!
+//! let mut reader = Reader::new(Path::new("policy.yaml").into());
+//! let root = reader.parse(b"listen: [a, b]\nthread: 2\n").unwrap();
+//! let fields = reader.fields(&root, "the file", &["listen", "threads"]).unwrap();
+//! let listen = fields.value("listen").map(|node| reader.texts(node, "`listen`", "an address"));
+//! assert_eq!(listen.unwrap().len(), 2);
+//! let problems = reader.finish();
+//! assert_eq!(problems[0].to_string(), "policy.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?");
+//! ```
+//!
+//! The format is the part of YAML that configuration needs: mappings with text keys, lists, scalars. Anchors, aliases
+//! and tags are errors.
+
+mod parser;
+mod reader;
+mod tree;
+
+pub use reader::{Fields, Reader, Text};
+pub use tree::{Key, Mark, Node, Scalar, Value};

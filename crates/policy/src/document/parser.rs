@@ -1,0 +1,277 @@
+//! Parses YAML into a tree.
+//!
+//! It supports what a policy needs: mappings with text keys, lists, scalars. Anchors, aliases and tags are errors.
+//! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+
+use super::reader::Reader;
+use super::tree::{Key, Mark, Node, Scalar, Value};
+use crate::problem::Problem;
+
+/// The maximum nesting depth.
+const MAX_DEPTH: usize = 64;
+/// The maximum number of values.
+const MAX_VALUES: usize = 8_000_000;
+/// The maximum length of a text, in bytes.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+
+impl Reader {
+    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every problem is
+    /// reported; `None` if there is no tree.
+    pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
+        if bytes.len() > MAX_BYTES {
+            let message = format!("the file has {} bytes, more than {MAX_BYTES}", bytes.len());
+            self.error(Mark::START, message);
+            return None;
+        }
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+            Err(error) => {
+                let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                self.error(end_of(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
+                return None;
+            }
+        };
+        let mut tree = Tree { open: Vec::new(), root: None, values: 0, documents: 0, reader: self };
+        for event in Events(Parser::new_from_str(text)) {
+            match event {
+                Ok((event, span)) => tree.event(event, span)?,
+                Err(error) => {
+                    let problem = syntax_problem(text, &error, tree.reader);
+                    tree.reader.push(problem);
+                    return None;
+                }
+            }
+        }
+        Some(tree.root.unwrap_or_else(|| Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) }))
+    }
+
+    /// Like [`Reader::parse`], but an empty document is an error.
+    pub fn parse_nonempty(&mut self, bytes: &[u8]) -> Option<Node> {
+        let root = self.parse(bytes)?;
+        if root.is_nothing() {
+            self.error(Mark::START, "the file is empty");
+            return None;
+        }
+        Some(root)
+    }
+}
+
+/// The place after this text, which starts the file.
+fn end_of(text: &str) -> Mark {
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    mark(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
+}
+
+/// From a line counted from 1 and a column counted from 0.
+fn mark(line: usize, column: usize) -> Mark {
+    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Mark { line: narrow(line.max(1)), column: narrow(column.saturating_add(1)) }
+}
+
+/// The parser as an iterator that stops after the first error.
+struct Events<'t>(Parser<'t, saphyr_parser::StrInput<'t>>);
+
+impl<'t> Iterator for Events<'t> {
+    type Item = Result<(Event<'t>, Span), ScanError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next_event()
+    }
+}
+
+/// A collection that has not ended yet.
+enum Open {
+    List(Mark, Vec<Node>),
+    Map(Mark, Vec<(Key, Node)>, Awaited),
+}
+
+/// What a mapping expects next.
+enum Awaited {
+    Key,
+    /// The value of this key; `None` if the entry is dropped.
+    Value(Option<Key>),
+}
+
+/// A tree under construction.
+struct Tree<'r> {
+    open: Vec<Open>,
+    root: Option<Node>,
+    values: usize,
+    documents: usize,
+    reader: &'r mut Reader,
+}
+
+impl Tree<'_> {
+    /// Handles one event; `None` stops parsing.
+    fn event(&mut self, event: Event<'_>, span: Span) -> Option<()> {
+        let at = mark(span.start.line(), span.start.col());
+        match event {
+            Event::DocumentStart(_) => self.document(at)?,
+            Event::Alias(_) => {
+                self.reject_alias(at);
+                self.add(at, Value::Scalar(Scalar::nothing()))?;
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.reject_properties(at, anchor != 0, tag.is_some());
+                self.add(at, Value::Scalar(scalar(&text, style, &span)))?;
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.reject_properties(at, anchor != 0, tag.is_some());
+                self.open(at, Open::List(at, Vec::new()))?;
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.reject_properties(at, anchor != 0, tag.is_some());
+                self.open(at, Open::Map(at, Vec::new(), Awaited::Key))?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close()?,
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+        }
+        Some(())
+    }
+
+    fn document(&mut self, at: Mark) -> Option<()> {
+        self.documents += 1;
+        if self.documents > 1 {
+            self.reader.error_help(at, "a second document starts here", "keep one document per file");
+            return None;
+        }
+        Some(())
+    }
+
+    fn open(&mut self, at: Mark, collection: Open) -> Option<()> {
+        if self.open.len() >= MAX_DEPTH {
+            self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
+            return None;
+        }
+        self.open.push(collection);
+        Some(())
+    }
+
+    fn close(&mut self) -> Option<()> {
+        match self.open.pop()? {
+            Open::List(at, items) => self.add(at, Value::List(items)),
+            Open::Map(at, entries, _) => {
+                let entries = without_repetition(entries, self.reader);
+                self.add(at, Value::Map(entries))
+            }
+        }
+    }
+
+    /// Adds a finished value to the innermost open collection.
+    fn add(&mut self, at: Mark, value: Value) -> Option<()> {
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            self.reader.error(at, format!("there are more than {MAX_VALUES} values"));
+            return None;
+        }
+        let node = Node { at, value };
+        match self.open.last_mut() {
+            None => self.root = Some(node),
+            Some(Open::List(_, items)) => items.push(node),
+            Some(Open::Map(_, entries, awaited)) => match std::mem::replace(awaited, Awaited::Key) {
+                Awaited::Key => *awaited = Awaited::Value(key(node, self.reader)),
+                Awaited::Value(Some(key)) => {
+                    let at = if node.is_nothing() { key.at } else { node.at };
+                    entries.push((key, Node { at, ..node }));
+                }
+                Awaited::Value(None) => {}
+            },
+        }
+        Some(())
+    }
+
+    fn reject_alias(&mut self, at: Mark) {
+        let help = "write it out; quote a text that starts with `*`";
+        self.reader.error_help(at, "aliases are not supported", help);
+    }
+
+    fn reject_properties(&mut self, at: Mark, anchor: bool, tag: bool) {
+        if anchor {
+            let help = "write it out; quote a text that starts with `&`";
+            self.reader.error_help(at, "anchors are not supported", help);
+        }
+        if tag {
+            let help = "leave it out; quote a text that starts with `!`";
+            self.reader.error_help(at, "tags are not supported", help);
+        }
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
+    let plain = style == ScalarStyle::Plain;
+    let quotes = match style {
+        ScalarStyle::Plain => Some(0),
+        ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => Some(2),
+        ScalarStyle::Literal | ScalarStyle::Folded => None,
+    };
+    let length = span.end.index().saturating_sub(span.start.index());
+    let verbatim = span.start.line() == span.end.line()
+        && quotes.is_some_and(|quotes| text.chars().count() + quotes == length);
+    Scalar { text: text.into(), plain, verbatim }
+}
+
+/// A node as a key, which must be text.
+fn key(node: Node, reader: &mut Reader) -> Option<Key> {
+    match node.value {
+        Value::Scalar(scalar) => Some(Key { at: node.at, text: scalar.text }),
+        Value::List(_) | Value::Map(_) => {
+            let help = "quote a text that starts with `{` or `[`";
+            reader.error_help(node.at, "a key must be text", help);
+            None
+        }
+    }
+}
+
+/// Reports each duplicate key and keeps its first entry.
+fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec<(Key, Node)> {
+    let mut seen: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
+    entries.retain(|(key, _)| match seen.get(&key.text) {
+        None => {
+            seen.insert(key.text.clone(), key.at);
+            true
+        }
+        Some(first) => {
+            // A key that is really `user:password` must not appear in a log.
+            let name = if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
+            let problem = Problem::error(reader.place(key.at), format!("{name} is defined twice"))
+                .help("leave one of them out, or put them together")
+                .related(reader.place(*first), "the first is here");
+            reader.push(problem);
+            false
+        }
+    });
+    entries
+}
+
+/// The parser's error, with its usual cause if the line shows it.
+fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
+    let marker = error.marker();
+    let at = mark(marker.line(), marker.col());
+    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+    let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
+    match cause(line, line.chars().nth(marker.col())) {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}
+
+/// How to fix a line that is not YAML from this character on.
+fn cause(line: &str, here: Option<char>) -> Option<&'static str> {
+    let indentation = line.len() - line.trim_start().len();
+    if line.get(..indentation).is_some_and(|indent| indent.contains('\t')) {
+        Some("indent with spaces")
+    } else if here == Some('*') || line.trim_start().starts_with("- *") {
+        Some("quote a text that starts with `*`")
+    } else if line.trim().is_empty() {
+        Some("close every quote, `[` and `{`")
+    } else if line.contains(['{', '[']) {
+        Some("quote a text that has `{`, `}`, `[`, `]` or `,` in it, and close every quote, `[` and `{`")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,298 @@
+//! Reads a tree by expected types, and collects all problems with their places.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+
+use super::tree::{Key, Mark, Node, Scalar, Value};
+use crate::problem::{Place, Problem, Severity};
+use crate::similar::closest;
+
+/// The maximum length of a displayed message, in characters.
+const MAX_LENGTH: usize = 400;
+
+/// The maximum number of problems kept for one file.
+const MAX_PROBLEMS: usize = 10_000;
+
+/// Reads the values of one document, and collects its problems.
+#[derive(Debug)]
+pub struct Reader {
+    file: Arc<Path>,
+    problems: Vec<Problem>,
+    errors: usize,
+    left_out: usize,
+    last: Option<Problem>,
+}
+
+/// The entries of a mapping with checked keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'n> {
+    /// The start of the mapping.
+    pub at: Mark,
+    entries: &'n [(Key, Node)],
+}
+
+/// A text that can locate its parts in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'n> {
+    /// The text.
+    pub text: &'n str,
+    /// The start of the value, including its quote.
+    pub at: Mark,
+    plain: bool,
+    verbatim: bool,
+}
+
+impl Reader {
+    /// For the file with this name.
+    #[must_use]
+    pub fn new(file: Arc<Path>) -> Self {
+        Self { file, problems: Vec::new(), errors: 0, left_out: 0, last: None }
+    }
+
+    /// The problems. If there were errors, at least one is included.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Problem> {
+        if let Some(last) = self.last {
+            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
+            let message = format!("there are {} more problems in this file", self.left_out);
+            self.problems.push(Problem { severity, ..Problem::error(last.at, message) });
+        }
+        self.problems
+    }
+
+    /// The number of errors so far.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// A place in this file.
+    #[must_use]
+    pub fn place(&self, at: Mark) -> Place {
+        Place { file: self.file.clone(), line: at.line, column: at.column }
+    }
+
+    /// Adds a problem. What it quotes from the file is shortened.
+    pub fn push(&mut self, mut problem: Problem) {
+        shorten(&mut problem.message);
+        problem.help.as_mut().map(shorten);
+        self.errors += usize::from(problem.severity == Severity::Error);
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        } else {
+            self.left_out += 1;
+            self.last = Some(problem);
+        }
+    }
+
+    /// Adds an error.
+    pub fn error(&mut self, at: Mark, message: impl Into<String>) {
+        self.push(Problem::error(self.place(at), message));
+    }
+
+    /// Adds an error and how to fix it.
+    pub fn error_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Problem::error(self.place(at), message).help(help));
+    }
+
+    /// Adds a warning and how to fix it.
+    pub fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Problem::warning(self.place(at), message).help(help));
+    }
+
+    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
+    /// value.
+    pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let fields = self.entries(node, what)?;
+        self.unknown(fields, what, known, |key| format!("unknown key `{key}`"));
+        Some(fields)
+    }
+
+    /// The same for mappings in which a key may be a misplaced secret: unknown keys are not shown.
+    pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let fields = self.entries(node, what)?;
+        self.unknown(fields, what, known, |_| "unknown key".to_owned());
+        Some(fields)
+    }
+
+    /// Reports each unknown key.
+    fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
+        for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
+            // Problems beyond that number are not shown, so no similar key is searched for them.
+            let close =
+                (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
+            let help = match close.flatten() {
+                Some(close) => format!("did you mean `{close}`?"),
+                None => format!("{what} has {}", enumerate(known)),
+            };
+            self.error_help(key.at, message(&key.text), help);
+        }
+    }
+
+    /// The entries of a mapping with arbitrary keys.
+    pub fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
+        match &node.value {
+            Value::Map(entries) => Some(Fields { at: node.at, entries }),
+            Value::Scalar(_) | Value::List(_) => {
+                self.unexpected(node, &format!("{what} must be a mapping"));
+                None
+            }
+        }
+    }
+
+    /// The items of a list.
+    pub fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::List(items) => Some(items),
+            Value::Scalar(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be a list"));
+                None
+            }
+        }
+    }
+
+    /// A text, or an unquoted number taken as text; not an empty value.
+    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
+        match &node.value {
+            Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be text"));
+                None
+            }
+        }
+    }
+
+    /// The texts of a list, each with its place.
+    pub fn texts<'n>(&mut self, node: &'n Node, what: &str, item: &str) -> Vec<(Text<'n>, &'n Arc<str>)> {
+        let Some(items) = self.list(node, what) else { return Vec::new() };
+        items.iter().filter_map(|node| self.shared(node, item)).collect()
+    }
+
+    /// The texts under a key; at least one.
+    pub fn filled<'n>(
+        &mut self,
+        (key, node): (&'n Key, &'n Node),
+        help: &str,
+    ) -> Option<Vec<(Text<'n>, &'n Arc<str>)>> {
+        let what = format!("`{}`", key.text);
+        let texts = self.texts(node, &what, &format!("each of {what}"));
+        if matches!(&node.value, Value::List(items) if items.is_empty()) {
+            self.error_help(node.at, format!("{what} is empty"), help);
+        }
+        (!texts.is_empty()).then_some(texts)
+    }
+
+    /// A text, with the allocation that holds it.
+    pub fn shared<'n>(&mut self, node: &'n Node, what: &str) -> Option<(Text<'n>, &'n Arc<str>)> {
+        let text = self.text(node, what)?;
+        match &node.value {
+            Value::Scalar(scalar) => Some((text, &scalar.text)),
+            Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// Warns of duplicates in a list.
+    pub fn warn_of_duplicates(&mut self, texts: &[(Text<'_>, &Arc<str>)]) {
+        let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
+        for (text, _) in texts {
+            if let Some(first) = seen.insert(text.text, text.at) {
+                let problem =
+                    Problem::warning(self.place(text.at), format!("`{}` is listed twice", text.text))
+                        .help("leave one out")
+                        .related(self.place(first), "the other is here");
+                self.push(problem);
+            }
+        }
+    }
+
+    /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
+    pub fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
+        match &node.value {
+            Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
+            Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
+                self.unexpected(node, &format!("{what} must be `true` or `false`, without quotes"));
+                None
+            }
+        }
+    }
+
+    /// Reports a value of the wrong type. The message contains the type, never the value.
+    fn unexpected(&mut self, node: &Node, expected: &str) {
+        let found = match &node.value {
+            Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
+            Value::Scalar(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        };
+        self.error(node.at, format!("{expected}, not {found}"));
+    }
+}
+
+impl<'n> Fields<'n> {
+    /// The value of this key, if present and not empty.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&'n Node> {
+        self.field(key).map(|(_, node)| node).filter(|node| !node.is_nothing())
+    }
+
+    /// The key and its value, which may be empty.
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
+        self.entries.iter().find(|(known, _)| &*known.text == key).map(|(key, node)| (key, node))
+    }
+
+    /// All keys and values, in text order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'n Key, &'n Node)> + use<'n> {
+        self.entries.iter().map(|(key, node)| (key, node))
+    }
+}
+
+impl<'n> Text<'n> {
+    fn new(at: Mark, scalar: &'n Scalar) -> Self {
+        Self { text: &scalar.text, at, plain: scalar.plain, verbatim: scalar.verbatim }
+    }
+
+    /// A key as a text.
+    #[must_use]
+    pub fn of_key(key: &'n Key) -> Self {
+        Self { text: &key.text, at: key.at, plain: false, verbatim: false }
+    }
+
+    /// The place of a part of this text in the file, or the start of the text if that cannot be known.
+    #[must_use]
+    pub fn locate(&self, part: &str) -> Mark {
+        let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
+        match self.text.get(..offset) {
+            Some(before) if self.verbatim => self.at.right(before.chars().count() + usize::from(!self.plain)),
+            _ => self.at,
+        }
+    }
+}
+
+/// `a`, `b` and `c`.
+fn enumerate(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        None => "nothing".to_owned(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_LENGTH) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+fn is_true(text: &str) -> bool {
+    matches!(text, "true" | "True" | "TRUE")
+}
+
+fn is_false(text: &str) -> bool {
+    matches!(text, "false" | "False" | "FALSE")
+}

@@ -1,0 +1,105 @@
+//! Where the files of a policy come from. This crate reads none itself.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// The source of a policy's files.
+pub trait Files {
+    /// The contents of a file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError>;
+
+    /// The names of the files in a folder, in any order. The current folder is `.`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError>;
+}
+
+/// Why a file or a folder cannot be read: a message for people, such as `no such file`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{0}")]
+pub struct FileError(String);
+
+impl FileError {
+    /// An error with this message: lower case, no full stop.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl From<std::io::Error> for FileError {
+    fn from(error: std::io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A file that was read.
+#[derive(Clone)]
+pub struct Source {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its contents.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Omits the bytes, which may be password hashes and keys.
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Source").field(&self.path).finish()
+    }
+}
+
+/// Files in memory, by path.
+#[derive(Clone, Debug, Default)]
+pub struct MapFiles(pub BTreeMap<PathBuf, Vec<u8>>);
+
+impl MapFiles {
+    /// A single file.
+    #[must_use]
+    pub fn of(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self::default().and(path, bytes)
+    }
+
+    /// Adds a file.
+    #[must_use]
+    pub fn and(mut self, path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.0.insert(PathBuf::from(path), bytes.into());
+        self
+    }
+}
+
+impl Files for MapFiles {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+        let same = || self.0.iter().find(|(known, _)| normalized(known) == normalized(path));
+        let bytes = self.0.get(path).or_else(|| same().map(|(_, bytes)| bytes));
+        bytes.cloned().ok_or_else(|| FileError::new("no such file"))
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
+        let folder = if folder == Path::new(".") { Path::new("") } else { folder };
+        let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
+        let names: Vec<String> =
+            inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        if names.is_empty() { Err(FileError::new("no such folder")) } else { Ok(names) }
+    }
+}
+
+/// A normalised path, to find out whether two paths name the same file.
+pub(crate) fn normalized(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}

@@ -1,0 +1,210 @@
+//! Typed ids, and the dense table that they index.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// An index into an [`IdVec`]. Each kind of thing has an id type of its own, so that ids cannot be mixed up. Ids are 32
+/// bits wide: half the size of a `usize` wherever one is stored.
+pub trait Id: Copy {
+    /// The id with this index.
+    ///
+    /// # Panics
+    /// If there are 2³² - 1 or more of a thing. A policy of this size is not used at all: that fails closed.
+    fn from_index(index: usize) -> Self;
+
+    /// Its index.
+    fn index(self) -> usize;
+}
+
+/// Defines id types.
+#[macro_export]
+macro_rules! id_types {
+    ($($(#[$attribute:meta])* $visibility:vis struct $name:ident;)+) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        $visibility struct $name($visibility u32);
+
+        impl $crate::ids::Id for $name {
+            #[inline]
+            fn from_index(index: usize) -> Self {
+                Self($crate::ids::narrow(index))
+            }
+
+            #[inline]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )+};
+}
+
+pub use id_types;
+
+id_types! {
+    /// A role, by its place in the policy.
+    pub struct RoleId;
+
+    /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
+    pub struct RuleId;
+}
+
+/// A vector indexed by ids of one type. It is a slice too, for access by place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdVec<I, T> {
+    items: Vec<T>,
+    id: PhantomData<fn(I) -> I>,
+}
+
+impl<I: Id, T> IdVec<I, T> {
+    /// An empty one.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { items: Vec::new(), id: PhantomData }
+    }
+
+    /// Appends an item and returns its id.
+    pub fn push(&mut self, item: T) -> I {
+        let id = self.next_id();
+        self.items.push(item);
+        id
+    }
+
+    /// The id that the next item will have.
+    #[must_use]
+    pub fn next_id(&self) -> I {
+        I::from_index(self.items.len())
+    }
+
+    /// All ids, in order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + use<I, T> {
+        (0..self.items.len()).map(I::from_index)
+    }
+
+    /// All items with their ids, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (I, &T)> {
+        self.ids().zip(&self.items)
+    }
+
+    /// The item with this id.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, id: I) -> &T {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "every id was given by `push`; should one be wrong, the request must end without an answer, \
+                      because to go on would be to pass over a `deny` rule"
+        )]
+        &self.items[id.index()]
+    }
+
+    /// The item with this id.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn at_mut(&mut self, id: I) -> &mut T {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "as in `at`; a policy that cannot be compiled is not used"
+        )]
+        &mut self.items[id.index()]
+    }
+
+    /// The items from this id on.
+    ///
+    /// # Panics
+    /// If there is none with this id.
+    #[inline]
+    #[must_use]
+    pub fn from(&self, id: I) -> &[T] {
+        #[expect(clippy::indexing_slicing, reason = "as in `at`")]
+        &self.items[id.index()..]
+    }
+
+    /// Frees the spare capacity left from growing.
+    pub fn shrink(&mut self) {
+        self.items.shrink_to_fit();
+    }
+}
+
+/// A size or an index as a 32-bit integer.
+///
+/// # Panics
+/// If it is 2³² - 1 or more: the highest number stands for "none" where an `Option` would double the size.
+#[inline]
+#[must_use]
+pub fn narrow(size: usize) -> u32 {
+    let narrow = u32::try_from(size).ok().filter(|narrow| *narrow != u32::MAX);
+    #[expect(clippy::expect_used, reason = "a policy of this size is not used at all: failing closed")]
+    narrow.expect("a policy has fewer than 2^32 - 1 of anything")
+}
+
+impl<I, T> Default for IdVec<I, T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), id: PhantomData }
+    }
+}
+
+impl<I, T> From<Vec<T>> for IdVec<I, T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { items, id: PhantomData }
+    }
+}
+
+impl<I, T> FromIterator<T> for IdVec<I, T> {
+    fn from_iter<A: IntoIterator<Item = T>>(items: A) -> Self {
+        Self { items: items.into_iter().collect(), id: PhantomData }
+    }
+}
+
+impl<I, T> Extend<T> for IdVec<I, T> {
+    fn extend<A: IntoIterator<Item = T>>(&mut self, items: A) {
+        self.items.extend(items);
+    }
+}
+
+impl<I, T> IntoIterator for IdVec<I, T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.into_iter()
+    }
+}
+
+impl<'v, I, T> IntoIterator for &'v IdVec<I, T> {
+    type Item = &'v T;
+    type IntoIter = std::slice::Iter<'v, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter()
+    }
+}
+
+impl<'v, I, T> IntoIterator for &'v mut IdVec<I, T> {
+    type Item = &'v mut T;
+    type IntoIter = std::slice::IterMut<'v, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.items.iter_mut()
+    }
+}
+
+impl<I, T> Deref for IdVec<I, T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<I, T> DerefMut for IdVec<I, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+}

@@ -1,0 +1,27 @@
+//! Warnings about rules that are valid but probably not intended. None of them makes a policy unusable.
+//!
+//! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted, so that the time
+//! stays proportional to the number of rules.
+
+mod cover;
+mod names;
+mod reach;
+mod trie;
+mod warnings;
+
+pub(crate) use names::{identities, roles};
+
+use crate::lint::trie::Trie;
+use crate::lint::warnings::Warnings;
+use crate::model::Policy;
+use crate::problem::Problem;
+
+/// Checks the rules. If some could not be read (`incomplete`), checks that need all of them are skipped.
+pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Problem>) {
+    let trie = Trie::new(policy);
+    trie.case_variants(&mut Warnings::new(problems));
+    cover::useless(policy, &trie, &mut Warnings::new(problems));
+    if !incomplete {
+        reach::denials(&trie, &mut Warnings::new(problems));
+    }
+}

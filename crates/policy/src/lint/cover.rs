@@ -1,0 +1,248 @@
+//! Rules without effect, because another rule covers everything that they match.
+
+use crate::ids::IdVec;
+use crate::lint::trie::{NodeId, Ruled, Trie};
+use crate::lint::warnings::Warnings;
+use crate::model::{ANYONE, Effect, Policy, RoleId, Rule, RuleId};
+use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
+use crate::problem::Problem;
+
+/// The maximum number of comparisons for all rules together.
+const BUDGET: usize = 4_000_000;
+/// The maximum number of comparisons for one rule.
+const BUDGET_OF_ONE: usize = 2_000;
+
+/// Warns of each rule that another one makes redundant: one of the same role, of a role that it extends, or of
+/// `anyone`.
+pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
+    let mut related = Related::new(policy);
+    let mut budget = BUDGET;
+    for (id, ruled) in trie.rules.entries() {
+        related.find_from(ruled.role, &mut budget);
+        let mut search = Search { trie, related: &related, id, ruled, left: BUDGET_OF_ONE.min(budget) };
+        let found = search.cover();
+        budget -= BUDGET_OF_ONE.min(budget) - search.left;
+        if let Some(cover) = found {
+            warnings.push(warning(ruled, cover));
+        }
+    }
+}
+
+fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
+    let (name, by) = (&ruled.rule.name, &cover.rule.name);
+    let message = match (ruled.effect, cover.effect) {
+        (Effect::Allow, Effect::Deny) => format!("`{name}` never allows anything: `{by}` denies all of it"),
+        _ if name == by => format!("`{name}` is listed twice"),
+        _ => format!("`{name}` adds nothing: `{by}` covers all of it"),
+    };
+    let note = format!("`{by}` of the role `{}`", cover.named.name);
+    Problem::warning(ruled.rule.at.clone(), message).help("leave it out").related(cover.rule.at.clone(), note)
+}
+
+/// The roles that a caller with a given role also has.
+struct Related<'p> {
+    policy: &'p Policy,
+    anyone: Option<RoleId>,
+    current: Option<RoleId>,
+    /// For each role, the last role from which it was reached.
+    reached_from: IdVec<RoleId, Option<RoleId>>,
+    /// Which roles every caller has.
+    everybody: IdVec<RoleId, bool>,
+}
+
+impl<'p> Related<'p> {
+    fn new(policy: &'p Policy) -> Self {
+        let anyone = policy.role(ANYONE);
+        let mut related = Self {
+            policy,
+            anyone,
+            current: None,
+            reached_from: vec![None; policy.roles.len()].into(),
+            everybody: vec![false; policy.roles.len()].into(),
+        };
+        if let Some(anyone) = anyone {
+            related.find_from(anyone, &mut BUDGET.clone());
+            related.everybody = related.reached_from.iter().map(|from| *from == Some(anyone)).collect();
+        }
+        related
+    }
+
+    /// Computes the roles that come with a role.
+    fn find_from(&mut self, role: RoleId, budget: &mut usize) {
+        if self.current == Some(role) {
+            return;
+        }
+        self.current = Some(role);
+        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).collect();
+        while let Some(next) = open.pop() {
+            *budget = budget.saturating_sub(1);
+            if *budget == 0 {
+                return;
+            }
+            if self.reached_from.at_mut(next).replace(role) != Some(role) {
+                open.extend(&self.policy.roles.at(next).extends);
+            }
+        }
+    }
+
+    /// Whether every caller has either both roles or neither.
+    fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
+        one == other || *self.everybody.at(one) && *self.everybody.at(other)
+    }
+
+    fn has(&self, role: RoleId) -> bool {
+        self.current.is_some() && *self.reached_from.at(role) == self.current
+    }
+}
+
+/// The search for a rule that covers a given one.
+struct Search<'s, 'p> {
+    trie: &'s Trie<'p>,
+    related: &'s Related<'p>,
+    id: RuleId,
+    ruled: &'s Ruled<'p>,
+    left: usize,
+}
+
+impl<'s, 'p> Search<'s, 'p> {
+    fn cover(&mut self) -> Option<&'s Ruled<'p>> {
+        let rule: &'p Rule = self.ruled.rule;
+        let first: &'p Pattern = rule.resources.first()?;
+        self.walk(Trie::root(first), &first.segments, first.rest)
+    }
+
+    /// Follows every segment that covers the next one.
+    fn walk(&mut self, node: NodeId, segments: &'p [Segment], rest: bool) -> Option<&'s Ruled<'p>> {
+        self.left = self.left.checked_sub(1)?;
+        let edges = self.trie.node(node);
+        if let Some(found) = self.among(&edges.rests) {
+            return Some(found);
+        }
+        let Some((segment, further)) = segments.split_first() else {
+            return if rest { None } else { self.among(&edges.ends) };
+        };
+        if let Segment::Literal(literal) = segment
+            && let Some(next) = self.trie.literal(node, literal)
+            && let Some(found) = self.walk(next, further, rest)
+        {
+            return Some(found);
+        }
+        for (other, next) in &edges.others {
+            self.left = self.left.checked_sub(1)?;
+            if covers_segment(other, segment)
+                && let Some(found) = self.walk(*next, further, rest)
+            {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn among(&mut self, rules: &[RuleId]) -> Option<&'s Ruled<'p>> {
+        for id in rules {
+            self.left = self.left.checked_sub(1)?;
+            let cover = self.trie.rules.at(*id);
+            if *id != self.id && self.related.has(cover.role) && self.is_cover(*id, cover) {
+                return Some(cover);
+            }
+        }
+        None
+    }
+
+    fn is_cover(&mut self, id: RuleId, cover: &Ruled<'_>) -> bool {
+        if self.ruled.effect == Effect::Deny && cover.effect == Effect::Allow {
+            return false;
+        }
+        if !self.covers(cover.rule, self.ruled.rule) {
+            return false;
+        }
+        // Of two rules that cover each other, the first one is kept, or the inherited one.
+        let equals =
+            self.ruled.effect == cover.effect && self.related.are_equals(self.ruled.role, cover.role);
+        !(equals && id > self.id && self.covers(self.ruled.rule, cover.rule))
+    }
+
+    fn covers(&mut self, cover: &Rule, rule: &Rule) -> bool {
+        let pairs = |cover: usize, rule: usize| cover.saturating_mul(rule);
+        let resources = pairs(cover.resources.len(), rule.resources.len());
+        self.left =
+            self.left.saturating_sub(resources).saturating_sub(pairs(cover.scopes.len(), rule.scopes.len()));
+        self.left > 0
+            && covers_actions(&cover.actions, &rule.actions)
+            && covers_scopes(&cover.scopes, &rule.scopes)
+            && rule
+                .resources
+                .iter()
+                .all(|pattern| cover.resources.iter().any(|cover| covers_pattern(cover, pattern)))
+    }
+}
+
+fn covers_actions(cover: &Actions, actions: &Actions) -> bool {
+    match (cover, actions) {
+        (Actions::Any, _) => true,
+        (Actions::These(_), Actions::Any) => false,
+        (Actions::These(cover), Actions::These(actions)) => {
+            actions.iter().all(|action| cover.contains(action))
+        }
+    }
+}
+
+fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
+    cover.is_empty()
+        || !scopes.is_empty()
+            && scopes.iter().all(|scope| cover.iter().any(|cover| covers_scope(cover, scope)))
+}
+
+fn covers_scope(cover: &Scope, scope: &Scope) -> bool {
+    match (cover, scope) {
+        (cover, Scope::Exact(exact)) => cover.matches(exact.as_bytes()),
+        (Scope::Below(cover), Scope::Below(suffix)) => cover == suffix || is_below(suffix, cover),
+        (Scope::Exact(_), Scope::Below(_)) => false,
+    }
+}
+
+/// Whether a host is below another.
+pub(crate) fn is_below(host: &str, other: &str) -> bool {
+    host.strip_suffix(other).is_some_and(|front| front.ends_with('.'))
+}
+
+fn covers_pattern(cover: &Pattern, pattern: &Pattern) -> bool {
+    let (most, fewest) = (cover.segments.len(), pattern.segments.len());
+    let length = if cover.rest { most <= fewest } else { most == fewest && !pattern.rest };
+    let mut pairs = cover.segments.iter().zip(&pattern.segments);
+    cover.absolute == pattern.absolute
+        && length
+        && pairs.all(|(cover, segment)| covers_segment(cover, segment))
+}
+
+fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
+    match (cover, segment) {
+        (cover, Segment::Literal(literal)) => {
+            !matches!(cover, Segment::Owner) && cover.matches(literal.as_bytes(), None)
+        }
+        (Segment::One(_), _) | (Segment::Owner, Segment::Owner) => true,
+        (Segment::Glob(cover), Segment::Glob(glob)) => covers_glob(cover, glob),
+        (Segment::Glob(cover), Segment::One(_) | Segment::Owner) => {
+            cover.0.iter().all(|piece| piece.is_empty())
+        }
+        (Segment::Literal(_) | Segment::Owner, _) => false,
+    }
+}
+
+/// A sufficient condition, not a necessary one: equal, or one piece on each side of a single `*`.
+fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
+    if cover == glob {
+        return true;
+    }
+    let ([before, after], Some(first), Some(last)) = (cover.0.as_slice(), glob.0.first(), glob.0.last())
+    else {
+        return false;
+    };
+    first.starts_with(&**before) && ends_with(last, after)
+}
+
+/// Whether a piece of a glob ends in another piece. The digits of a triplet are not an end.
+fn ends_with(piece: &str, end: &str) -> bool {
+    let before = piece.strip_suffix(end);
+    before.is_some_and(|before| !cuts_triplet(piece.as_bytes(), before.len()))
+}

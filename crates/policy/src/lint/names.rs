@@ -1,0 +1,226 @@
+//! Granted names that no caller has, and granted names that two sources could provide.
+
+use foldhash::HashSet;
+
+use crate::ids::IdVec;
+use crate::lint::warnings::Warnings;
+use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
+use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
+use crate::problem::{Place, Problem};
+use crate::similar::closest;
+
+/// The maximum number of name comparisons in search of similar names.
+const MAX_COMPARISONS: usize = 2_000_000;
+
+/// The maximum number of sources that are compared with each other.
+const MAX_SOURCES: usize = 64;
+
+/// Checks the users and groups that the grants name.
+pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
+    if policy.missing.identity {
+        return;
+    }
+    let Some((_, identity)) = &policy.identity else {
+        no_identity(policy, problems);
+        return;
+    };
+    match &identity.basic {
+        Some(basic) if basic.verify && identity.jwt.is_empty() => {
+            unknown_names(policy, basic, &mut Warnings::new(problems));
+        }
+        None if identity.jwt.is_empty() => no_identity(policy, problems),
+        Some(_) | None => ambiguous_names(policy, identity, &mut Warnings::new(problems)),
+    }
+}
+
+fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
+    if let Some(grant) = policy.grants.first() {
+        let message = "no way to authenticate is configured, so nobody has a granted role";
+        problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
+    }
+}
+
+/// Warns of granted names that are not users of Basic, if Basic is the only source.
+fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnings<'_>) {
+    let users = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
+    let groups = basic.users.iter().flat_map(|user| &user.groups);
+    let groups = groups.map(|group| format!("{}{group}", basic.group_prefix)).collect();
+    let mut users = Known { names: users, compared: 0 };
+    let mut groups = Known { names: groups, compared: 0 };
+    for grant in &policy.grants {
+        for named in &grant.users {
+            users.expect(grant, named, "user", warnings);
+        }
+        for named in &grant.groups {
+            groups.expect(grant, named, "group", warnings);
+        }
+    }
+}
+
+/// The known names.
+struct Known {
+    names: HashSet<String>,
+    compared: usize,
+}
+
+impl Known {
+    fn expect(&mut self, grant: &UnresolvedGrant, named: &NameRef, what: &str, warnings: &mut Warnings<'_>) {
+        if self.names.contains(&*named.name) {
+            return;
+        }
+        let problem = Problem::warning(place(grant, named), format!("no {what} is called `{}`", named.name));
+        warnings.push(match self.near(&named.name) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.help("`basic.users` names users and their groups"),
+        });
+    }
+
+    fn near(&mut self, name: &str) -> Option<String> {
+        if self.compared > MAX_COMPARISONS {
+            return None;
+        }
+        self.compared += self.names.len();
+        let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        closest(name, names).map(str::to_owned)
+    }
+}
+
+/// A source of names.
+struct Source<'i> {
+    what: String,
+    at: &'i Place,
+    users: Names<'i>,
+    groups: Names<'i>,
+}
+
+/// The names that a source may provide.
+struct Names<'i> {
+    prefix: &'i str,
+    /// The possible names, before the prefix; `None` means any.
+    only: Option<HashSet<&'i str>>,
+}
+
+/// Warns of granted names that two sources could provide.
+fn ambiguous_names(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut Warnings<'_>) {
+    let sources = sources(identity);
+    let sources = sources.get(..MAX_SOURCES).unwrap_or(&sources);
+    for (number, second) in sources.iter().enumerate() {
+        for first in sources.iter().take(number) {
+            let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
+            warn_of_shared(user, "user", first, second, warnings);
+            let group = shared(policy, |grant| &grant.groups, &first.groups, &second.groups);
+            warn_of_shared(group, "group", first, second, warnings);
+        }
+    }
+}
+
+fn sources(identity: &Identity) -> Vec<Source<'_>> {
+    let basic = identity.basic.iter().map(|basic| Source {
+        what: "Basic".to_owned(),
+        at: &basic.at,
+        users: Names {
+            prefix: &basic.user_prefix,
+            only: basic.verify.then(|| basic.users.iter().map(|user| &*user.name).collect()),
+        },
+        groups: Names {
+            prefix: &basic.group_prefix,
+            only: Some(basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group).collect()),
+        },
+    });
+    let jwt = identity.jwt.iter().map(|issuer| Source {
+        what: format!("`{}`", issuer.issuer),
+        at: &issuer.at,
+        users: Names { prefix: &issuer.user_prefix, only: None },
+        groups: Names {
+            prefix: &issuer.group_prefix,
+            only: if issuer.claims.groups.is_some() { None } else { Some(HashSet::default()) },
+        },
+    });
+    basic.chain(jwt).collect()
+}
+
+/// The first granted name that both may provide.
+fn shared<'d>(
+    policy: &'d UnresolvedPolicy,
+    names: impl Fn(&'d UnresolvedGrant) -> &'d [NameRef],
+    first: &Names<'_>,
+    second: &Names<'_>,
+) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
+    let related = first.prefix.starts_with(second.prefix) || second.prefix.starts_with(first.prefix);
+    if !related || first.is_nothing() || second.is_nothing() {
+        return None;
+    }
+    // The search is limited: it may miss a shared name in a policy with very many sources and names.
+    let all = policy.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
+    all.take(MAX_COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
+}
+
+impl Names<'_> {
+    fn is_nothing(&self) -> bool {
+        self.only.as_ref().is_some_and(HashSet::is_empty)
+    }
+
+    fn may_be(&self, name: &str) -> bool {
+        let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
+        own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
+    }
+}
+
+fn warn_of_shared(
+    name: Option<(&UnresolvedGrant, &NameRef)>,
+    what: &str,
+    first: &Source<'_>,
+    second: &Source<'_>,
+    warnings: &mut Warnings<'_>,
+) {
+    let Some((grant, named)) = name else { return };
+    let name = &named.name;
+    let message =
+        format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
+    let problem = Problem::warning(second.at.clone(), message)
+        .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
+        .related(place(grant, named), format!("`{name}` is granted a role here"))
+        .related(first.at.clone(), "the other source is here");
+    warnings.push(problem);
+}
+
+fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
+    Place { line: named.at.line, column: named.at.column, file: grant.at.file.clone() }
+}
+
+fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
+    let reserved = |name: &str| name == ANYONE || name == AUTHENTICATED;
+    if let Some(role) = policy.roles.iter().find(|role| !reserved(&role.name)) {
+        problems
+            .push(Problem::warning(role.at.clone(), "no role is granted to anybody").help("add `grants`"));
+    }
+}
+
+/// Warns of each role that no caller can have.
+pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
+    let by_token = |identity: &Identity| {
+        identity.jwt.iter().any(|issuer| issuer.roles_from_token && issuer.claims.roles.is_some())
+    };
+    if by_token(&policy.identity) {
+        return;
+    }
+    if policy.grants.is_empty() {
+        no_grants(policy, problems);
+        return;
+    }
+    let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
+    let reserved = [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name));
+    let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(reserved).collect();
+    while let Some(role) = open.pop() {
+        if !std::mem::replace(had.at_mut(role), true) {
+            open.extend(&policy.roles.at(role).extends);
+        }
+    }
+    let mut warnings = Warnings::new(problems);
+    for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
+        let message = format!("nobody has the role `{}`", role.name);
+        let help = "name it under `grants`, or let a role that is granted extend it";
+        warnings.push(Problem::warning(role.at.clone(), message).help(help));
+    }
+}

@@ -1,0 +1,155 @@
+//! All rules in a trie, by the segments of their paths.
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::ids::{IdVec, id_types};
+use crate::lint::warnings::Warnings;
+use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
+use crate::pattern::{Glob, Pattern, Segment};
+use crate::problem::Problem;
+
+/// A rule of a role.
+#[derive(Clone, Copy)]
+pub(crate) struct Ruled<'p> {
+    pub(crate) role: RoleId,
+    pub(crate) named: &'p Role,
+    pub(crate) rule: &'p Rule,
+    pub(crate) effect: Effect,
+}
+
+id_types! {
+    /// A node of the trie.
+    pub(crate) struct NodeId;
+}
+
+/// A policy's rules by their paths.
+pub(crate) struct Trie<'p> {
+    pub(crate) rules: IdVec<RuleId, Ruled<'p>>,
+    nodes: IdVec<NodeId, Node<'p>>,
+    literals: HashMap<(NodeId, &'p str), NodeId>,
+    others: HashMap<(NodeId, Other<'p>), NodeId>,
+}
+
+/// A segment that is not literal, by what it matches.
+#[derive(PartialEq, Eq, Hash)]
+enum Other<'p> {
+    One,
+    Owner,
+    Glob(&'p Glob),
+}
+
+/// The node for a sequence of segments.
+#[derive(Default)]
+pub(crate) struct Node<'p> {
+    pub(crate) literals: Vec<(&'p str, NodeId)>,
+    /// The edges that are not literal.
+    pub(crate) others: Vec<(&'p Segment, NodeId)>,
+    /// The rules that end here.
+    pub(crate) ends: Vec<RuleId>,
+    /// The rules that match everything from here on.
+    pub(crate) rests: Vec<RuleId>,
+    /// The first rule that led here; `None` for a root.
+    first: Option<RuleId>,
+}
+
+impl<'p> Trie<'p> {
+    pub(crate) fn new(policy: &'p Policy) -> Self {
+        let mut trie = Self {
+            rules: IdVec::new(),
+            nodes: vec![Node::default(), Node::default()].into(),
+            literals: HashMap::new(),
+            others: HashMap::new(),
+        };
+        for (role, named) in policy.roles.entries() {
+            let allow = named.allow.iter().map(|rule| (rule, Effect::Allow));
+            let deny = named.deny.iter().map(|rule| (rule, Effect::Deny));
+            for (rule, effect) in allow.chain(deny) {
+                trie.add(Ruled { role, named, rule, effect });
+            }
+        }
+        trie
+    }
+
+    /// The start node for a pattern.
+    pub(crate) fn root(pattern: &Pattern) -> NodeId {
+        NodeId(u32::from(!pattern.absolute))
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node<'p> {
+        self.nodes.at(id)
+    }
+
+    pub(crate) fn literal(&self, from: NodeId, segment: &'p str) -> Option<NodeId> {
+        self.literals.get(&(from, segment)).copied()
+    }
+
+    fn add(&mut self, ruled: Ruled<'p>) {
+        let id = self.rules.push(ruled);
+        for pattern in &ruled.rule.resources {
+            let mut end = Self::root(pattern);
+            for segment in &pattern.segments {
+                end = self.child(end, segment, id);
+            }
+            let node = self.nodes.at_mut(end);
+            if pattern.rest { node.rests.push(id) } else { node.ends.push(id) }
+        }
+    }
+
+    /// The node after a segment. It is added if there is none.
+    fn child(&mut self, from: NodeId, segment: &'p Segment, rule: RuleId) -> NodeId {
+        let next = self.nodes.next_id();
+        let known = match segment {
+            Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
+            Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
+            Segment::Owner => self.others.entry((from, Other::Owner)).or_insert(next),
+            Segment::Glob(glob) => self.others.entry((from, Other::Glob(glob))).or_insert(next),
+        };
+        let known = *known;
+        if known == next {
+            self.nodes.push(Node { first: Some(rule), ..Node::default() });
+            let node = self.nodes.at_mut(from);
+            match segment {
+                Segment::Literal(literal) => node.literals.push((literal, next)),
+                other => node.others.push((other, next)),
+            }
+        }
+        known
+    }
+
+    /// Warns of sibling segments that differ only in case.
+    pub(crate) fn case_variants(&self, warnings: &mut Warnings<'_>) {
+        for node in &self.nodes {
+            if !node.literals.iter().any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
+            {
+                continue;
+            }
+            let mut seen: HashMap<String, (&str, NodeId)> = HashMap::new();
+            for (literal, child) in &node.literals {
+                match seen.get(&literal.to_lowercase()) {
+                    Some((first, other)) => self.warn_of_variant(literal, *child, first, *other, warnings),
+                    None => {
+                        seen.insert(literal.to_lowercase(), (*literal, *child));
+                    }
+                }
+            }
+        }
+    }
+
+    fn warn_of_variant(
+        &self,
+        literal: &str,
+        node: NodeId,
+        first: &str,
+        other: NodeId,
+        warnings: &mut Warnings<'_>,
+    ) {
+        let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
+        if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
+            let message = format!("`{literal}` differs from `{first}` only in case: they are two paths");
+            let problem = Problem::warning(rule.rule.at.clone(), message)
+                .help(format!("write `{first}` if the same is meant"))
+                .related(other.rule.at.clone(), format!("`{first}` is here"));
+            warnings.push(problem);
+        }
+    }
+}

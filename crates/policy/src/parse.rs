@@ -1,0 +1,275 @@
+//! Parses the files of a policy, including the ones that it includes.
+//!
+//! `unresolved` is the result: the policy as written, in which roles are still names. `resolve` turns it into a
+//! [`Policy`](crate::Policy). The other modules parse one section or one kind of value each.
+
+mod basic;
+mod grants;
+mod host;
+pub mod htpasswd;
+mod identity;
+mod jwt;
+mod method;
+mod names;
+mod password;
+mod path;
+mod percent;
+mod resolve;
+mod response;
+mod roles;
+mod rule;
+mod sources;
+mod template;
+pub(crate) mod unresolved;
+mod values;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::document::{Fields, Node, Reader, Scalar, Text, Value};
+use crate::files::{Files, Source, normalized};
+use crate::problem::{Place, Problem};
+use crate::similar::closest;
+
+use self::sources::{Sources, beside, is_file_name, unreadable};
+use self::unresolved::{Missing, UnresolvedPolicy};
+
+pub(crate) use self::resolve::resolve;
+
+const KEYS: &[&str] =
+    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response"];
+
+/// The maximum number of unknown keys for which a likely intended key is searched.
+const MAX_SIMILAR: usize = 100;
+
+/// The maximum nesting depth of includes.
+const MAX_DEPTH: usize = 16;
+
+/// What the files of a policy contain.
+pub(crate) struct Parsed {
+    pub(crate) policy: UnresolvedPolicy,
+    pub(crate) problems: Vec<Problem>,
+    /// Every file that was read, in order of reading.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// Parses a policy's main file and all files that it includes.
+pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
+    let mut parser = PolicyParser {
+        sources: Sources::new(files),
+        policy: UnresolvedPolicy::default(),
+        problems: Vec::new(),
+        open: Vec::new(),
+        seen: HashSet::new(),
+    };
+    match parser.sources.read(file) {
+        Ok(bytes) => parser.file(file, &bytes),
+        Err(error) => {
+            parser.all_missing();
+            let message = format!("cannot read the policy: {error}");
+            parser.problems.push(Problem::error(Place::start_of(file), message));
+        }
+    }
+    Parsed { policy: parser.policy, problems: parser.problems, sources: parser.sources.finish() }
+}
+
+/// Parses a policy's files one after another.
+struct PolicyParser<'f> {
+    sources: Sources<'f>,
+    policy: UnresolvedPolicy,
+    problems: Vec<Problem>,
+    /// The chain of includes from the first file to the current one.
+    open: Vec<PathBuf>,
+    seen: HashSet<PathBuf>,
+}
+
+impl PolicyParser<'_> {
+    fn file(&mut self, file: &Path, bytes: &[u8]) {
+        self.seen.insert(normalized(file));
+        self.open.push(normalized(file));
+        let mut reader = Reader::new(file.into());
+        let tree = reader.parse_nonempty(bytes);
+        let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", KEYS));
+        match fields {
+            Some(fields) => self.sections(&mut reader, file, &fields),
+            None => self.all_missing(),
+        }
+        drop(tree);
+        self.problems.append(&mut reader.finish());
+        self.open.pop();
+    }
+
+    /// Records that a file could not be read: anything may be missing.
+    fn all_missing(&mut self) {
+        self.policy.missing = Missing { roles: true, grants: true, rules: true, identity: true };
+    }
+
+    fn sections(&mut self, reader: &mut Reader, file: &Path, fields: &Fields<'_>) {
+        version(reader, fields, self.open.len() == 1);
+        self.mark_misspelled(fields);
+        if let Some(node) = fields.value("identity") {
+            let errors = reader.errors();
+            let read = identity::read(reader, &mut self.sources, file, node);
+            self.policy.missing.identity |= reader.errors() > errors;
+            once(reader, "identity", fields, &mut self.policy.identity, read);
+        }
+        if let Some(node) = fields.value("roles") {
+            self.policy.missing.roles |= !matches!(node.value, Value::Map(_));
+            roles::read(reader, node, &mut self.policy);
+        }
+        if let Some(node) = fields.value("grants") {
+            self.policy.missing.grants |= !matches!(node.value, Value::Map(_));
+            grants::read(reader, node, &mut self.policy);
+        }
+        if let Some(node) = fields.value("allow_response") {
+            let read = response::allow(reader, node);
+            once(reader, "allow_response", fields, &mut self.policy.allow_response, read);
+        }
+        if let Some(node) = fields.value("deny_response") {
+            let read = response::deny(reader, node);
+            once(reader, "deny_response", fields, &mut self.policy.deny_response, read);
+        }
+        if let Some(node) = fields.value("include") {
+            self.includes(reader, file, node);
+        }
+    }
+
+    /// Marks sections as missing if their name seems to be misspelled.
+    fn mark_misspelled(&mut self, fields: &Fields<'_>) {
+        for (key, _) in fields.iter().filter(|(key, _)| !KEYS.contains(&&*key.text)).take(MAX_SIMILAR) {
+            match closest(&key.text, KEYS.iter().copied()) {
+                Some("include") => self.all_missing(),
+                Some("roles") => self.policy.missing.roles = true,
+                Some("grants") => self.policy.missing.grants = true,
+                Some("identity") => self.policy.missing.identity = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn includes(&mut self, reader: &mut Reader, file: &Path, node: &Node) {
+        let mut texts = reader.texts(node, "`include`", "a file's name");
+        let errors = reader.errors();
+        texts.retain(|(text, _)| is_file_name(reader, text));
+        if reader.errors() > errors {
+            self.all_missing();
+        }
+        reader.warn_of_duplicates(&texts);
+        for (text, _) in texts {
+            let errors = reader.errors();
+            for path in self.matching(reader, file, &text) {
+                self.include(reader, &text, &path);
+            }
+            if reader.errors() > errors {
+                self.all_missing();
+            }
+        }
+    }
+
+    /// The files that match a name in `include`.
+    fn matching(&self, reader: &mut Reader, file: &Path, text: &Text<'_>) -> Vec<PathBuf> {
+        let (folder, name) = match text.text.rsplit_once('/') {
+            Some(("", name)) => ("/", name),
+            Some((folder, name)) => (folder, name),
+            None => ("", text.text),
+        };
+        if folder.contains('*') {
+            reader.error_help(text.at, "`*` is allowed only in the name of a file", "name each folder");
+            return Vec::new();
+        }
+        if !name.contains('*') {
+            return vec![beside(file, text.text)];
+        }
+        let folder = beside(file, folder);
+        let names = match self.sources.list(&folder) {
+            Ok(names) => names,
+            Err(error) => {
+                unreadable(reader, text.at, &folder, &error);
+                return Vec::new();
+            }
+        };
+        let current = self.open.last();
+        let paths: Vec<PathBuf> = names
+            .iter()
+            .filter(|file| matches(name, file))
+            .map(|file| folder.join(file))
+            .filter(|path| Some(&normalized(path)) != current)
+            .collect();
+        if paths.is_empty() {
+            let help = "names are relative to the folder of the file that includes";
+            reader.error_help(text.at, format!("no file matches `{}`", text.text), help);
+        }
+        paths
+    }
+
+    fn include(&mut self, reader: &mut Reader, text: &Text<'_>, path: &Path) {
+        let key = normalized(path);
+        if let Some(start) = self.open.iter().position(|file| *file == key) {
+            let chain = self.open.iter().skip(start).chain([&key]);
+            let chain: Vec<String> = chain.map(|file| format!("`{}`", file.display())).collect();
+            let message = format!("files include each other: {}", chain.join(" -> "));
+            reader.error_help(text.at, message, "leave one of the includes out");
+            return;
+        }
+        if self.seen.contains(&key) {
+            return;
+        }
+        if self.open.len() >= MAX_DEPTH {
+            reader.error(text.at, format!("files include each other more than {MAX_DEPTH} deep"));
+            return;
+        }
+        match self.sources.read(path) {
+            Ok(bytes) => self.file(path, &bytes),
+            Err(error) => unreadable(reader, text.at, path, &error),
+        }
+    }
+}
+
+/// Keeps a section that only one file may contain.
+fn once<T>(
+    reader: &mut Reader,
+    key: &str,
+    fields: &Fields<'_>,
+    kept: &mut Option<(Place, T)>,
+    read: Option<T>,
+) {
+    let Some((name, _)) = fields.field(key) else { return };
+    let at = reader.place(name.at);
+    match (kept, read) {
+        (Some((first, _)), _) => {
+            let problem = Problem::error(at, format!("`{key}` is defined twice"))
+                .help("keep it in one file")
+                .related(first.clone(), "the first is here");
+            reader.push(problem);
+        }
+        (kept @ None, Some(read)) => *kept = Some((at, read)),
+        (None, None) => {}
+    }
+}
+
+fn version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
+    let Some((key, node)) = fields.field("version") else {
+        if required {
+            reader.error_help(fields.at, "the policy has no `version`", "start with `version: 1`");
+        }
+        return;
+    };
+    let at = if node.is_nothing() { key.at } else { node.at };
+    match &node.value {
+        Value::Scalar(Scalar { text, plain: true, .. }) if **text == *"1" => {}
+        Value::Scalar(Scalar { text, plain: true, .. }) if text.parse::<f64>().is_ok() => {
+            reader.error_help(at, format!("unknown version `{text}`"), "this program reads `version: 1`");
+        }
+        Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
+            reader.error_help(at, "the version is not a number", "write `version: 1`");
+        }
+    }
+}
+
+/// Whether a file name matches a pattern in which `*` matches any characters. Hidden files match only patterns that
+/// start with a dot.
+fn matches(pattern: &str, name: &str) -> bool {
+    let pieces = pattern.split('*').map(Box::from).collect();
+    (pattern.starts_with('.') || !name.starts_with('.'))
+        && crate::pattern::Glob(pieces).matches_plain(name.as_bytes())
+}

@@ -1,0 +1,157 @@
+//! The section `identity.basic`: users, with their passwords and groups.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::document::{Fields, Reader};
+use crate::document::{Key, Node, Value};
+use crate::model::{Basic, BasicUser, Secret};
+use crate::parse::names::{names, prefix};
+use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
+use crate::parse::{htpasswd, password};
+use crate::problem::{Place, Problem};
+
+const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
+
+/// The default realm of the challenge.
+const REALM: &str = "rolegate";
+
+/// Reads `basic`.
+pub(crate) fn read(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    (key, node): (&Key, &Node),
+) -> Option<Basic> {
+    let fields = reader.fields(node, "`basic`", BASIC)?;
+    let errors = reader.errors();
+    let verify =
+        fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
+    if let Some((false, node)) = verify {
+        let message = "passwords are not verified: whoever reaches this program may name any user";
+        reader.warning_help(node.at, message, "make sure that something in front has verified them");
+    }
+    let verify = verify.is_none_or(|(verify, _)| verify);
+    let mut users = Users { known: HashMap::new(), list: Vec::new() };
+    if let Some(node) = fields.value("users") {
+        inline(reader, node, verify, &mut users);
+    }
+    if let Some(node) = fields.value("users_file") {
+        from_file(reader, sources, file, node, &mut users);
+    }
+    if verify && users.list.is_empty() && reader.errors() == errors {
+        let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
+        reader.error_help(key.at, "`basic` has no users", help);
+    }
+    Some(Basic {
+        realm: realm(reader, &fields),
+        users: users.list,
+        verify,
+        user_prefix: prefix(reader, &fields, "user_prefix"),
+        group_prefix: prefix(reader, &fields, "group_prefix"),
+        at: reader.place(key.at),
+    })
+}
+
+/// Users, without duplicates.
+struct Users {
+    known: HashMap<Arc<str>, Place>,
+    list: Vec<BasicUser>,
+}
+
+impl Users {
+    /// Adds a user; `at` is the place of its name.
+    fn add(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
+        if let Some(first) = self.known.get(&user.name) {
+            let problem = Problem::error(at, format!("the user `{}` is defined twice", user.name))
+                .help("leave one of them out")
+                .related(first.clone(), "the first is here");
+            reader.push(problem);
+            return;
+        }
+        self.known.insert(user.name.clone(), at);
+        self.list.push(user);
+    }
+}
+
+fn inline(reader: &mut Reader, node: &Node, verify: bool, users: &mut Users) {
+    let entries = reader.entries(node, "`users`");
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
+        if let Some(user) = user(reader, key, node, verify) {
+            let at = reader.place(key.at);
+            users.add(reader, at, user);
+        }
+    }
+}
+
+fn user(reader: &mut Reader, key: &Key, node: &Node, verify: bool) -> Option<BasicUser> {
+    let named = password::is_user_name(reader, key.at, &key.text);
+    if node.is_nothing() {
+        if verify && named {
+            no_password(reader, key);
+        }
+        let at = reader.place(key.at);
+        return named.then(|| BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at });
+    }
+    if matches!(node.value, Value::Scalar(_)) {
+        let help = "write `{ password: \"…\" }` with a hash";
+        reader.error_help(node.at, "a user must be a mapping, not text", help);
+        return None;
+    }
+    let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
+    let hash = fields.value("password").and_then(|node| secret(reader, node));
+    if verify && named && fields.value("password").is_none() {
+        no_password(reader, key);
+    }
+    let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
+    let at = fields.value("password").map_or(key.at, |node| node.at);
+    named.then(|| BasicUser {
+        name: key.text.clone(),
+        password: hash,
+        groups: groups.unwrap_or_default(),
+        at: reader.place(at),
+    })
+}
+
+fn no_password(reader: &mut Reader, key: &Key) {
+    let help = "add `password` with what `rolegate hash-password` prints";
+    reader.error_help(key.at, format!("the user `{}` has no password", key.text), help);
+}
+
+fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
+    if matches!(node.value, Value::Map(_)) {
+        reader.error_help(node.at, "a password must be text, not a mapping", "put the hash in quotes");
+        return None;
+    }
+    let (text, hash) = reader.shared(node, "a password")?;
+    password::check(reader, text.at, text.text).then(|| Secret(hash.clone()))
+}
+
+fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node, users: &mut Users) {
+    let Some(name) = reader.text(node, "`users_file`") else { return };
+    if !is_file_name(reader, &name) {
+        return;
+    }
+    let path = beside(file, name.text);
+    match sources.read(&path) {
+        Ok(bytes) => {
+            let (read, problems) = htpasswd::parse(&path, &bytes);
+            problems.into_iter().for_each(|problem| reader.push(problem));
+            for user in read {
+                users.add(reader, Place { column: 1, ..user.at.clone() }, user);
+            }
+        }
+        Err(error) => unreadable(reader, name.at, &path, &error),
+    }
+}
+
+fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {
+    let Some((text, realm)) = fields.value("realm").and_then(|node| reader.shared(node, "`realm`")) else {
+        return REALM.into();
+    };
+    if text.text.is_empty() || !text.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        reader.error(text.at, "a realm has printable ASCII characters, at least one");
+    }
+    realm.clone()
+}

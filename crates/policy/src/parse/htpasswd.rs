@@ -1,0 +1,46 @@
+//! A file of users and password hashes in the format of Apache's `htpasswd`: one `user:hash` per line.
+
+use std::path::Path;
+
+use crate::document::Mark;
+use crate::document::Reader;
+use crate::model::{BasicUser, Secret};
+use crate::parse::password;
+use crate::problem::Problem;
+
+/// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
+/// contain a user more than once. No problem shows the contents of a line.
+#[must_use]
+pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
+    let mut reader = Reader::new(file.into());
+    let mut users = Vec::new();
+    for (number, line) in (1_u32..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let at = Mark { line: number, column: 1 };
+        match std::str::from_utf8(line) {
+            Ok(line) => users.extend(user(&mut reader, at, line)),
+            Err(_) => reader.error(at, "the line is not UTF-8"),
+        }
+    }
+    (users, reader.finish())
+}
+
+fn user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
+    let line = line.trim_start_matches('\u{feff}').trim_end();
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    let Some((name, hash)) = line.split_once(':') else {
+        reader.error_help(at, "the line is not `user:hash`", "run `rolegate hash-password` for the hash");
+        return None;
+    };
+    let named = password::is_user_name(reader, at, name);
+    let at = at.right(name.chars().count() + 1);
+    let hashed = password::check(reader, at, hash);
+    let password = Some(Secret(hash.into()));
+    (named && hashed).then(|| BasicUser {
+        name: name.into(),
+        password,
+        groups: Vec::new(),
+        at: reader.place(at),
+    })
+}

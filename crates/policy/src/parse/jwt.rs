@@ -1,0 +1,196 @@
+//! The section `identity.jwt`: issuers of tokens.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::document::Node;
+use crate::document::{Fields, Reader};
+use crate::model::{ClaimPath, Claims, Issuer, Keys};
+use crate::parse::names::{is_name, names, prefix};
+use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
+use crate::parse::values;
+use crate::problem::{Place, Problem};
+
+const KEYS: &[&str] = &[
+    "issuer",
+    "audiences",
+    "keys",
+    "claims",
+    "clock_skew",
+    "required_type",
+    "max_age",
+    "roles_from_token",
+    "user_prefix",
+    "group_prefix",
+];
+
+const CLOCK_SKEW: Duration = Duration::from_secs(60);
+/// A clock skew above this is more than a clock's error, and gets a warning.
+const LARGE_SKEW: Duration = Duration::from_secs(600);
+const REFRESH: Duration = Duration::from_secs(300);
+
+/// Reads `jwt`.
+pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Vec<Issuer> {
+    let Some(items) = reader.list(node, "`jwt`") else { return Vec::new() };
+    if items.is_empty() {
+        reader.error_help(node.at, "`jwt` is empty", "add an issuer, or leave `jwt` out");
+    }
+    let mut known: HashMap<Arc<str>, Place> = HashMap::new();
+    let mut issuers = Vec::new();
+    for item in items {
+        let Some((issuer, at)) = issuer(reader, sources, file, item) else { continue };
+        if let Some(first) = known.get(&issuer.issuer) {
+            let problem = Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
+                .help("leave one of them out: a token's `iss` chooses its entry")
+                .related(first.clone(), "the first is here");
+            reader.push(problem);
+            continue;
+        }
+        known.insert(issuer.issuer.clone(), at);
+        issuers.push(issuer);
+    }
+    issuers
+}
+
+/// Reads one issuer; returns it with the place of its name.
+fn issuer(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<(Issuer, Place)> {
+    let fields = reader.fields(node, "an entry of `jwt`", KEYS)?;
+    let name = required(reader, &fields, "issuer", "the `iss` of its tokens");
+    let name = name.and_then(|node| reader.shared(node, "`issuer`"));
+    let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
+    let audiences = audiences(reader, &fields);
+    let keys = required(reader, &fields, "keys", "`{ file: … }` or `{ url: … }`");
+    let keys = keys.and_then(|node| keys_of(reader, sources, file, node));
+    let claims = claims(reader, &fields);
+    let clock_skew = clock_skew(reader, &fields);
+    let required_type = fields.value("required_type").and_then(|node| {
+        let (text, kind) = reader.shared(node, "`required_type`")?;
+        is_name(reader, text.at, text.text, "`required_type`").then(|| kind.clone())
+    });
+    let max_age = positive(reader, &fields, "max_age");
+    let roles_from_token = fields.value("roles_from_token");
+    let roles_from_token = roles_from_token.and_then(|node| reader.boolean(node, "`roles_from_token`"));
+    let user_prefix = prefix(reader, &fields, "user_prefix");
+    let group_prefix = prefix(reader, &fields, "group_prefix");
+    let (text, name) = name?;
+    let issuer = Issuer {
+        issuer: name.clone(),
+        audiences: audiences?,
+        keys: keys?,
+        claims,
+        clock_skew,
+        required_type,
+        max_age,
+        roles_from_token: roles_from_token.unwrap_or(true),
+        user_prefix,
+        group_prefix,
+        at: reader.place(node.at),
+    };
+    Some((issuer, reader.place(text.at)))
+}
+
+fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, what: &str) -> Option<&'n Node> {
+    let node = fields.value(key);
+    if node.is_none() {
+        let at = fields.field(key).map_or(fields.at, |(key, _)| key.at);
+        reader.error_help(at, format!("an entry of `jwt` has no `{key}`"), format!("add `{key}`: {what}"));
+    }
+    node
+}
+
+fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> {
+    let node = required(reader, fields, "audiences", "a list of what a token's `aud` may name")?;
+    let errors = reader.errors();
+    let audiences = names(reader, node, "`audiences`", "an audience");
+    if audiences.is_empty() && reader.errors() == errors {
+        reader.error_help(
+            node.at,
+            "`audiences` is empty",
+            "name at least one: a token's `aud` must be among them",
+        );
+    }
+    (!audiences.is_empty()).then_some(audiences)
+}
+
+fn keys_of(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
+    let fields = reader.fields(node, "`keys`", &["file", "url", "refresh"])?;
+    match (fields.value("file"), fields.value("url")) {
+        (Some(name), None) => {
+            if let Some((key, _)) = fields.field("refresh") {
+                let help = "leave it out: a file is read again when the policy is";
+                reader.error_help(key.at, "`refresh` is for keys at a URL", help);
+            }
+            keys_in_file(reader, sources, file, name)
+        }
+        (None, Some(url)) => {
+            let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
+            let (text, url) = reader.shared(url, "`url`")?;
+            let at = reader.place(text.at);
+            values::is_url(reader, &text).then(|| Keys::Url { url: url.clone().into(), refresh, at })
+        }
+        (Some(_), Some(url)) => {
+            reader.error_help(url.at, "`keys` has both `file` and `url`", "leave one out");
+            None
+        }
+        (None, None) => {
+            let help = "write `{ file: jwks.json }` or `{ url: \"https://…\" }`";
+            reader.error_help(node.at, "`keys` has neither `file` nor `url`", help);
+            None
+        }
+    }
+}
+
+fn keys_in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
+    let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
+    let path = beside(file, name.text);
+    match sources.read(&path) {
+        Ok(bytes) => {
+            Some(Keys::File { path: path.to_string_lossy().into(), bytes, at: reader.place(name.at) })
+        }
+        Err(error) => {
+            unreadable(reader, name.at, &path, &error);
+            None
+        }
+    }
+}
+
+fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
+    let fields = fields.value("claims");
+    let fields = fields.and_then(|node| reader.fields(node, "`claims`", &["user", "roles", "groups"]));
+    let mut path = |key: &str| -> Option<ClaimPath> {
+        let node = fields.as_ref()?.value(key)?;
+        let text = reader.text(node, &format!("`{key}`"))?;
+        values::claim_path(reader, &text, text.text)
+    };
+    let user = path("user").unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
+    Claims { user, roles: path("roles"), groups: path("groups") }
+}
+
+fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
+    let Some(node) = fields.value("clock_skew") else { return CLOCK_SKEW };
+    let Some(text) = reader.text(node, "`clock_skew`") else { return CLOCK_SKEW };
+    let Some(skew) = values::duration(reader, &text, "`clock_skew`") else { return CLOCK_SKEW };
+    if skew > LARGE_SKEW {
+        let message = format!("tokens are taken `{}` after they expired", text.text);
+        reader.warning_help(text.at, message, "write less, such as `60s`");
+    }
+    skew
+}
+
+/// A duration above zero.
+fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
+    let what = format!("`{key}`");
+    let text = fields.value(key).and_then(|node| reader.text(node, &what))?;
+    let duration = values::duration(reader, &text, &what)?;
+    if duration.is_zero() {
+        reader.error_help(text.at, format!("{what} is zero"), "write more, or leave it out");
+    }
+    Some(duration)
+}

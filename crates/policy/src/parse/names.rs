@@ -1,0 +1,51 @@
+//! Names of roles, rules, users and groups.
+
+use std::sync::Arc;
+
+use crate::document::{Fields, Mark, Node, Reader, Text};
+use crate::parse::unresolved::NameRef;
+
+/// Whether this can be the name of a role or rule. Names appear in headers and logs.
+pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {
+    if name.trim().is_empty() {
+        reader.error(at, format!("{what} is empty"));
+        return false;
+    }
+    if name.chars().any(char::is_control) {
+        reader.error(at, format!("{what} has a control character in it"));
+        return false;
+    }
+    true
+}
+
+/// A list of names with their places.
+pub(crate) fn name_refs(reader: &mut Reader, fields: &Fields<'_>, key: &str, item: &str) -> Vec<NameRef> {
+    let Some(node) = fields.value(key) else { return Vec::new() };
+    let texts: Vec<(Text<'_>, &Arc<str>)> = reader.texts(node, &format!("`{key}`"), item);
+    reader.warn_of_duplicates(&texts);
+    let mut names = Vec::with_capacity(texts.len());
+    for (text, name) in texts {
+        if is_name(reader, text.at, text.text, item) {
+            names.push(NameRef { name: name.clone(), at: text.at });
+        }
+    }
+    names
+}
+
+/// The value of `user_prefix` or `group_prefix`.
+pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc<str> {
+    let text = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")));
+    let Some((text, prefix)) = text else { return "".into() };
+    if text.text.chars().any(char::is_control) {
+        reader.error(text.at, format!("`{key}` has a control character in it"));
+    }
+    prefix.clone()
+}
+
+/// A list of names, none of them empty.
+pub(crate) fn names(reader: &mut Reader, node: &Node, what: &str, item: &str) -> Vec<Arc<str>> {
+    let texts = reader.texts(node, what, item);
+    reader.warn_of_duplicates(&texts);
+    let valid = texts.into_iter().filter(|(text, _)| is_name(reader, text.at, text.text, item));
+    valid.map(|(_, name)| name.clone()).collect()
+}

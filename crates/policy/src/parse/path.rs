@@ -1,0 +1,232 @@
+//! The path of a rule: `/people/{id}`, `/logs/index_*`, `/files/**`.
+//!
+//! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
+//! canonical request can have is an error: the rule would look like protection but protect nothing.
+
+use crate::canonical::LONGEST_SEGMENT;
+use crate::document::{Reader, Text};
+use crate::parse::percent::{self, Spelling};
+use crate::pattern::{Glob, Pattern, Segment};
+
+/// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
+/// either way.
+pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
+    let Some(name) = path.strip_prefix('/') else {
+        let help = format!("did you mean `/{path}`?");
+        reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
+        return None;
+    };
+    let mut parser = PathParser { reader, text, failed: false };
+    parser.check(path);
+    let (segments, rest) = parser.segments(name);
+    if parser.failed {
+        return None;
+    }
+    let canonical = segments.iter().map(|segment| segment.canonical.clone()).collect();
+    let mut patterns = vec![Pattern { absolute: true, segments: canonical, rest }];
+    if segments.iter().any(|segment| segment.raw.is_some()) {
+        let raw = segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
+        patterns.push(Pattern { absolute: true, segments: raw, rest });
+    }
+    Some(patterns)
+}
+
+/// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
+pub(crate) fn asterisk() -> Pattern {
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
+}
+
+/// A segment in canonical form; if that differs, also with its printable characters raw.
+struct ParsedSegment {
+    canonical: Segment,
+    raw: Option<Segment>,
+}
+
+impl ParsedSegment {
+    /// The minimum length in bytes of a request's segment that matches. Counts the raw form if requests may use it.
+    fn shortest(&self) -> usize {
+        match self.raw.as_ref().unwrap_or(&self.canonical) {
+            Segment::Literal(literal) => literal.len(),
+            Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
+            Segment::One(_) | Segment::Owner => 1,
+        }
+    }
+}
+
+/// A path being read.
+struct PathParser<'r, 't> {
+    reader: &'r mut Reader,
+    text: &'r Text<'t>,
+    failed: bool,
+}
+
+impl PathParser<'_, '_> {
+    /// Checks that do not depend on the segments.
+    fn check(&mut self, path: &str) {
+        for (at, character) in path.char_indices() {
+            let part = path.get(at..).unwrap_or_default();
+            match character {
+                '?' | '#' => {
+                    let help = "end the path before it: it applies to every query";
+                    self.error(part, "a query or fragment never takes part in matching", help);
+                    return;
+                }
+                '\\' => self.error(part, "`\\` never matches: such a request is denied", "write `/`"),
+                ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
+                _ if character.is_ascii_control() => {
+                    self.error(part, "a control character never matches", "leave it out");
+                }
+                _ => {}
+            }
+        }
+        for triplet in ["%3F", "%3f", "%23"] {
+            if let Some(at) = path.find(triplet) {
+                let help = "make sure that the path before it is covered by a rule as well";
+                let message =
+                    format!("a request with `{triplet}` must be allowed with and without what follows it");
+                let part = path.get(at..).unwrap_or_default();
+                self.reader.warning_help(self.text.locate(part), message, help);
+            }
+        }
+        if path.contains(';') {
+            let help = "make sure that the path without its parameters is covered by a rule as well";
+            let message = "a request with `;` must be allowed with and without what follows it";
+            self.reader.warning_help(self.text.locate(path), message, help);
+        }
+    }
+
+    fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
+        let parts: Vec<&str> = name.split('/').collect();
+        let last = parts.len().saturating_sub(1);
+        let mut segments = Vec::with_capacity(parts.len());
+        let mut rest = false;
+        for (number, part) in parts.iter().enumerate() {
+            match *part {
+                "**" if number == last => rest = true,
+                "**" => self.error(part, "`**` is not the last segment", "write `*` for exactly one segment"),
+                "" if number < last => {
+                    self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
+                }
+                part => segments.extend(self.segment(part)),
+            }
+        }
+        (segments, rest)
+    }
+
+    fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
+        if part.contains(['{', '}']) {
+            return self.placeholder(part).map(|canonical| ParsedSegment { canonical, raw: None });
+        }
+        if part.contains("**") {
+            let help = "write `*` inside a segment, and `/**` for any number of further segments";
+            self.error(part, "`**` is not a segment of its own", help);
+            return None;
+        }
+        let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
+        if read.shortest() > LONGEST_SEGMENT {
+            let help = "match a long segment by `{id}` or by a shorter glob";
+            let message =
+                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied");
+            self.error(part, message, help);
+            return None;
+        }
+        Some(read)
+    }
+
+    fn placeholder(&mut self, part: &str) -> Option<Segment> {
+        let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+        match inner.filter(|name| !name.contains(['{', '}'])) {
+            Some("user") => Some(Segment::Owner),
+            Some("") => {
+                self.error(part, "a placeholder without a name", "write `{id}`");
+                None
+            }
+            Some(name)
+                if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
+            {
+                if name.eq_ignore_ascii_case("user") {
+                    let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
+                    self.reader.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
+                }
+                Some(Segment::One(name.into()))
+            }
+            Some(_) => {
+                let help = "a name has letters, digits, `_`, `-` and `.`; `**` is any number of segments";
+                self.error(part, format!("`{part}` is not a placeholder"), help);
+                None
+            }
+            None => {
+                let help = match as_glob(part) {
+                    Some(glob) => format!("did you mean `{glob}`?"),
+                    None => "write a brace of the path itself as `%7B` or `%7D`".to_owned(),
+                };
+                self.error(part, format!("`{part}` has more than a placeholder in it"), help);
+                None
+            }
+        }
+    }
+
+    fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
+        let spellings: Option<Vec<Spelling<'_>>> =
+            part.split('*').map(|piece| self.spelling(piece)).collect();
+        let spellings = spellings?;
+        let raw = spellings.iter().any(|spelling| spelling.raw.is_some()).then(|| {
+            let pieces =
+                spellings.iter().map(|spelling| spelling.raw.as_ref().unwrap_or(&spelling.canonical));
+            Segment::Glob(Glob(pieces.map(|piece| piece.as_str().into()).collect()))
+        });
+        let pieces = spellings.iter().map(|spelling| spelling.canonical.as_str().into()).collect();
+        Some(ParsedSegment { canonical: Segment::Glob(Glob(pieces)), raw })
+    }
+
+    fn literal(&mut self, part: &str) -> Option<ParsedSegment> {
+        let spelling = self.spelling(part)?;
+        if matches!(spelling.canonical.as_str(), "." | "..") {
+            let help = "write the path that it leads to";
+            self.error(part, format!("`{part}` never matches: dot segments of requests are removed"), help);
+            return None;
+        }
+        if !percent::is_utf8(&spelling.canonical) {
+            let help = "encode the UTF-8 bytes of each character";
+            self.error(part, format!("`{part}` never matches: it is not UTF-8"), help);
+            return None;
+        }
+        if let Some(name) = part.strip_prefix(':').filter(|name| !name.is_empty()) {
+            let help = format!("did you mean `{{{name}}}`?");
+            let message = format!("`{part}` is these very characters");
+            self.reader.warning_help(self.text.locate(part), message, help);
+        }
+        let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
+        Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
+    }
+
+    fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
+        match percent::read(piece) {
+            Ok(spelling) => {
+                if let Some((triplet, character)) = spelling.needless {
+                    let message =
+                        format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
+                    let help = format!("write `{character}`");
+                    self.reader.warning_help(self.text.locate(triplet), message, help);
+                }
+                Some(spelling)
+            }
+            Err((part, error)) => {
+                self.error(part, format!("`{part}` {}", error.message()), error.help());
+                None
+            }
+        }
+    }
+
+    fn error(&mut self, part: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.failed = true;
+        self.reader.error_help(self.text.locate(part), message, help);
+    }
+}
+
+/// The glob that the author of `{id}.json` probably wants: `*.json`.
+fn as_glob(part: &str) -> Option<String> {
+    let (before, from) = part.split_once('{')?;
+    let (_, after) = from.split_once('}')?;
+    (!before.contains('}') && !after.contains(['{', '}'])).then(|| format!("{before}*{after}"))
+}

@@ -1,0 +1,221 @@
+//! Resolves names to ids, in `extends` and in grants.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::ids::IdVec;
+use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
+use crate::problem::{Place, Problem};
+use crate::similar::closest;
+
+/// The maximum number of name comparisons in search of similar names.
+const MAX_COMPARISONS: usize = 2_000_000;
+
+/// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
+pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
+    let mut names = Names {
+        by_name: HashMap::new(),
+        in_order: IdVec::new(),
+        incomplete: policy.missing.roles,
+        compared: 0,
+    };
+    let mut kept = Vec::with_capacity(policy.roles.len());
+    for role in policy.roles {
+        if names.define(&role, problems) {
+            kept.push(role);
+        }
+    }
+    let mut roles = IdVec::new();
+    let mut places = IdVec::new();
+    for role in kept {
+        let (role, at) = names.role(role, problems);
+        roles.push(role);
+        places.push(at);
+    }
+    cut_cycles(&mut roles, &places, problems);
+    let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    Policy {
+        identity: policy.identity.map(|(_, section)| section).unwrap_or_default(),
+        roles,
+        grants,
+        allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
+        deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
+    }
+}
+
+/// The names of the roles.
+struct Names {
+    by_name: HashMap<Arc<str>, (RoleId, Place)>,
+    in_order: IdVec<RoleId, Arc<str>>,
+    incomplete: bool,
+    compared: usize,
+}
+
+impl Names {
+    /// Assigns the next id to a role; false if its name is already taken.
+    fn define(&mut self, role: &UnresolvedRole, problems: &mut Vec<Problem>) -> bool {
+        if let Some((_, first)) = self.by_name.get(&role.name) {
+            let problem =
+                Problem::error(role.at.clone(), format!("the role `{}` is defined twice", role.name))
+                    .help("rename one, or put their rules together")
+                    .related(first.clone(), "the first is here");
+            problems.push(problem);
+            return false;
+        }
+        let id = self.in_order.push(role.name.clone());
+        self.by_name.insert(role.name.clone(), (id, role.at.clone()));
+        true
+    }
+
+    /// A role with the ids of the roles it extends, and the places where they are named.
+    fn role(&mut self, unresolved: UnresolvedRole, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
+        let mut extends = Vec::with_capacity(unresolved.extends.len());
+        let mut places = Vec::with_capacity(unresolved.extends.len());
+        let mut known = HashSet::new();
+        for NameRef { name, at } in &unresolved.extends {
+            let at = Place { line: at.line, column: at.column, file: unresolved.at.file.clone() };
+            warn_of_reserved(&unresolved.name, name, &at, problems);
+            if let Some(id) = self.find(name, &at, problems)
+                && known.insert(id)
+            {
+                extends.push(id);
+                places.push(at);
+            }
+        }
+        let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
+        (Role { name, extends, allow, deny, at }, places)
+    }
+
+    fn grant(&mut self, unresolved: UnresolvedGrant, problems: &mut Vec<Problem>) -> Option<Grant> {
+        let role = self.find(&unresolved.role, &unresolved.at, problems)?;
+        let plain = |names: Vec<NameRef>| names.into_iter().map(|named| named.name).collect();
+        Some(Grant { role, users: plain(unresolved.users), groups: plain(unresolved.groups) })
+    }
+
+    fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {
+        if let Some((id, _)) = self.by_name.get(name) {
+            return Some(*id);
+        }
+        // The role may be defined in a part that could not be read.
+        if !self.incomplete {
+            let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
+            problems.push(match self.suggestion(name) {
+                Some(help) => problem.help(help),
+                None => problem.help("define it under `roles`"),
+            });
+        }
+        None
+    }
+
+    fn suggestion(&mut self, name: &str) -> Option<String> {
+        if self.compared > MAX_COMPARISONS || name == ANYONE || name == AUTHENTICATED {
+            return None;
+        }
+        self.compared += self.in_order.len();
+        closest(name, self.in_order.iter().map(|known| &**known))
+            .map(|known| format!("did you mean `{known}`?"))
+    }
+}
+
+/// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is redundant at best;
+/// at worst it gives a role's rules to everybody.
+fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
+    let problem = match (role, extended) {
+        (ANYONE, AUTHENTICATED) => {
+            let message = "every caller gets what `authenticated` may, also an anonymous one";
+            Problem::warning(at.clone(), message).help("leave it out")
+        }
+        (ANYONE, _) => return,
+        (_, ANYONE) => {
+            Problem::warning(at.clone(), "every caller has the role `anyone` already").help("leave it out")
+        }
+        (_, AUTHENTICATED) => {
+            let message = "every authenticated caller has the role `authenticated` already";
+            Problem::warning(at.clone(), message).help("leave it out")
+        }
+        _ => return,
+    };
+    problems.push(problem);
+}
+
+/// The state of a role in the depth-first search.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    Ahead,
+    OnPath,
+    Done,
+}
+
+/// Reports each cycle in `extends` and removes the link that closes it.
+fn cut_cycles(
+    roles: &mut IdVec<RoleId, Role>,
+    places: &IdVec<RoleId, Vec<Place>>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut search = CycleSearch {
+        roles,
+        places,
+        state: vec![Visit::Ahead; roles.len()].into(),
+        closing: Vec::new(),
+        problems,
+    };
+    for start in roles.ids() {
+        if *search.state.at(start) == Visit::Ahead {
+            search.visit(start);
+        }
+    }
+    for (from, to) in search.closing {
+        roles.at_mut(from).extends.retain(|extended| *extended != to);
+    }
+}
+
+/// A depth-first search for cycles.
+struct CycleSearch<'s> {
+    roles: &'s IdVec<RoleId, Role>,
+    /// For each role, where the roles that it extends are named.
+    places: &'s IdVec<RoleId, Vec<Place>>,
+    state: IdVec<RoleId, Visit>,
+    /// The links that close a cycle.
+    closing: Vec<(RoleId, RoleId)>,
+    problems: &'s mut Vec<Problem>,
+}
+
+impl CycleSearch<'_> {
+    /// Visits one role and all that it extends. The path holds each role and the index of its next link.
+    fn visit(&mut self, start: RoleId) {
+        let mut path = vec![(start, 0_usize)];
+        *self.state.at_mut(start) = Visit::OnPath;
+        while let Some((role, next)) = path.last_mut() {
+            let (from, link) = (*role, *next);
+            *next += 1;
+            let Some(to) = self.roles.at(from).extends.get(link).copied() else {
+                *self.state.at_mut(from) = Visit::Done;
+                path.pop();
+                continue;
+            };
+            match *self.state.at(to) {
+                Visit::Ahead => {
+                    *self.state.at_mut(to) = Visit::OnPath;
+                    path.push((to, 0));
+                }
+                Visit::OnPath => {
+                    self.closing.push((from, to));
+                    let on_path = path.iter().map(|(role, _)| *role).skip_while(|role| *role != to);
+                    let cycle: Vec<RoleId> = on_path.chain([to]).collect();
+                    self.reader(&cycle, from, link);
+                }
+                Visit::Done => {}
+            }
+        }
+    }
+
+    fn reader(&mut self, cycle: &[RoleId], from: RoleId, link: usize) {
+        let names: Vec<String> =
+            cycle.iter().map(|role| format!("`{}`", self.roles.at(*role).name)).collect();
+        if let Some(at) = self.places.at(from).get(link) {
+            let message = format!("roles extend each other: {}", names.join(" -> "));
+            self.problems.push(Problem::error(at.clone(), message).help("leave one of the `extends` out"));
+        }
+    }
+}

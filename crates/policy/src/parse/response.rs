@@ -1,0 +1,128 @@
+//! The sections `allow_response` and `deny_response`.
+
+use std::collections::HashMap;
+
+use crate::document::{Fields, Reader, Text};
+use crate::document::{Mark, Node};
+use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
+use crate::parse::method::is_token;
+use crate::parse::template;
+use crate::problem::Problem;
+use crate::similar::closest;
+
+/// Headers that delimit messages: changing one of them changes where a message ends.
+const FRAMING: &[&str] =
+    &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// The maximum length of a header value in bytes, before placeholders are filled in.
+const MAX_LENGTH: usize = 8192;
+
+/// Reads `allow_response`.
+pub(crate) fn allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
+    let fields = reader.fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let mut seen = HashMap::new();
+    let set_headers = set(reader, &fields, &mut seen);
+    let mut remove_headers = Vec::new();
+    if let Some(node) = fields.value("remove_headers") {
+        for (text, _) in reader.texts(node, "`remove_headers`", "a header name") {
+            if let Some(name) = header(reader, &text, &mut seen) {
+                remove_headers.push(name.into());
+            }
+        }
+    }
+    Some(AllowResponse { set_headers, remove_headers })
+}
+
+fn set(reader: &mut Reader, fields: &Fields<'_>, seen: &mut HashMap<String, Mark>) -> Vec<SetHeader> {
+    let headers = fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
+    let mut set = Vec::new();
+    for (key, node) in headers.iter().flat_map(Fields::iter) {
+        let name = header(reader, &Text::of_key(key), seen);
+        let value = value(reader, node);
+        if let (Some(name), Some(value)) = (name, value) {
+            set.push(SetHeader { name: name.into(), value });
+        }
+    }
+    set
+}
+
+fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
+    let text = reader.text(node, "the value of a header")?;
+    if text.text.len() > MAX_LENGTH {
+        reader.error(text.at, format!("the value of a header has more than {MAX_LENGTH} bytes"));
+        return None;
+    }
+    if text.text.chars().any(char::is_control) {
+        reader.error(text.at, "the value of a header has a control character in it");
+        return None;
+    }
+    template::read(reader, &text)
+}
+
+/// The name of a header in lower case, if the header may be changed.
+fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+    let name = text.text.to_ascii_lowercase();
+    if let Some((message, help)) = fault(&name) {
+        reader.error_help(text.at, message, help);
+        return None;
+    }
+    if name.starts_with("x-envoy-") {
+        let message = format!("`{name}` is one of Envoy's own headers");
+        reader.warning_help(text.at, message, "take another name");
+    }
+    if let Some(first) = seen.get(&name) {
+        let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
+            .help("a header is either set or removed, once")
+            .related(reader.place(*first), "the first is here");
+        reader.push(problem);
+        return None;
+    }
+    seen.insert(name.clone(), text.at);
+    Some(name)
+}
+
+fn fault(name: &str) -> Option<(String, &'static str)> {
+    if name.starts_with(':') || name == "host" {
+        return Some((format!("`{name}` decides where a request goes and is never changed"), "leave it out"));
+    }
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Some((format!("`{name}` is not a header name"), "write one such as `x-user`"));
+    }
+    let framing = FRAMING.contains(&name);
+    framing.then(|| (format!("`{name}` frames the message and is never changed"), "leave it out"))
+}
+
+/// Reads `deny_response`.
+pub(crate) fn deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
+    let fields = reader.fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let body = fields.value("body").and_then(|node| reader.shared(node, "`body`"));
+    let content_type = fields.value("content_type").and_then(|node| content_type(reader, node));
+    let explain = fields.value("explain").and_then(|node| reader.boolean(node, "`explain`"));
+    Some(DenyResponse {
+        body: body.map(|(_, body)| body.clone()),
+        content_type: content_type.unwrap_or_default(),
+        explain: explain.unwrap_or(false),
+    })
+}
+
+fn content_type(reader: &mut Reader, node: &Node) -> Option<ContentType> {
+    let text = reader.text(node, "`content_type`")?;
+    let short = text.text.split(['/', ';']).nth(1).unwrap_or(text.text);
+    match text.text {
+        "json" => return Some(ContentType::Json),
+        "text" => return Some(ContentType::Text),
+        "html" => return Some(ContentType::Html),
+        _ => {}
+    }
+    let close = match short {
+        "plain" => Some("text"),
+        "json" | "html" => Some(short),
+        _ => closest(text.text, ["json", "text", "html"]),
+    };
+    let help = match close {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => "write `json`, `text` or `html`".to_owned(),
+    };
+    reader.error_help(text.at, format!("unknown content type `{}`", text.text), help);
+    None
+}

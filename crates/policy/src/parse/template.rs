@@ -1,0 +1,81 @@
+//! Text with placeholders: `{user}`, `{claims./tenant/id}`.
+
+use crate::document::{Reader, Text};
+use crate::model::{Piece, Template};
+use crate::parse::values;
+use crate::similar::closest;
+
+const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
+
+/// Reads a template. `{{` and `}}` are literal braces.
+pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
+    let mut pieces = Vec::new();
+    let mut literal = String::new();
+    let mut failed = false;
+    let mut rest = text.text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, from) = rest.split_at_checked(at)?;
+        literal.push_str(before);
+        if let Some((brace, after)) = doubled(from) {
+            literal.push(brace);
+            rest = after;
+            continue;
+        }
+        let name = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
+        let Some((name, after)) = name.filter(|(name, _)| !name.contains('{')) else {
+            reader.error_help(
+                text.locate(from),
+                "a single brace",
+                "write `{{` or `}}` for the character itself",
+            );
+            return None;
+        };
+        match placeholder(reader, text, from, name) {
+            Some(piece) => {
+                push_text(&mut pieces, &mut literal);
+                pieces.push(piece);
+            }
+            None => failed = true,
+        }
+        rest = after;
+    }
+    literal.push_str(rest);
+    push_text(&mut pieces, &mut literal);
+    (!failed).then_some(Template(pieces))
+}
+
+/// The brace that is doubled at the start of this text, and the rest.
+fn doubled(text: &str) -> Option<(char, &str)> {
+    let open = text.strip_prefix("{{").map(|after| ('{', after));
+    open.or_else(|| text.strip_prefix("}}").map(|after| ('}', after)))
+}
+
+fn push_text(pieces: &mut Vec<Piece>, literal: &mut String) {
+    if !literal.is_empty() {
+        pieces.push(Piece::Text(std::mem::take(literal).into_boxed_str()));
+    }
+}
+
+fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> Option<Piece> {
+    if let Some(path) = name.strip_prefix("claims.") {
+        return values::claim_path(reader, text, path).map(Piece::Claim);
+    }
+    match name {
+        "user" => Some(Piece::User),
+        "roles" => Some(Piece::Roles),
+        "groups" => Some(Piece::Groups),
+        "rule" => Some(Piece::Rule),
+        "revision" => Some(Piece::Revision),
+        _ => {
+            let help = match closest(name, NAMES.iter().copied()) {
+                Some(close) => format!("did you mean `{{{close}}}`?"),
+                None if name.starts_with("claim") => "did you mean `{claims./json/pointer}`?".to_owned(),
+                None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
+                         `{claims./json/pointer}`; `{{` is the brace itself"
+                    .to_owned(),
+            };
+            reader.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
+            None
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A policy as written in its files, before names are resolved.
+
+use std::sync::Arc;
+
+use crate::document::Mark;
+use crate::model::{AllowResponse, DenyResponse, Identity, Rule};
+use crate::problem::Place;
+
+/// The contents of all files of a policy.
+#[derive(Debug, Default)]
+pub(crate) struct UnresolvedPolicy {
+    pub(crate) roles: Vec<UnresolvedRole>,
+    pub(crate) grants: Vec<UnresolvedGrant>,
+    pub(crate) identity: Option<(Place, Identity)>,
+    pub(crate) allow_response: Option<(Place, AllowResponse)>,
+    pub(crate) deny_response: Option<(Place, DenyResponse)>,
+    /// What may be missing here because it could not be read.
+    pub(crate) missing: Missing,
+}
+
+/// What may be missing because something could not be read. Checks that need all of it are then skipped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Missing {
+    /// Whole roles.
+    pub(crate) roles: bool,
+    /// Whole grants.
+    pub(crate) grants: bool,
+    /// Rules of roles.
+    pub(crate) rules: bool,
+    /// Users, issuers and their settings.
+    pub(crate) identity: bool,
+}
+
+/// A role whose references are still names.
+#[derive(Debug)]
+pub(crate) struct UnresolvedRole {
+    pub(crate) name: Arc<str>,
+    pub(crate) extends: Vec<NameRef>,
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) at: Place,
+}
+
+/// A grant whose role is still a name.
+#[derive(Debug)]
+pub(crate) struct UnresolvedGrant {
+    pub(crate) role: Arc<str>,
+    pub(crate) users: Vec<NameRef>,
+    pub(crate) groups: Vec<NameRef>,
+    pub(crate) at: Place,
+}
+
+/// A role, user or group that is named, and the place in the file of the item that names it.
+#[derive(Debug)]
+pub(crate) struct NameRef {
+    pub(crate) name: Arc<str>,
+    pub(crate) at: Mark,
+}

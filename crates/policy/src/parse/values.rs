@@ -1,0 +1,208 @@
+//! Small values: durations, URLs, paths of claims.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::document::{Reader, Text};
+use crate::model::ClaimPath;
+
+/// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
+pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
+    let value = parse_duration(text.text);
+    if value.is_none() {
+        let help = if !text.text.is_empty() && text.text.bytes().all(|byte| byte.is_ascii_digit()) {
+            format!("did you mean `{}s`?", text.text)
+        } else {
+            "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
+        };
+        reader.error_help(text.at, format!("{what} `{}` is not a span of time", text.text), help);
+    }
+    value
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at_checked(digits)?;
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+/// Checks the URL of a key set. It may contain a secret, so it is never shown.
+pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
+    let fault = url_fault(text.text);
+    if let Some((message, help)) = fault {
+        reader.error_help(text.at, message, help);
+    }
+    fault.is_none()
+}
+
+/// What is wrong with a URL, and how to fix it.
+fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
+    let form = "write `https://host/path`";
+    let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
+    if url.contains(|character: char| {
+        character.is_control()
+            || character.is_whitespace()
+            || !character.is_ascii()
+            || "\"<>\\^`{|}".contains(character)
+    }) {
+        return Some(("the URL has a character that URLs do not have", "percent-encode it"));
+    }
+    if rest.contains('#') {
+        return Some(("the URL has a fragment", "leave it out"));
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Some(("the URL has a user or password", "leave it out"));
+    }
+    let Some(host) = host_of(authority) else { return Some(("the URL has no valid host", form)) };
+    match scheme {
+        "https" => None,
+        "http" if is_loopback(host) => None,
+        "http" => Some(("`http` is taken only on a loopback address", "write `https`")),
+        _ => Some(("the URL is not one of `https`", form)),
+    }
+}
+
+/// The host of a `host:port`, if both are valid.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
+        return None;
+    }
+    let named = |host: &str| {
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        host.strip_suffix('.').unwrap_or(host).split('.').all(label)
+    };
+    (named(host) || in_brackets(host).is_some()).then_some(host)
+}
+
+fn in_brackets(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || in_brackets(host).is_some_and(|address| address.is_loopback())
+}
+
+/// Reads the path of a claim: a name, or a JSON pointer (RFC 6901).
+pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
+    let at = text.locate(path);
+    if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
+        let help = "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
+        reader.error_help(at, format!("`{path}` is not the place of a claim"), help);
+        return None;
+    }
+    let Some(pointer) = path.strip_prefix('/') else {
+        warn_of_dots(reader, text, path);
+        return Some(ClaimPath(vec![path.into()]));
+    };
+    let names: Option<Vec<Box<str>>> = pointer.split('/').map(unescape).collect();
+    if names.is_none() {
+        let help = "in a JSON pointer `~0` is `~` and `~1` is `/`";
+        reader.error_help(at, format!("`{path}` is not a JSON pointer"), help);
+    }
+    names.map(ClaimPath)
+}
+
+/// One unescaped reference token of a JSON pointer (RFC 6901, 4).
+fn unescape(name: &str) -> Option<Box<str>> {
+    let mut parts = name.split('~');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (sign, rest) = match part.strip_prefix('0') {
+            Some(rest) => ('~', rest),
+            None => ('/', part.strip_prefix('1')?),
+        };
+        out.push(sign);
+        out.push_str(rest);
+    }
+    Some(out.into_boxed_str())
+}
+
+/// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
+/// URLs.
+fn warn_of_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
+    let word =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if path.contains('.') && path.split('.').all(word) {
+        let message = format!("`{path}` is one claim of that name");
+        let help = format!("did you mean `/{}`?", path.replace('.', "/"));
+        reader.warning_help(text.locate(path), message, help);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_duration, unescape, url_fault};
+
+    #[test]
+    fn a_span_of_time_is_a_number_and_a_unit() {
+        for (text, milliseconds) in
+            [("500ms", 500), ("60s", 60_000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+        {
+            assert_eq!(parse_duration(text).unwrap().as_millis(), milliseconds, "{text}");
+        }
+        for text in ["", "s", "5", "5 s", "-5s", "+5s", "1.5h", "5S", "5sec", "18446744073709551615d", "٥s"]
+        {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_come_from_https_or_from_this_machine() {
+        for url in [
+            "https://id.example.com/jwks?v=1",
+            "https://id.example.com:8443",
+            "https://192.0.2.1/",
+            "https://[2001:db8::1]:443/x",
+            "http://localhost:8080/x",
+            "http://127.1.2.3/x",
+            "http://[::1]:80/x",
+        ] {
+            assert_eq!(url_fault(url), None, "{url}");
+        }
+        for url in [
+            "http://id.example.com/",
+            "http://localhost.example.com/",
+            "http://127.0.0.1.nip.io/",
+            "http://localhost@example.com/",
+            "https://a@b/",
+            "https:///x",
+            "https://a b/",
+            "https://a..b/",
+            "https://a:x/",
+            "https://a:+1/",
+            "https://[::1",
+            "file:///etc/x",
+            "HTTP://example.com/",
+            "https:/x",
+            "",
+        ] {
+            assert!(url_fault(url).is_some(), "{url}");
+        }
+    }
+
+    /// RFC 6901, 4: first `~1`, then `~0`.
+    #[test]
+    fn names_of_a_json_pointer_are_unescaped() {
+        assert_eq!(unescape("a~1b~0c").as_deref(), Some("a/b~c"));
+        assert_eq!(unescape("~01").as_deref(), Some("~1"));
+        assert!(unescape("~").is_none() && unescape("~2").is_none() && unescape("a~").is_none());
+    }
+}
