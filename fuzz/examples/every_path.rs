@@ -1,7 +1,7 @@
-//! The invariant of paths on every path of up to seven characters after the first `/`, and of up to six escapes.
+//! Checks the invariant of paths on every path of up to seven characters after the first `/`, and of up to six escapes.
 //!
-//! `cargo run --release -p fuzz --example every_path`; with arguments, the numbers of symbols. It ends by itself.
-#![expect(clippy::print_stdout, reason = "it shows what it finds")]
+//! `cargo run --release -p fuzz --example every_path`; arguments set the numbers of symbols.
+#![expect(clippy::print_stdout, reason = "it prints what it finds")]
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -14,17 +14,19 @@ fn main() -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
     let mut found = false;
-    for (name, symbols, most) in [("characters", CHARACTERS, characters), ("escapes", ESCAPES, escapes)] {
-        println!("up to {most} of {} {name} after the first `/`", symbols.len());
-        let tally = every_path(symbols, most, threads, |done, of, tally| {
+    for (name, symbols, max_symbols) in
+        [("characters", CHARACTERS, characters), ("escapes", ESCAPES, escapes)]
+    {
+        println!("up to {max_symbols} of {} {name} after the first `/`", symbols.len());
+        let tally = every_path(symbols, max_symbols, threads, |done, of, tally| {
             if done % 25 == 0 {
                 println!("  {done} of {of} parts, {} paths, {} s", tally.paths, start.elapsed().as_secs());
             }
         });
         println!(
-            "  {} paths, {} of them judged, with {} interpretations; {} times allowed, {} wrong, {} s",
+            "  {} paths, {} of them valid, with {} interpretations; {} times allowed, {} wrong, {} s",
             tally.paths,
-            tally.judged,
+            tally.valid,
             tally.interpretations,
             tally.allowed,
             tally.wrong,

@@ -1,9 +1,9 @@
 //! Every path up to a length over a hostile alphabet, against all interpretations of it.
 //!
-//! What must hold (`crates/README.md`, the invariant of paths): a request is allowed only if every plausible
-//! interpretation of its path is. It is checked twice. For every policy that there can be: each interpretation is among
-//! the texts that must be allowed, or, as long as it has dot segments in it, among those that no `deny` may match. And
-//! through the whole authorizer, for a few policies whose names the alphabet can spell.
+//! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible interpretation of its
+//! path is. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed,
+//! or, if it has dot segments, among those that no `deny` rule may match. And with the authorizer, for a few policies
+//! whose paths consist of symbols of the alphabet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,31 +24,31 @@ pub const ESCAPES: &[&str] = &[
     "%255c", "%253b", "%253f", "%2523",
 ];
 
-/// At most so many findings are kept.
-const SHOWN: usize = 20;
+/// Maximum number of findings in a result.
+const MAX_FINDINGS: usize = 20;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Paths that were made.
+    /// Paths that were checked.
     pub paths: u64,
-    /// Those that are not refused as ambiguous.
-    pub judged: u64,
-    /// The interpretations of these.
+    /// Those that are not denied as invalid.
+    pub valid: u64,
+    /// The interpretations of the valid paths.
     pub interpretations: u64,
-    /// How often one of the policies allowed one of these.
+    /// How often a policy allowed a valid path.
     pub allowed: u64,
     /// Paths for which the invariant does not hold.
     pub wrong: u64,
-    /// The first of them, with what is wrong.
+    /// The first of these paths, with the interpretation that breaks the invariant.
     pub findings: Vec<String>,
 }
 
-/// Checks `/` and every path of it and up to `most` of the symbols (two at least), with so many threads. `progress` is
-/// called with the number of parts that are done, of how many, and what came of them so far.
+/// Checks `/` and every path of `/` and up to `max_symbols` symbols (at least two), on several threads. `progress` is
+/// called with the number of parts that are done, the number of all parts, and the result so far.
 pub fn every_path(
     symbols: &[&str],
-    most: usize,
+    max_symbols: usize,
     threads: usize,
     progress: impl Fn(usize, usize, &Tally) + Sync,
 ) -> Tally {
@@ -70,7 +70,7 @@ pub fn every_path(
             scope.spawn(|| {
                 while let Some(start) = starts.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut checker = Checker::new();
-                    checker.descend(&mut start.clone().into_bytes(), symbols, most.saturating_sub(2));
+                    checker.descend(&mut start.clone().into_bytes(), symbols, max_symbols.saturating_sub(2));
                     add(&checker.tally);
                 }
             });
@@ -82,23 +82,23 @@ pub fn every_path(
 impl Tally {
     fn add(&mut self, other: &Self) {
         self.paths += other.paths;
-        self.judged += other.judged;
+        self.valid += other.valid;
         self.interpretations += other.interpretations;
         self.allowed += other.allowed;
         self.wrong += other.wrong;
         self.findings.extend_from_slice(&other.findings);
-        self.findings.truncate(SHOWN);
+        self.findings.truncate(MAX_FINDINGS);
     }
 }
 
-/// A policy, and its meaning in the most simple terms.
+/// A policy, and its patterns for a simple evaluation.
 struct TestPolicy {
     allow: &'static [&'static str],
     deny: &'static [&'static str],
     authorizer: Authorizer,
 }
 
-/// Places that the alphabets can name: all open but some, and all closed but some.
+/// The `allow` and `deny` patterns of policies that allow most paths and that deny most, with paths of the alphabets.
 const POLICIES: [[&[&str]; 2]; 4] = [
     [&["/**"], &["/a/**", "/c", "/e/**", "/b/a/**"]],
     [&["/a", "/a/**"], &[]],
@@ -120,7 +120,7 @@ impl Checker {
         Self { policies, buffers: Buffers::default(), scratch: Scratch::default(), tally: Tally::default() }
     }
 
-    /// Checks this path, and those of it and up to so many more symbols.
+    /// Checks this path, and all paths of it and up to `more` further symbols.
     fn descend(&mut self, path: &mut Vec<u8>, symbols: &[&str], more: usize) {
         self.check(path);
         if more > 0 {
@@ -135,42 +135,44 @@ impl Checker {
 
     fn check(&mut self, path: &[u8]) {
         self.tally.paths += 1;
-        if let Some(what) = self.what_is_wrong_with(path) {
+        if let Some(what) = self.finding_of(path) {
             self.tally.wrong += 1;
-            if self.tally.findings.len() < SHOWN {
+            if self.tally.findings.len() < MAX_FINDINGS {
                 self.tally.findings.push(format!("{}: {what}", path.escape_ascii()));
             }
         }
     }
 
-    fn what_is_wrong_with(&mut self, path: &[u8]) -> Option<String> {
-        let Ok(judged) = canonical::path(b"GET", path, &mut self.buffers) else { return None };
-        // With a query or a fragment it is the path without, which was checked before.
+    /// How this path breaks the invariant, if it does.
+    fn finding_of(&mut self, path: &[u8]) -> Option<String> {
+        let Ok(canonical) = canonical::path(b"GET", path, &mut self.buffers) else { return None };
+        // A path with a query or a fragment must have the interpretations of the path without it, which is also
+        // checked.
         if let Some(end) = path.iter().position(|byte| matches!(byte, b'?' | b'#')) {
             let (without, mut buffers) = (path.get(..end).unwrap_or_default(), Buffers::default());
             let same = canonical::path(b"GET", without, &mut buffers).is_ok_and(|without| {
-                without.all().eq(judged.all()) && without.deny_only().eq(judged.deny_only())
+                without.all().eq(canonical.all()) && without.deny_only().eq(canonical.deny_only())
             });
-            return (!same).then(|| "not judged like the path before its query".to_owned());
+            return (!same).then(|| "not interpreted like the path before its query".to_owned());
         }
-        self.tally.judged += 1;
-        let (all, deny_only): (Vec<_>, Vec<_>) = (judged.all().collect(), judged.deny_only().collect());
-        let places: Vec<Vec<u8>> = interpretations(path).iter().map(|one| one.spelled()).collect();
-        self.tally.interpretations += u64::try_from(places.len()).unwrap_or_default();
-        for place in &places {
-            // No pattern matches an empty segment, unless in what `**` covers: whatever matches a place with empty
-            // segments matches it without them as well.
-            let merged = merged(place);
-            let resolved = !has_dots(place);
+        self.tally.valid += 1;
+        let (all, deny_only): (Vec<_>, Vec<_>) = (canonical.all().collect(), canonical.deny_only().collect());
+        let interpreted: Vec<Vec<u8>> = interpretations(path).iter().map(|one| one.spelled()).collect();
+        self.tally.interpretations += u64::try_from(interpreted.len()).unwrap_or_default();
+        for text in &interpreted {
+            // Only `**` matches empty segments, so a pattern that matches a path with empty segments also matches it
+            // without them.
+            let merged = merged(text);
+            let resolved = !has_dots(text);
             if !all.contains(&&*merged) && (resolved || !deny_only.contains(&&*merged)) {
-                return Some(format!("its interpretation {} is not judged", place.escape_ascii()));
+                return Some(format!("its interpretation {} is not evaluated", text.escape_ascii()));
             }
         }
         for policy in &self.policies {
             if policy.allows(path, &mut self.scratch) {
                 self.tally.allowed += 1;
-                if let Some(place) = places.iter().find(|place| policy.closes(place)) {
-                    return Some(format!("{:?} allow it, not {}", policy.allow, place.escape_ascii()));
+                if let Some(text) = interpreted.iter().find(|text| policy.denies(text)) {
+                    return Some(format!("allowed by {:?}, but not {}", policy.allow, text.escape_ascii()));
                 }
             }
         }
@@ -179,7 +181,7 @@ impl Checker {
 }
 
 impl TestPolicy {
-    #[expect(clippy::panic, reason = "a check that tests nothing must not look as if it did")]
+    #[expect(clippy::panic, reason = "a checker without a policy tests nothing, so it must fail")]
     fn new(allow: &'static [&'static str], deny: &'static [&'static str]) -> Self {
         let quoted =
             |paths: &[&str]| paths.iter().map(|path| format!("'GET {path}'")).collect::<Vec<_>>().join(", ");
@@ -200,17 +202,17 @@ impl TestPolicy {
         matches!(self.authorizer.check_as(&request, None, scratch), Verdict::Allowed(_))
     }
 
-    /// Whether nobody may go to this place. One with dot segments or empty ones in it is what a server has that has not
-    /// finished; only a `deny` says anything about it.
-    fn closes(&self, place: &[u8]) -> bool {
-        let any = |patterns: &[&str]| patterns.iter().any(|pattern| covers(pattern, place));
-        any(self.deny) || (!has_dots(place) && merged(place) == place && !any(self.allow))
+    /// Whether the policy denies this path. A path with dot segments or empty segments is an intermediate result of a
+    /// server, so only a `deny` pattern applies to it.
+    fn denies(&self, path: &[u8]) -> bool {
+        let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches_pattern(pattern, path));
+        any(self.deny) || (!has_dots(path) && merged(path) == path && !any(self.allow))
     }
 }
 
-/// Whether a pattern of `POLICIES` covers a place.
-fn covers(pattern: &str, place: &[u8]) -> bool {
-    let mut segments = place.split(|byte| *byte == b'/');
+/// Whether a pattern of `POLICIES` matches a path.
+fn matches_pattern(pattern: &str, path: &[u8]) -> bool {
+    let mut segments = path.split(|byte| *byte == b'/');
     for wanted in pattern.split('/') {
         match segments.next() {
             _ if wanted == "**" => return true,
@@ -222,12 +224,12 @@ fn covers(pattern: &str, place: &[u8]) -> bool {
     segments.next().is_none()
 }
 
-fn has_dots(place: &[u8]) -> bool {
-    place.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"." | b".."))
+fn has_dots(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"." | b".."))
 }
 
-fn merged(place: &[u8]) -> Vec<u8> {
-    let mut merged = place.to_vec();
+fn merged(path: &[u8]) -> Vec<u8> {
+    let mut merged = path.to_vec();
     merged.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
     merged
 }

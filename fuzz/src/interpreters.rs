@@ -1,19 +1,19 @@
-//! What servers do to a path, each step as simple as can be.
+//! The interpretations of a path by servers, as simple steps.
 //!
-//! This is the other side of the invariant of paths, so it shares nothing with `policy::canonical`, not even what a
-//! percent sign means.
+//! The invariant of paths is tested against this module, so it shares no code with `policy::canonical`, not even
+//! percent decoding.
 
-/// One step of a server. Which steps it takes, in which order and how often, is its own affair.
+/// One step of a server. Servers differ in which steps they take, in which order and how often.
 type Step = fn(&[u8]) -> Vec<u8>;
 
 /// Every step but percent decoding.
 const STEPS: [Step; 7] =
     [cut_at_query, cut_at_fragment, without_parameters, slashed, merged, resolved, reference_path];
 
-/// How often servers in a row decode a path. Three times is refused altogether.
-const MOST_DECODINGS: u8 = 2;
+/// How often servers in a row decode a path. A path that is encoded three times is denied.
+const MAX_DECODINGS: u8 = 2;
 
-/// What a path is to some server.
+/// A path as one server interprets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interpretation {
     /// The text that the server compares with its routes or opens as a file.
@@ -22,8 +22,8 @@ pub struct Interpretation {
     pub decoded: u8,
 }
 
-/// All that a raw path becomes when each of the steps is left out or taken, in any order. The query and the fragment
-/// that can be seen as such are cut first, which every server does.
+/// All results of any steps in any order on a raw path. A query and a fragment that are not encoded are cut first, as
+/// every server does.
 #[must_use]
 pub fn interpretations(raw: &[u8]) -> Vec<Interpretation> {
     let mut found = vec![Interpretation { text: cut_at_fragment(&cut_at_query(raw)), decoded: 0 }];
@@ -35,7 +35,7 @@ pub fn interpretations(raw: &[u8]) -> Vec<Interpretation> {
             }
         };
         STEPS.iter().for_each(|step| add(step(&text), decoded));
-        if decoded < MOST_DECODINGS {
+        if decoded < MAX_DECODINGS {
             add(percent_decoded(&text), decoded + 1);
         }
         next += 1;
@@ -44,8 +44,8 @@ pub fn interpretations(raw: &[u8]) -> Vec<Interpretation> {
 }
 
 impl Interpretation {
-    /// How a policy spells this text: as in a URL where it was not decoded (RFC 3986, 6.2.2: unreserved characters as
-    /// themselves, hexadecimal digits in upper case), otherwise with all that can be seen as itself.
+    /// This text as a policy writes it. If it was not decoded, as in a URL (RFC 3986, 6.2.2: unreserved characters as
+    /// themselves, hexadecimal digits in upper case); otherwise with all printable characters as themselves.
     #[must_use]
     pub fn spelled(&self) -> Vec<u8> {
         let mut spelled = Vec::with_capacity(self.text.len());
@@ -69,7 +69,7 @@ impl Interpretation {
     }
 }
 
-/// Percent decoding that leaves alone what is no triplet, as most decoders do.
+/// Percent decoding that keeps an invalid triplet unchanged, as most decoders do.
 fn percent_decoded(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -81,7 +81,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// The byte of a triplet, and what comes after it.
+/// The byte of a triplet, and the text after it.
 fn encoded_byte(first: u8, after: &[u8]) -> Option<(u8, &[u8])> {
     let (digits, after) = after.split_first_chunk::<2>().filter(|_| first == b'%')?;
     let value = |digit: u8| char::from(digit).to_digit(16);
@@ -122,7 +122,7 @@ fn merged(text: &[u8]) -> Vec<u8> {
     merged
 }
 
-/// RFC 3986, 5.2.4: what climbs above the root stays there.
+/// RFC 3986, 5.2.4: a `..` at the root is removed.
 fn resolved(text: &[u8]) -> Vec<u8> {
     let mut resolved: Vec<&[u8]> = Vec::new();
     let mut segments = text.split(|byte| *byte == b'/').skip(1).peekable();
@@ -140,7 +140,7 @@ fn resolved(text: &[u8]) -> Vec<u8> {
     [&b"/"[..], &resolved.join(&b'/')].concat()
 }
 
-/// The path of a URL reference, as `new URL(text, "http://host").pathname` has it: after a scheme or two slashes comes an
+/// The path of a URL reference, as `new URL(text, "http://host").pathname` returns it: a scheme or two slashes begin an
 /// authority.
 fn reference_path(text: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'/' | b'\\' | b'?' | b'#');
@@ -163,13 +163,13 @@ fn reference_path(text: &[u8]) -> Vec<u8> {
 mod tests {
     use super::{interpretations, reference_path, resolved};
 
-    /// What servers have been seen to make of these.
+    /// Each case was seen in a server.
     #[test]
     fn the_known_attacks_are_among_the_interpretations() {
         for (raw, place, source) in [
             ("//public/admin", "/admin", "Node's new URL(path, base)"),
-            ("/.//public/admin", "/admin", "the same, behind what removes dot segments"),
-            ("/;x/public/admin", "/admin", "the same, behind what drops parameters"),
+            ("/.//public/admin", "/admin", "the same, after a proxy that removes dot segments"),
+            ("/;x/public/admin", "/admin", "the same, after a proxy that drops parameters"),
             ("/admin%3Fx", "/admin", "CVE-2024-38474"),
             ("/admin.php%3Fooo.php", "/admin.php", "CVE-2024-38475"),
             ("/public/..%3F/admin", "/public/..", "a cut that leaves a dot segment"),
@@ -184,13 +184,16 @@ mod tests {
             ("http:%2f%2fhost/admin", "/admin", "a scheme"),
         ] {
             let found = interpretations(raw.as_bytes());
-            assert!(found.iter().any(|it| it.text == place.as_bytes()), "{raw} is not {place}: {source}");
+            assert!(
+                found.iter().any(|found| found.text == place.as_bytes()),
+                "{raw} is not {place}: {source}"
+            );
         }
     }
 
     /// RFC 3986, 5.2.4 and 5.4; the URL standard, 4.4.
     #[test]
-    fn the_steps_are_those_of_their_standards() {
+    fn the_steps_follow_their_standards() {
         for (text, expected) in [("/a/./b/../c", "/a/c"), ("/a/..", "/"), ("/../a", "/a"), ("/a//..", "/a/")]
         {
             assert_eq!(resolved(text.as_bytes()), expected.as_bytes(), "{text}");

@@ -42,7 +42,7 @@ impl Files for Memory<'_> {
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let paths = self.others.iter().map(|(name, _)| Path::new(name));
-        let inside = paths.filter(|it| it.parent() == Some(folder));
-        Ok(inside.filter_map(|it| Some(it.file_name()?.to_str()?.to_owned())).collect())
+        let inside = paths.filter(|path| path.parent() == Some(folder));
+        Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 }

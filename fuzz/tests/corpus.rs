@@ -1,4 +1,4 @@
-//! Every target over what lies in `corpus/`, and over mutations of it: the same ones in each run.
+//! Every target on the files of its corpus and on mutations of them, the same in each run.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the corpus is on the disk")]
@@ -9,7 +9,7 @@ use std::path::Path;
 const MUTATIONS: u32 = 5_000;
 
 #[test]
-fn every_target_holds_over_its_corpus_and_mutations_of_it() {
+fn no_target_fails_on_its_corpus_or_mutations_of_it() {
     for (name, run) in fuzz::TARGETS {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "corpus/{name} is empty");
@@ -34,12 +34,12 @@ fn every_target_has_a_program() {
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
-    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    files.iter().map(|it| std::fs::read(it).unwrap()).collect()
+    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// A seed with a few bytes changed, removed, doubled, or taken from another seed.
+/// A seed with a few bytes changed, removed, duplicated, or copied from another seed.
 fn mutated(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = one_of(seeds, random).clone();
     for _ in 0..=random.below(4) {

@@ -1,7 +1,12 @@
-//! What the paths cost that are made to be read in many ways: the most expensive check that a header of Envoy's allows.
+//! Measures the check of paths with many interpretations, at the greatest length that Envoy accepts.
 //!
 //! `cargo run --release -p authorizer --example hostile_paths`
-#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::panic, reason = "it measures, and fails loudly")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a measurement that prints, and stops on an error"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +23,11 @@ roles:
     deny: ['* /closed/**', '* /{a}/closed/**', 'GET /*closed*', 'GET /a@b/**']
 ";
 
-/// What Envoy lets through, unless told otherwise: headers of 60 KiB.
-const LENGTH: usize = 60 << 10;
+/// Envoy's default limit for all headers of a request: 60 KiB.
+const LONGEST: usize = 60 << 10;
 
-/// The longest path that is read in several ways is a little longer.
-const UNUSUAL: usize = 8_000;
+/// A little less than the longest path that may be ambiguous: a longer one that is not canonical is denied.
+const LONGEST_AMBIGUOUS: usize = 8_000;
 
 fn main() {
     let files = policy::MapFiles::of("policy.yaml", POLICY);
@@ -62,11 +67,13 @@ fn main() {
         "/a%3Fb",
         "/a%253Fb%23c/./d",
     ] {
-        for path in [LENGTH, UNUSUAL].map(|length| format!("/x{}", piece.repeat(length / piece.len()))) {
+        for path in
+            [LONGEST, LONGEST_AMBIGUOUS].map(|length| format!("/x{}", piece.repeat(length / piece.len())))
+        {
             show(&authorizer, piece, &path);
         }
     }
-    // All the ways of reading a path at once, and then as long as these may be.
+    // All kinds of ambiguity in one path, in several lengths up to the limits.
     let start = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n/./o";
     for length in [0, 500, 1_000, 1_500, 2_000, 4_000] {
         show(&authorizer, start, &format!("{start}{}", "/%40".repeat(length / 4)));

@@ -17,22 +17,23 @@ pub struct AnswerHeader {
     pub value: Box<str>,
 }
 
-/// The value of a header for one caller, as far as it is known before there is a request.
+/// The value of a header of `set_headers`, rendered for one caller: all but the name of the rule, which depends on the
+/// request. So an allowed request only inserts that name.
 #[derive(Debug)]
-pub(crate) enum Filled {
+pub(crate) enum Rendered {
     /// The whole value; `None` removes the header.
-    Whole(Option<Box<str>>),
-    /// The value contains the rule's name: the texts around it, and `None` wherever the name goes.
-    AroundRule(Box<[Option<Box<str>>]>),
+    Complete(Option<Box<str>>),
+    /// The value contains the rule's name: the texts around it, and `None` in each place of the name.
+    WithRule(Box<[Option<Box<str>>]>),
 }
 
-impl Filled {
+impl Rendered {
     /// The bytes that it has allocated on the heap.
     pub(crate) fn heap_size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| identity::allocated(text.len()));
         match self {
-            Self::Whole(value) => text(value),
-            Self::AroundRule(parts) => {
+            Self::Complete(value) => text(value),
+            Self::WithRule(parts) => {
                 identity::allocated(size_of_val(&**parts)) + parts.iter().map(text).sum::<usize>()
             }
         }
@@ -41,7 +42,7 @@ impl Filled {
 
 /// The values that header templates can refer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct TemplateValues<'a> {
     pub(crate) subject: Option<&'a Subject>,
     pub(crate) roles: &'a [&'a str],
     pub(crate) revision: &'a str,
@@ -53,55 +54,56 @@ pub(crate) struct Facts<'a> {
 /// so it is not sent. A user name or claim that has a control character, or begins or ends with white space, removes
 /// its whole header. A group or role like that, or with a comma, is left out of its list. Characters that are not ASCII
 /// pass, in UTF-8 (RFC 9110, 5.5: obs-text).
-pub(crate) fn fill_in(headers: &[SetHeader], facts: Facts<'_>) -> Box<[Filled]> {
-    headers.iter().map(|header| fill_in_one(&header.value.0, facts)).collect()
+pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Box<[Rendered]> {
+    headers.iter().map(|header| render_one(&header.value.0, template)).collect()
 }
 
 /// The value of the header at index `at` of `set_headers`; `None` removes the header.
-pub(crate) fn filled_in<'a>(values: &'a [Filled], by_rule: &'a [String], at: usize) -> Option<&'a str> {
+pub(crate) fn rendered<'a>(values: &'a [Rendered], with_rule: &'a [String], at: usize) -> Option<&'a str> {
     match values.get(at)? {
-        Filled::Whole(value) => value.as_deref(),
-        Filled::AroundRule(_) => by_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
+        Rendered::Complete(value) => value.as_deref(),
+        Rendered::WithRule(_) => with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
     }
 }
 
-/// Writes the values that contain the rule's name into `by_rule`, at the indices of their headers. Reuses its strings.
-pub(crate) fn fill_in_rule(values: &[Filled], rule: &str, by_rule: &mut Vec<String>) {
-    if by_rule.len() < values.len() {
-        by_rule.resize_with(values.len(), String::new);
+/// Writes the values that contain the rule's name into `with_rule`, at the indices of their headers. Reuses its
+/// strings.
+pub(crate) fn render_rule(values: &[Rendered], rule: &str, with_rule: &mut Vec<String>) {
+    if with_rule.len() < values.len() {
+        with_rule.resize_with(values.len(), String::new);
     }
-    for (value, text) in values.iter().zip(by_rule) {
-        if let Filled::AroundRule(parts) = value {
+    for (value, text) in values.iter().zip(with_rule) {
+        if let Rendered::WithRule(parts) = value {
             text.clear();
             text.extend(parts.iter().map(|part| part.as_deref().unwrap_or(rule)));
         }
     }
 }
 
-fn fill_in_one(pieces: &[Piece], facts: Facts<'_>) -> Filled {
-    let Some(texts) = pieces.iter().map(|piece| text_of(piece, facts)).collect::<Option<Vec<_>>>() else {
-        return Filled::Whole(None);
+fn render_one(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {
+    let Some(texts) = pieces.iter().map(|piece| text_of(piece, template)).collect::<Option<Vec<_>>>() else {
+        return Rendered::Complete(None);
     };
     if pieces.contains(&Piece::Rule) {
         let part = |(piece, text): (&Piece, String)| (*piece != Piece::Rule).then(|| text.into());
-        return Filled::AroundRule(pieces.iter().zip(texts).map(part).collect());
+        return Rendered::WithRule(pieces.iter().zip(texts).map(part).collect());
     }
     let text = texts.concat();
-    Filled::Whole(is_sendable(&text).then(|| text.into()))
+    Rendered::Complete(is_sendable(&text).then(|| text.into()))
 }
 
 /// The text of a template piece; `None` if it must not be sent.
-fn text_of(piece: &Piece, facts: Facts<'_>) -> Option<String> {
+fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
     let text = match piece {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
-        Piece::User => facts.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        Piece::Roles => list(facts.roles.iter().copied()),
+        Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
+        Piece::Roles => list(template.roles.iter().copied()),
         Piece::Groups => {
-            list(facts.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
+            list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
         }
-        Piece::Revision => facts.revision.to_owned(),
-        Piece::Claim(place) => claim(facts.subject.map(|subject| &subject.claims), place),
+        Piece::Revision => template.revision.to_owned(),
+        Piece::Claim(path) => claim(template.subject.map(|subject| &subject.claims), path),
     };
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
@@ -111,12 +113,12 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(",")
 }
 
-fn claim(claims: Option<&Value>, place: &ClaimPath) -> String {
-    let claim = place.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
+fn claim(claims: Option<&Value>, path: &ClaimPath) -> String {
+    let claim = path.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
     match claim {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Bool(yes)) => yes.to_string(),
+        Some(Value::Bool(value)) => value.to_string(),
         Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => String::new(),
     }
 }
@@ -130,9 +132,9 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// How many bytes of a request's id a body shows. Envoy's id has 20 digits; another client may send one as
+/// The most bytes of a request's id that a body shows. Envoy's id has 20 digits; another client may send one as
 /// long as a whole message.
-const LONGEST_ID: usize = 256;
+const MAX_ID_BYTES: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
 #[derive(Debug)]
@@ -182,7 +184,7 @@ impl Denials {
             body.push_str(text);
             return;
         }
-        let id = id.get(..LONGEST_ID).unwrap_or(id);
+        let id = id.get(..MAX_ID_BYTES).unwrap_or(id);
         let reason_name = self.settings.explain.then(|| reason.name());
         let rule = rule.filter(|_| self.settings.explain);
         let error = error_name(reason);

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
 use crate::reason::Reason;
-use crate::request::{self, Read, ReadScratch, Request};
+use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller};
 
@@ -36,7 +36,7 @@ pub struct Explanation {
     pub because: Option<String>,
     /// The method.
     pub method: String,
-    /// The canonical host, if the request could be read; it may be empty.
+    /// The canonical host, if the request is valid; it may be empty.
     pub host: Option<String>,
     /// The interpretations of the path, the canonical one first. All of them must be allowed.
     pub paths: Vec<String>,
@@ -94,36 +94,36 @@ impl Authorizer {
     /// serving.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: Time) -> Explanation {
-        let mut scratch = ReadScratch::default();
-        let read = match request::read(request, &mut scratch) {
-            Ok(read) => read,
-            Err(reason) => return self.unreadable(request, reason),
+        let mut scratch = ParseScratch::default();
+        let parsed = match request::parse(request, &mut scratch) {
+            Ok(parsed) => parsed,
+            Err(reason) => return self.explain_invalid(request, reason),
         };
         let callers = &mut LocalCache::default();
         let attach = |subject: &Subject| self.attach(subject);
         let caller = match subject {
             ExplainedSubject::OfCredentials => {
-                self.authenticator.identify_inline(read.authorization, now, callers, attach)
+                self.authenticator.identify_inline(parsed.authorization, now, callers, attach)
             }
             ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
         };
-        let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
-        explanation.add_paths(&read);
+        let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
+        explanation.add_paths(&parsed);
         if let Ok(caller) = caller {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
-            self.add_decision(&read, caller, &mut explanation);
+            self.add_decision(&parsed, caller, &mut explanation);
         }
-        self.add_answer(request, read, caller, &mut explanation);
+        self.add_answer(request, parsed, caller, &mut explanation);
         explanation
     }
 
-    fn unreadable(&self, request: &Request<'_>, reason: Reason) -> Explanation {
-        let mut explanation = Explanation { method: lossy(request.method), ..self.nothing_yet() };
+    fn explain_invalid(&self, request: &Request<'_>, reason: Reason) -> Explanation {
+        let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
         explanation.add_reason(reason);
         explanation
     }
 
-    fn nothing_yet(&self) -> Explanation {
+    fn empty_explanation(&self) -> Explanation {
         Explanation {
             status: 403,
             reason: None,
@@ -144,9 +144,9 @@ impl Authorizer {
         }
     }
 
-    fn add_decision(&self, read: &Read<'_>, caller: Caller<'_>, explanation: &mut Explanation) {
+    fn add_decision(&self, parsed: &ParsedRequest<'_>, caller: Caller<'_>, explanation: &mut Explanation) {
         let policy = &self.loaded.policy;
-        let (path, decision) = self.decide(read, caller);
+        let (path, decision) = self.decide(parsed, caller);
         explanation.decided_on = Some(lossy(path));
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) => {
@@ -155,7 +155,7 @@ impl Authorizer {
             }
             Decision::NotAllowed => {
                 let owner = caller.map(|known| known.subject.user.as_bytes());
-                let matching = matching(policy, read.method, read.host, path, owner);
+                let matching = matching(policy, parsed.method, parsed.host, path, owner);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
@@ -166,11 +166,11 @@ impl Authorizer {
     fn add_answer(
         &self,
         request: &Request<'_>,
-        read: Read<'_>,
+        parsed: ParsedRequest<'_>,
         caller: Result<Caller<'_>, CredentialsError>,
         explanation: &mut Explanation,
     ) {
-        match self.conclude(request, read, caller, &mut AnswerScratch::default()) {
+        match self.authorize(request, parsed, caller, &mut AnswerScratch::default()) {
             Verdict::Denied(denied) => explanation.add_reason(denied.reason),
             Verdict::Allowed(allowed) => {
                 explanation.status = 200;
@@ -189,10 +189,10 @@ impl Explanation {
         self.because = Some(reason.to_string());
     }
 
-    fn add_paths(&mut self, read: &Read<'_>) {
-        self.host = Some(lossy(read.host));
-        self.paths = read.paths.all().map(lossy).collect();
-        self.deny_only_paths = read.paths.deny_only().map(lossy).collect();
+    fn add_paths(&mut self, parsed: &ParsedRequest<'_>) {
+        self.host = Some(lossy(parsed.host));
+        self.paths = parsed.paths.all().map(lossy).collect();
+        self.deny_only_paths = parsed.paths.deny_only().map(lossy).collect();
     }
 
     fn add_subject(&mut self, policy: &Policy, subject: Option<&Subject>) {
@@ -208,12 +208,12 @@ fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     for (id, source) in direct_roles(policy, subject) {
         sources.entry(id).or_default().push(source);
     }
-    let mut open: Vec<RoleId> = sources.keys().copied().collect();
-    while let Some(id) = open.pop() {
+    let mut to_visit: Vec<RoleId> = sources.keys().copied().collect();
+    while let Some(id) = to_visit.pop() {
         let Some(role) = policy.roles.get(id.0 as usize) else { continue };
         for extended in &role.extends {
             if !sources.contains_key(extended) {
-                open.push(*extended);
+                to_visit.push(*extended);
             }
             sources.entry(*extended).or_default().push(RoleSource::ExtendedBy(role.name.to_string()));
         }

@@ -1,9 +1,9 @@
-//! Authorizes a request: reads it, authenticates its caller, evaluates the rules and builds the answer.
+//! Authorizes a request: parses it, authenticates its caller, evaluates the rules and builds the answer.
 //!
 //! The crate does no I/O, is not async and knows no Envoy type. Read [`Authorizer::check`] first: it takes these four
 //! steps. The other modules:
 //!
-//! * `request`: what a request is, and how it is read and validated;
+//! * `request`: what a request is, and how it is parsed and validated;
 //! * `reason`: why a request is denied;
 //! * `verdict`: the outcome;
 //! * `answer`: header values, challenges and bodies;
@@ -38,8 +38,8 @@ use policy::canonical::PathInterpretations;
 use policy::model::RuleId;
 use policy::problem::Problem;
 
-use crate::answer::{Denials, Facts, Filled};
-use crate::request::{Read, ReadScratch};
+use crate::answer::{Denials, Rendered, TemplateValues};
+use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::answer::AnswerHeader;
@@ -60,7 +60,7 @@ pub struct Authorizer {
     sanitizer: HeaderSanitizer,
     denials: Denials,
     /// The values of `set_headers` for an anonymous caller.
-    anonymous: Box<[Filled]>,
+    anonymous: Box<[Rendered]>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
     revision: Box<str>,
@@ -70,14 +70,14 @@ pub struct Authorizer {
 /// caller allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    read: ReadScratch,
+    parse: ParseScratch,
     answer: AnswerScratch,
     callers: LocalCache<Attached>,
 }
 
 #[derive(Debug, Default)]
 struct AnswerScratch {
-    by_rule: Vec<String>,
+    with_rule: Vec<String>,
     body: String,
 }
 
@@ -85,12 +85,12 @@ struct AnswerScratch {
 #[derive(Debug)]
 struct Attached {
     roles: RoleSet,
-    values: Box<[Filled]>,
+    values: Box<[Rendered]>,
 }
 
 impl HeapSize for Attached {
     fn heap_size(&self) -> usize {
-        let values: usize = self.values.iter().map(Filled::heap_size).sum();
+        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
         self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values
     }
 }
@@ -114,14 +114,15 @@ impl Authorizer {
         let policy = &loaded.policy;
         let before = previous.map(|previous| &previous.authenticator);
         let (authenticator, warnings) = Authenticator::compile(&policy.identity, fetched, before)?;
-        let same = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
-        let engine = same.map_or_else(|| Engine::compile(policy).into(), |same| Arc::clone(&same.engine));
-        let rules = same.map_or_else(|| rule_labels(policy), |same| Arc::clone(&same.rules));
+        let unchanged = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
+        let engine =
+            unchanged.map_or_else(|| Engine::compile(policy).into(), |previous| Arc::clone(&previous.engine));
+        let rules = unchanged.map_or_else(|| rule_labels(policy), |previous| Arc::clone(&previous.rules));
         let revision = revision::revision(&loaded.sources, fetched);
         let roles: Vec<&str> = engine.names(engine.anonymous()).collect();
-        let facts = Facts { subject: None, roles: &roles, revision: &revision };
+        let template = TemplateValues { subject: None, roles: &roles, revision: &revision };
         let authorizer = Self {
-            anonymous: answer::fill_in(&policy.allow_response.set_headers, facts),
+            anonymous: answer::render(&policy.allow_response.set_headers, template),
             sanitizer: HeaderSanitizer::new(&policy.allow_response),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             authenticator,
@@ -141,8 +142,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
     /// this again with the result as `verified`.
     ///
-    /// The policy of the last call decides, which may be another one: if it has another hash for the user or other keys,
-    /// the result says nothing, and another verification may be needed.
+    /// The policy of the last call decides. A reload may have replaced the one of the first call: if the new one has
+    /// another hash for the user, or other keys, `verified` does not count, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -150,24 +151,24 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: Time,
     ) -> Outcome<'a> {
-        let Scratch { read, answer, callers } = scratch;
-        let read = match request::read(request, read) {
-            Ok(read) => read,
-            Err(reason) => return Outcome::Decided(self.deny_unread(request, reason, answer)),
+        let Scratch { parse, answer, callers } = scratch;
+        let parsed = match request::parse(request, parse) {
+            Ok(parsed) => parsed,
+            Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.attach(subject);
-        let caller = match self.authenticator.identify(read.authorization, verified, now, callers, attach) {
+        let caller = match self.authenticator.identify(parsed.authorization, verified, now, callers, attach) {
             Ok(caller) => Ok(caller),
             Err(Unidentified::Invalid(error)) => Err(error),
             Err(Unidentified::Pending(verification)) => return Outcome::Pending(verification),
         };
-        Outcome::Decided(self.conclude(request, read, caller, answer))
+        Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
-    /// Caches the credentials of a verification for the next request with them, if they are valid under this policy.
-    /// Returns whether they are.
-    pub fn remember(&self, verified: &Verified, now: Time) -> bool {
-        self.authenticator.remember(verified, now, |subject| self.attach(subject))
+    /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
+    /// they are.
+    pub fn cache_verified(&self, verified: &Verified, now: Time) -> bool {
+        self.authenticator.cache_verified(verified, now, |subject| self.attach(subject))
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread if needed: milliseconds, so for tools
@@ -204,7 +205,7 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.deny_unread(request, Reason::Limit(limit), &mut scratch.answer)
+        self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
     /// The id of this policy and its keys: 12 hexadecimal digits, the same for the same files and keys on every
@@ -229,8 +230,8 @@ impl Authorizer {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
         let names: Vec<&str> = self.engine.names(&roles).collect();
-        let facts = Facts { subject: Some(subject), roles: &names, revision: &self.revision };
-        let values = answer::fill_in(&self.loaded.policy.allow_response.set_headers, facts);
+        let template = TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision };
+        let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         Attached { roles, values }
     }
 
@@ -246,29 +247,29 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         caller: impl FnOnce(Option<&[u8]>, &'a mut LocalCache<Attached>) -> Result<Caller<'a>, CredentialsError>,
     ) -> Verdict<'a> {
-        let Scratch { read, answer, callers } = scratch;
-        match request::read(request, read) {
-            Ok(read) => {
-                let caller = caller(read.authorization, callers);
-                self.conclude(request, read, caller, answer)
+        let Scratch { parse, answer, callers } = scratch;
+        match request::parse(request, parse) {
+            Ok(parsed) => {
+                let caller = caller(parsed.authorization, callers);
+                self.authorize(request, parsed, caller, answer)
             }
-            Err(reason) => self.deny_unread(request, reason, answer),
+            Err(reason) => self.deny_unparsed(request, reason, answer),
         }
     }
 
-    /// Authorizes a request that has been read, for a caller that has been authenticated.
-    fn conclude<'a>(
+    /// Authorizes a parsed request for an authenticated caller.
+    fn authorize<'a>(
         &'a self,
         request: &Request<'a>,
-        read: Read<'a>,
+        parsed: ParsedRequest<'a>,
         caller: Result<Caller<'a>, CredentialsError>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         match caller {
-            Ok(caller) => self.evaluate(request, read, caller, scratch),
+            Ok(caller) => self.evaluate(request, parsed, caller, scratch),
             Err(error) => {
                 let reason = Reason::InvalidCredentials(error);
-                self.deny(request, read, reason, None, None, &mut scratch.body)
+                self.deny(request, parsed, reason, None, None, &mut scratch.body)
             }
         }
     }
@@ -277,13 +278,13 @@ impl Authorizer {
     fn evaluate<'a>(
         &'a self,
         request: &Request<'a>,
-        read: Read<'a>,
+        parsed: ParsedRequest<'a>,
         caller: Caller<'a>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let (reason, rule) = match self.decide(&read, caller).1 {
+        let (reason, rule) = match self.decide(&parsed, caller).1 {
             Decision::Allowed(rule) => {
-                return self.allow(request, read.paths, caller, rule, &mut scratch.by_rule);
+                return self.allow(request, parsed.paths, caller, rule, &mut scratch.with_rule);
             }
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
@@ -291,25 +292,25 @@ impl Authorizer {
         // An anonymous caller is asked for credentials (401), also where a `deny` rule matches.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let user = caller.map(|known| &*known.subject.user);
-        self.deny(request, read, reason, rule, user, &mut scratch.body)
+        self.deny(request, parsed, reason, rule, user, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
     /// `deny_only`. Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
-    fn decide<'r>(&self, read: &'r Read<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
-        let canonical = read.paths.first();
-        let first = self.decide_one(read, canonical, caller);
+    fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
+        let canonical = parsed.paths.first();
+        let first = self.decide_one(parsed, canonical, caller);
         if !matches!(first, Decision::Allowed(_)) {
             return (canonical, first);
         }
-        for path in read.paths.all().skip(1) {
-            match self.decide_one(read, path, caller) {
+        for path in parsed.paths.all().skip(1) {
+            match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) => {}
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
-        for path in read.paths.deny_only() {
-            match self.decide_one(read, path, caller) {
+        for path in parsed.paths.deny_only() {
+            match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}
                 denied @ Decision::Denied(_) => return (path, denied),
             }
@@ -317,10 +318,14 @@ impl Authorizer {
         (canonical, first)
     }
 
-    fn decide_one(&self, read: &Read<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
+    fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
         let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
         let owner = caller.map(|known| known.subject.user.as_bytes());
-        self.engine.decide(roles, owner, Question { action: read.method, scope: read.host, resource: path })
+        self.engine.decide(
+            roles,
+            owner,
+            Question { action: parsed.method, scope: parsed.host, resource: path },
+        )
     }
 
     fn allow<'a>(
@@ -329,12 +334,12 @@ impl Authorizer {
         paths: PathInterpretations<'a>,
         caller: Caller<'a>,
         rule: RuleId,
-        by_rule: &'a mut Vec<String>,
+        with_rule: &'a mut Vec<String>,
     ) -> Verdict<'a> {
         let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
         let rule = self.rule_label(rule);
-        answer::fill_in_rule(values, rule, by_rule);
-        let changes = Changes { sanitizer: &self.sanitizer, values, by_rule, headers: request.headers };
+        answer::render_rule(values, rule, with_rule);
+        let changes = Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers };
         let user = caller.map(|known| &*known.subject.user);
         Verdict::Allowed(Allowed { rule, user, path: paths.first(), changes })
     }
@@ -342,7 +347,7 @@ impl Authorizer {
     fn deny<'a>(
         &'a self,
         request: &Request<'a>,
-        read: Read<'a>,
+        parsed: ParsedRequest<'a>,
         reason: Reason,
         rule: Option<RuleId>,
         user: Option<&'a str>,
@@ -350,12 +355,12 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.denials.write_body(reason, rule, request.id, body);
-        let headers = self.denials.headers(reason, is_bearer(read.authorization));
-        Verdict::Denied(Denied { reason, headers, body, rule, user, path: read.paths.first() })
+        let headers = self.denials.headers(reason, is_bearer(parsed.authorization));
+        Verdict::Denied(Denied { reason, headers, body, rule, user, path: parsed.paths.first() })
     }
 
-    /// Denies a request that could not be read, or that exceeds a limit.
-    fn deny_unread<'a>(
+    /// Denies a request that is invalid, or that exceeds a limit.
+    fn deny_unparsed<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,

@@ -1,4 +1,4 @@
-//! The rules that match a request, whoever makes it.
+//! Finds the rules that match a request.
 
 use std::fmt;
 

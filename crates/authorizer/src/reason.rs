@@ -7,7 +7,7 @@ use policy::canonical::{HostError, PathError};
 
 /// Why a request is denied. The list is closed: each reason has a name and a status, for logs, metrics and answers.
 ///
-/// A failure of the program is not a reason: that is no verdict, but an error of the server.
+/// A failure of the program is not a reason: it gives no verdict, but an error of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The method is not a token (RFC 9110, 9.1): 400.
@@ -121,13 +121,13 @@ impl fmt::Display for Reason {
             Self::InvalidMethod => f.write_str("the method is not a token"),
             Self::InvalidPath(why) => why.fmt(f),
             Self::InvalidHost(why) => why.fmt(f),
-            Self::ControlBytes => f.write_str("a control byte in the authorization"),
-            Self::DuplicateAuthorization => f.write_str("more than one authorization"),
+            Self::ControlBytes => f.write_str("a control byte in the `Authorization` header"),
+            Self::DuplicateAuthorization => f.write_str("more than one `Authorization` header"),
             Self::Limit(limit) => limit.fmt(f),
             Self::MissingCredentials => f.write_str("no credentials"),
             Self::InvalidCredentials(why) => why.fmt(f),
-            Self::NotAllowed => f.write_str("nothing allows it"),
-            Self::Denied => f.write_str("a rule denies it"),
+            Self::NotAllowed => f.write_str("no rule allows it"),
+            Self::Denied => f.write_str("a `deny` rule matches"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
+//! Parses a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
 
 use policy::canonical::{self, Buffers, PathInterpretations};
 
@@ -32,7 +32,7 @@ pub struct Header<'a> {
 /// The parts of a request that the decision depends on. No other header is used, whatever it claims about the path, the
 /// method or the client.
 #[derive(Debug)]
-pub(crate) struct Read<'a> {
+pub(crate) struct ParsedRequest<'a> {
     pub(crate) method: &'a [u8],
     pub(crate) host: &'a [u8],
     pub(crate) paths: PathInterpretations<'a>,
@@ -41,18 +41,21 @@ pub(crate) struct Read<'a> {
 
 /// Buffers for the host and the interpretations of the path, where they differ from what was received.
 #[derive(Debug, Default)]
-pub(crate) struct ReadScratch {
+pub(crate) struct ParseScratch {
     host: Vec<u8>,
     paths: Buffers,
 }
 
-/// Reads a request: validates it, and puts its host and its path into canonical form.
-pub(crate) fn read<'a>(request: &Request<'a>, scratch: &'a mut ReadScratch) -> Result<Read<'a>, Reason> {
-    let ReadScratch { host, paths } = scratch;
+/// Validates a request, and puts its host and its path into canonical form.
+pub(crate) fn parse<'a>(
+    request: &Request<'a>,
+    scratch: &'a mut ParseScratch,
+) -> Result<ParsedRequest<'a>, Reason> {
+    let ParseScratch { host, paths } = scratch;
     if !is_token(request.method) {
         return Err(Reason::InvalidMethod);
     }
-    Ok(Read {
+    Ok(ParsedRequest {
         method: request.method,
         paths: canonical::path(request.method, request.path, paths).map_err(Reason::InvalidPath)?,
         host: canonical::host(request.host, host).map_err(Reason::InvalidHost)?,
@@ -82,7 +85,8 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
 /// credentials have none (RFC 7617, 2; RFC 6750, 2.1). All other schemes are denied later, whatever follows them.
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
-    is_token(scheme) && ![&b"basic"[..], b"bearer"].iter().any(|ours| scheme.eq_ignore_ascii_case(ours))
+    is_token(scheme)
+        && ![&b"basic"[..], b"bearer"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported))
 }
 
 /// Whether this is a token (RFC 9110, 5.6.2).

@@ -1,7 +1,7 @@
 //! Header sanitization: sets and removes headers of an allowed request, so that a client cannot spoof what the upstream
 //! reads in them.
 
-use crate::answer::{Filled, filled_in};
+use crate::answer::{Rendered, rendered};
 use crate::request::Header;
 
 /// The header names of a policy's `allow_response`, ready to compare with those of a request.
@@ -11,7 +11,8 @@ pub(crate) struct HeaderSanitizer {
     set: Box<[Box<str>]>,
     /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
-    /// The lengths of all these names, one bit each. The length alone rules out most headers of a request.
+    /// The lengths of all these names, one bit each. Each header of a request is compared with each of these names; its
+    /// length alone rules most of them out, which costs one bit test and no comparison of bytes.
     lengths: u128,
 }
 
@@ -20,9 +21,9 @@ pub(crate) struct HeaderSanitizer {
 pub(crate) struct Changes<'a> {
     pub(crate) sanitizer: &'a HeaderSanitizer,
     /// One value for each name in the sanitizer's `set`.
-    pub(crate) values: &'a [Filled],
+    pub(crate) values: &'a [Rendered],
     /// The values that contain the rule's name, at the same indices.
-    pub(crate) by_rule: &'a [String],
+    pub(crate) with_rule: &'a [String],
     pub(crate) headers: &'a [Header<'a>],
 }
 
@@ -31,8 +32,8 @@ impl HeaderSanitizer {
     /// such an answer, or route the request elsewhere.
     pub(crate) fn new(settings: &policy::model::AllowResponse) -> Self {
         let set: Box<[Box<str>]> = settings.set_headers.iter().map(|header| lower(&header.name)).collect();
-        let set_too = |name: &str| set.iter().any(|set| **set == *name);
-        let removable = |name: &str| !name.starts_with(':') && name != "host" && !set_too(name);
+        let is_set = |name: &str| set.iter().any(|set| **set == *name);
+        let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
         let removed = settings.remove_headers.iter().map(|name| lower(name));
         let removed: Box<[Box<str>]> = removed.filter(|name| removable(name)).collect();
         let lengths =
@@ -45,8 +46,8 @@ impl HeaderSanitizer {
     /// these characters (RFC 3875, 4.1.18).
     fn is_alias(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
-            && self.names().any(|ours| alike(ours.as_bytes(), name))
-            && !self.names().any(|ours| ours.as_bytes().eq_ignore_ascii_case(name))
+            && self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))
+            && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -67,7 +68,7 @@ impl<'a> Changes<'a> {
 
     fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
         let names = self.sanitizer.set.iter().map(|name| &**name);
-        names.enumerate().map(move |(at, name)| (name, filled_in(self.values, self.by_rule, at)))
+        names.enumerate().map(move |(at, name)| (name, rendered(self.values, self.with_rule, at)))
     }
 
     fn aliases(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
@@ -85,7 +86,7 @@ fn length_bit(name: &[u8]) -> u128 {
 }
 
 /// Whether two names are equal if case is ignored and `_` and `.` count as `-`.
-fn alike(one: &[u8], other: &[u8]) -> bool {
+fn is_alias_or_equal(one: &[u8], other: &[u8]) -> bool {
     let fold = |byte: &u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };
     one.iter().map(fold).eq(other.iter().map(fold))
 }

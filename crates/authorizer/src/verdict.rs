@@ -11,8 +11,8 @@ use crate::sanitizer::Changes;
 pub enum Outcome<'a> {
     /// The request is allowed or denied.
     Decided(Verdict<'a>),
-    /// The credentials must be verified first: run this off the request threads, then call
-    /// [`Authorizer::check`](crate::Authorizer::check) again with its result.
+    /// The credentials must be verified first: run this, then call [`Authorizer::check`](crate::Authorizer::check)
+    /// again with its result.
     Pending(Verification),
 }
 
@@ -50,7 +50,7 @@ pub struct Denied<'a> {
     pub rule: Option<&'a str>,
     /// The caller's user name; `None` if the caller is anonymous or not authenticated.
     pub user: Option<&'a str>,
-    /// The canonical path; empty if the request could not be read.
+    /// The canonical path; empty if the request is invalid or was not parsed.
     pub path: &'a [u8],
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::Authorizer;
 use crate::matched::{ExplainedRule, explained_rule, matching};
 use crate::reason::Reason;
-use crate::request::{self, ReadScratch, Request};
+use crate::request::{self, ParseScratch, Request};
 
 /// Who may make a request.
 #[derive(Clone, Debug, Serialize)]
@@ -50,19 +50,19 @@ impl Authorizer {
     /// # Errors
     /// If the request is invalid for every caller.
     pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> Result<WhoCan, Reason> {
-        let mut scratch = ReadScratch::default();
-        let asked = Request { method, host, path, headers: &[], id: b"" };
-        let read = request::read(&asked, &mut scratch)?;
+        let mut scratch = ParseScratch::default();
+        let request = Request { method, host, path, headers: &[], id: b"" };
+        let parsed = request::parse(&request, &mut scratch)?;
         let policy = &self.loaded.policy;
         let mut permissions = Vec::new();
-        for path in read.paths.all() {
-            permissions.extend(permissions_on(policy, method, read.host, path));
+        for path in parsed.paths.all() {
+            permissions.extend(permissions_on(policy, method, parsed.host, path));
         }
-        for path in read.paths.deny_only() {
-            let denials = permissions_on(policy, method, read.host, path);
+        for path in parsed.paths.deny_only() {
+            let denials = permissions_on(policy, method, parsed.host, path);
             permissions.extend(denials.filter(|permission| permission.rule.denies));
         }
-        let paths = read.paths.all().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+        let paths = parsed.paths.all().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
         Ok(WhoCan { paths, permissions })
     }
 }
@@ -164,7 +164,7 @@ impl fmt::Display for Permission {
             write!(f, "\n    only:   the user `{owner}`")?;
         }
         let everyone = [(self.anyone, "anyone"), (self.authenticated, "any authenticated caller")];
-        for (_, who) in everyone.iter().filter(|(holds, _)| *holds) {
+        for (_, who) in everyone.iter().filter(|(applies, _)| *applies) {
             write!(f, "\n    who:    {who}")?;
         }
         for (what, names) in [("roles: ", &self.roles), ("users: ", &self.users), ("groups:", &self.groups)] {

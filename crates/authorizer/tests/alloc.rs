@@ -1,4 +1,4 @@
-//! A request by a known caller allocates nothing, here and in everything below.
+//! The request of a known caller allocates nothing, in this crate and in those that it uses.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -38,18 +38,19 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-/// Asks twice with the same scratch and counts the second time; what comes of it is read as a server reads it.
+/// Checks a request twice with the same scratch, reads each verdict as the server does, and counts the allocations of
+/// the second check.
 #[track_caller]
 fn allocates_nothing(authorizer: &Authorizer, status: u16, request: &Request<'_>) {
     let mut scratch = Scratch::default();
-    ask(authorizer, request, &mut scratch);
+    check(authorizer, request, &mut scratch);
     let mut got = (0, 0);
-    let counted = measure(|| got = ask(authorizer, request, &mut scratch));
+    let counted = measure(|| got = check(authorizer, request, &mut scratch));
     assert_eq!(got.0, status);
     assert_eq!(counted.count_total, 0, "{counted:?}");
 }
 
-fn ask(authorizer: &Authorizer, request: &Request<'_>, scratch: &mut Scratch) -> (u16, usize) {
+fn check(authorizer: &Authorizer, request: &Request<'_>, scratch: &mut Scratch) -> (u16, usize) {
     match authorizer.check(request, None, scratch, NOW) {
         Outcome::Pending(_) => panic!("the passwords are not checked here"),
         Outcome::Decided(verdict) => (verdict.status(), length(&verdict)),
@@ -62,9 +63,9 @@ fn length(verdict: &Verdict<'_>) -> usize {
             let set: usize = allowed.set().map(|(name, value)| name.len() + value.len()).sum();
             set + allowed.remove().map(str::len).sum::<usize>() + allowed.rule.len()
         }
-        Verdict::Denied(refused) => {
-            let headers: usize = refused.headers.iter().map(|header| header.value.len()).sum();
-            headers + refused.body.len() + refused.reason.name().len()
+        Verdict::Denied(denied) => {
+            let headers: usize = denied.headers.iter().map(|header| header.value.len()).sum();
+            headers + denied.body.len() + denied.reason.name().len()
         }
     }
 }
@@ -78,7 +79,7 @@ fn a_known_caller_costs_no_allocation() {
         Header { name: b"x_user", value: b"mallory" },
         Header { name: b"x-user", value: b"mallory" },
     ];
-    for (status, proof, method, host, path) in [
+    for (status, credentials, method, host, path) in [
         (200, ALICE, "GET", "localhost", "/people"),
         (200, ALICE, "GET", "LocalHost:8080", "/people?x=1"),
         (200, ALICE, "GET", "[0::1]:8080", "/people"),
@@ -96,7 +97,7 @@ fn a_known_caller_costs_no_allocation() {
         (403, ALICE, "GET", "localhost", "/users/bob;v=1/a%2Cb"),
         (400, ALICE, "GET", "localhost", "/people/;/../x"),
     ] {
-        let headers: Vec<_> = others.into_iter().chain([proof]).collect();
+        let headers: Vec<_> = others.into_iter().chain([credentials]).collect();
         let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
         allocates_nothing(&authorizer, status, &Request { method, host, path, headers: &headers, id: b"17" });
     }
@@ -116,7 +117,7 @@ fn an_anonymous_caller_costs_no_allocation() {
 }
 
 #[test]
-fn an_allocation_would_be_counted() {
+fn allocations_are_counted() {
     let counted = measure(|| drop(std::hint::black_box(vec![1_u8; 100])));
     assert_eq!(counted.count_total, 1);
 }

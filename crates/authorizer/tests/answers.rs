@@ -1,4 +1,4 @@
-//! What an allowed request carries on, and what a refused one gets.
+//! The headers of an allowed request, and the answer to a denied one.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -53,7 +53,7 @@ fn changes(who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Ve
     let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, id: b"" };
     let mut scratch = Scratch::default();
     let Verdict::Allowed(allowed) = authorizer.check_as(&request, who, &mut scratch) else {
-        panic!("refused")
+        panic!("denied")
     };
     let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     (set, allowed.remove().map(str::to_owned).collect())
@@ -71,7 +71,7 @@ fn value(who: Subject, header: &str) -> Option<String> {
 }
 
 #[test]
-fn templates_are_filled_in() {
+fn header_templates_are_filled_in_for_a_caller() {
     let claims = json!({ "tenant": { "id": 42 }, "mail": "alice@example.com" });
     let (set, removed) = changes(Some(subject("alice", &["staff", "night"], claims)), &[]);
     let expected = [
@@ -97,8 +97,8 @@ fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
 }
 
 #[test]
-fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
-    // RFC 3875, 4.1.18: servers that make `HTTP_X_USER` of all of these.
+fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
+    // RFC 3875, 4.1.18: a server that passes headers as environment variables calls all of these `HTTP_X_USER`.
     let aliases =
         ["x_user", "x.user", "X_User", "x-tenant_", "x_tenant", "x.rule", "x-mail", "x.mail", "x_debug.mode"];
     let others = [
@@ -116,7 +116,7 @@ fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
     let (set, removed) =
         changes(Some(subject("alice", &[], Value::Null)), &[&aliases[..], &others[..]].concat());
     for alias in aliases.iter().filter(|alias| **alias != "x-tenant_") {
-        assert!(removed.iter().any(|name| name == alias), "{alias} stays");
+        assert!(removed.iter().any(|name| name == alias), "{alias} is not removed");
     }
     for (name, _) in set {
         assert!(
@@ -125,13 +125,13 @@ fn aliases_in_the_request_are_removed_and_what_we_set_is_not() {
         );
     }
     for other in ["x-users", "xuser", "x--user", "accept", "x-tenant_", "X-USER"] {
-        assert!(!removed.iter().any(|name| name == other), "{other} goes");
+        assert!(!removed.iter().any(|name| name == other), "{other} is removed");
     }
 }
 
 #[test]
-fn a_value_that_a_header_cannot_carry_as_it_is_is_never_sent() {
-    // RFC 9110, 5.5 and CWE-113: line ends and other controls; spaces at the ends are trimmed by whoever reads.
+fn a_value_with_control_characters_or_outer_spaces_is_not_sent() {
+    // RFC 9110, 5.5 and CWE-113: line ends and other controls; readers trim the spaces at the ends.
     for user in [
         "al\rice",
         "al\nice",
@@ -153,7 +153,7 @@ fn a_value_that_a_header_cannot_carry_as_it_is_is_never_sent() {
 }
 
 #[test]
-fn a_name_with_a_comma_is_not_two_names() {
+fn a_group_with_a_comma_is_left_out_of_its_list() {
     let groups = ["staff", "a,admin", "x\ny", " admin", "", "night"];
     assert_eq!(value(subject("alice", &groups, Value::Null), "x-groups").as_deref(), Some("staff,night"));
     assert_eq!(value(subject("alice", &["a,admin"], Value::Null), "x-groups"), None);
@@ -161,7 +161,7 @@ fn a_name_with_a_comma_is_not_two_names() {
 }
 
 #[test]
-fn only_plain_claims_are_filled_in() {
+fn only_string_number_and_boolean_claims_are_filled_in() {
     for (claim, expected) in [
         (json!("acme"), Some("acme")),
         (json!(17), Some("17")),
@@ -179,19 +179,24 @@ fn only_plain_claims_are_filled_in() {
     assert_eq!(value(subject("alice", &[], json!({ "tenant": "flat" })), "x-tenant"), None);
 }
 
-/// A refusal: its status, headers and body.
-fn refusal(policy: &str, path: &str, id: &[u8], proof: Option<&str>) -> (u16, Vec<(String, String)>, String) {
+/// A denial: its status, headers and body.
+fn denial(
+    policy: &str,
+    path: &str,
+    id: &[u8],
+    credentials: Option<&str>,
+) -> (u16, Vec<(String, String)>, String) {
     let authorizer = authorizer(policy);
     let headers: Vec<Header<'_>> =
-        proof.iter().map(|proof| Header { name: b"authorization", value: proof.as_bytes() }).collect();
+        credentials.iter().map(|value| Header { name: b"authorization", value: value.as_bytes() }).collect();
     let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &headers, id };
     let mut scratch = Scratch::default();
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let status = verdict.status();
-    let Verdict::Denied(refused) = verdict else { panic!("allowed") };
+    let Verdict::Denied(denied) = verdict else { panic!("allowed") };
     let headers =
-        refused.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect();
-    (status, headers, refused.body.to_owned())
+        denied.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect();
+    (status, headers, denied.body.to_owned())
 }
 
 /// Basic `alice:x`.
@@ -208,50 +213,50 @@ fn with_answer(answer: &str) -> String {
 }
 
 #[test]
-fn a_refusal_is_json_with_the_requests_id() {
-    let (status, headers, body) = refusal(PLAIN, "/x", b"id-17", ALICE);
+fn a_denial_is_json_with_the_request_id() {
+    let (status, headers, body) = denial(PLAIN, "/x", b"id-17", ALICE);
     assert_eq!((status, &*body), (403, r#"{"error":"forbidden","request_id":"id-17"}"#));
     assert_eq!(headers, [("content-type".to_owned(), "application/json".to_owned())]);
-    assert_eq!(refusal(PLAIN, "/x", b"", ALICE).2, r#"{"error":"forbidden"}"#);
-    assert_eq!(refusal(PLAIN, "/x", b"", None).2, r#"{"error":"unauthorized"}"#);
-    assert_eq!(refusal(PLAIN, "/..", b"", None).2, r#"{"error":"bad_request"}"#);
-    assert_eq!(refusal(PLAIN, "/..", b"", None).0, 400);
+    assert_eq!(denial(PLAIN, "/x", b"", ALICE).2, r#"{"error":"forbidden"}"#);
+    assert_eq!(denial(PLAIN, "/x", b"", None).2, r#"{"error":"unauthorized"}"#);
+    assert_eq!(denial(PLAIN, "/..", b"", None).2, r#"{"error":"bad_request"}"#);
+    assert_eq!(denial(PLAIN, "/..", b"", None).0, 400);
 }
 
 #[test]
-fn a_requests_id_cannot_break_out_of_the_body() {
+fn a_request_id_is_escaped_in_the_body() {
     // RFC 8259, 7: quotes, backslashes and controls are escaped; what is not UTF-8 is replaced.
     let id = b"\"}\\\r\n\0\x1f\x7f</script>\xff\xe2\x80\xa8\xc2\x85";
-    let body: Value = serde_json::from_str(&refusal(PLAIN, "/x", id, ALICE).2).unwrap();
+    let body: Value = serde_json::from_str(&denial(PLAIN, "/x", id, ALICE).2).unwrap();
     assert_eq!(body["request_id"], "\"}\\\r\n\0\u{1f}\u{7f}</script>\u{fffd}\u{2028}\u{85}");
-    let html = refusal(&with_answer("content_type: html"), "/x", b"<b>&\"'\0", ALICE).2;
+    let html = denial(&with_answer("content_type: html"), "/x", b"<b>&\"'\0", ALICE).2;
     assert!(html.contains("<code>&lt;b&gt;&amp;&quot;&#39;\u{fffd}</code>"), "{html}");
-    let text = refusal(&with_answer("content_type: text"), "/x", b"a\nreason: b", ALICE).2;
+    let text = denial(&with_answer("content_type: text"), "/x", b"a\nreason: b", ALICE).2;
     assert_eq!(text, "forbidden\nrequest: a\u{fffd}reason: b\n");
 }
 
 #[test]
-fn the_reason_is_told_only_if_the_policy_says_so() {
+fn the_body_has_the_reason_only_with_explain_true() {
     let explain = with_answer("explain: true");
     assert_eq!(
-        refusal(&explain, "/x", b"1", ALICE).2,
+        denial(&explain, "/x", b"1", ALICE).2,
         r#"{"error":"forbidden","request_id":"1","reason":"not_allowed"}"#
     );
     assert_eq!(
-        refusal(&explain, "/pri<v>ate", b"", ALICE).2,
+        denial(&explain, "/pri<v>ate", b"", ALICE).2,
         r#"{"error":"forbidden","reason":"denied","rule":"guest: GET /pri<v>ate"}"#
     );
-    assert_eq!(refusal(PLAIN, "/pri<v>ate", b"", ALICE).2, r#"{"error":"forbidden"}"#);
-    let html = refusal(&with_answer("explain: true, content_type: html"), "/pri<v>ate", b"", ALICE).2;
+    assert_eq!(denial(PLAIN, "/pri<v>ate", b"", ALICE).2, r#"{"error":"forbidden"}"#);
+    let html = denial(&with_answer("explain: true, content_type: html"), "/pri<v>ate", b"", ALICE).2;
     assert!(html.ends_with("<p>rule: <code>guest: GET /pri&lt;v&gt;ate</code></p>"), "{html}");
     assert_eq!(
-        refusal(&with_answer("explain: true, content_type: text"), "/..", b"", None).2,
+        denial(&with_answer("explain: true, content_type: text"), "/..", b"", None).2,
         "bad_request\nreason: invalid_path\n"
     );
 }
 
 #[test]
-fn a_body_of_ones_own_is_sent_as_it_is() {
+fn a_configured_body_is_sent_unchanged() {
     for (content_type, value) in [
         ("json", "application/json"),
         ("text", "text/plain; charset=utf-8"),
@@ -259,24 +264,24 @@ fn a_body_of_ones_own_is_sent_as_it_is() {
     ] {
         let policy =
             with_answer(&format!("content_type: {content_type}, body: 'no {{user}}', explain: true"));
-        let (_, headers, body) = refusal(&policy, "/x", b"17", ALICE);
+        let (_, headers, body) = denial(&policy, "/x", b"17", ALICE);
         assert_eq!(body, "no {user}");
         assert_eq!(headers, [("content-type".to_owned(), value.to_owned())]);
     }
 }
 
-fn challenges(policy: &str, proof: Option<&str>) -> Vec<String> {
-    let (_, headers, _) = refusal(policy, "/x", b"", proof);
+fn challenges(policy: &str, credentials: Option<&str>) -> Vec<String> {
+    let (_, headers, _) = denial(policy, "/x", b"", credentials);
     headers.into_iter().filter(|(name, _)| name == "www-authenticate").map(|(_, value)| value).collect()
 }
 
 #[test]
-fn a_401_challenges_for_each_method() {
+fn a_401_has_a_challenge_for_each_method() {
     // RFC 9110, 11.6.1 and 5.6.4; RFC 7617, 2 and 2.1; RFC 6750, 3 and 3.1.
     let basic = r#"Basic realm="the \"people\" \\", charset="UTF-8""#;
     assert_eq!(challenges(PLAIN, None), [basic]);
     assert_eq!(challenges(PLAIN, Some("Digest x")), [basic]);
-    assert!(challenges(PLAIN, ALICE).is_empty(), "403 is no challenge");
+    assert!(challenges(PLAIN, ALICE).is_empty(), "a 403 has no challenge");
     let both = "
 version: 1
 identity:
@@ -297,7 +302,7 @@ roles: { guest: { allow: [GET /people] } }
 }
 
 #[test]
-fn the_revision_is_that_of_the_files_and_the_keys() {
+fn the_revision_depends_on_the_files_and_the_keys() {
     let revision = |text: &str, keys: &[(&str, &str)]| {
         let files = policy::MapFiles::of("policy.yaml", text);
         let loaded =

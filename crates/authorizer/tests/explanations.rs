@@ -1,4 +1,4 @@
-//! Why a request is answered as it is, and who could do it.
+//! `explain` and `who_can`: why a request is answered as it is, and who may make it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-fn taken(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
+fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
     let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     ExplainedSubject::Given(Subject {
         user: user.into(),
@@ -53,8 +53,8 @@ fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
 }
 
 #[test]
-fn an_allowed_request_names_its_rule_and_where_the_roles_are_from() {
-    let why = explain("DELETE", "/people/2", taken("bob", &["hr"], &["auditor", "unknown"]));
+fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
+    let why = explain("DELETE", "/people/2", given("bob", &["hr"], &["auditor", "unknown"]));
     assert_eq!((why.status, why.reason), (200, None));
     let rule = why.rule.unwrap();
     assert_eq!((&*rule.role, &*rule.rule, rule.denies), ("staff", "* /people/{id}", false));
@@ -72,29 +72,29 @@ fn an_allowed_request_names_its_rule_and_where_the_roles_are_from() {
 }
 
 #[test]
-fn a_denied_request_names_the_denial() {
-    let why = explain("DELETE", "/people/1", taken("bob", &[], &[]));
+fn a_denied_request_is_explained_by_its_deny_rule() {
+    let why = explain("DELETE", "/people/1", given("bob", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("denied")));
     assert_eq!(why.rule.map(|rule| (rule.rule, rule.denies)), Some(("DELETE /people/1".into(), true)));
-    let why = explain("GET", "/open/closed/../x", taken("bob", &[], &[]));
+    let why = explain("GET", "/open/closed/../x", given("bob", &[], &[]));
     assert_eq!((why.status, why.decided_on.as_deref()), (403, Some("/open/closed/../x")));
     assert_eq!(why.paths, ["/open/x"]);
 }
 
 #[test]
-fn what_nothing_allows_names_the_roles_that_would() {
-    let why = explain("GET", "/log", taken("alice", &[], &[]));
+fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
+    let why = explain("GET", "/log", given("alice", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("not_allowed")));
     assert_eq!(why.missing.iter().map(|rule| &*rule.role).collect::<Vec<_>>(), ["auditor"]);
     assert!(why.rule.is_none());
-    let nobody = explain("GET", "/nothing", taken("alice", &[], &[]));
+    let nobody = explain("GET", "/nothing", given("alice", &[], &[]));
     assert!(nobody.missing.is_empty());
-    let other = explain("GET", "/users/bob/x", taken("alice", &[], &[]));
-    assert!(other.missing.is_empty(), "no role makes alice bob");
+    let other = explain("GET", "/users/bob/x", given("alice", &[], &[]));
+    assert!(other.missing.is_empty(), "an owner rule of bob is not missing to alice");
 }
 
 #[test]
-fn an_anonymous_caller_has_one_role() {
+fn an_anonymous_caller_has_only_the_role_anyone() {
     let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("missing_credentials"), None));
     assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
@@ -102,7 +102,7 @@ fn an_anonymous_caller_has_one_role() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why_and_a_bad_proof_too() {
+fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     let why = explain("GET", "/..", ExplainedSubject::OfCredentials);
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
@@ -110,8 +110,8 @@ fn what_cannot_be_judged_says_why_and_a_bad_proof_too() {
     let request = Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, id: b"" };
     let why = authorizer().explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
-    let told = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
-    assert!(!told.contains("secret-token"), "{told}");
+    let shown = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
+    assert!(!shown.contains("secret-token"), "{shown}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_explanation_agrees_with_the_verdict() {
     for path in
         ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
     {
-        for who in [None, Some(taken("alice", &[], &[])), Some(taken("carol", &["hr"], &[]))] {
+        for who in [None, Some(given("alice", &[], &[])), Some(given("carol", &["hr"], &[]))] {
             let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
             let subject = match &who {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
@@ -135,17 +135,17 @@ fn an_explanation_agrees_with_the_verdict() {
 }
 
 #[test]
-fn an_explanation_can_be_read() {
-    let text = explain("GET", "/log;v=1", taken("alice", &["hr", "x"], &[])).to_string();
+fn an_explanation_is_printed_line_by_line() {
+    let text = explain("GET", "/log;v=1", given("alice", &["hr", "x"], &[])).to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "403 denied: nothing allows it (not_allowed)");
+    assert_eq!(lines[0], "403 denied: no rule allows it (not_allowed)");
     assert_eq!(lines[1], "request: GET localhost/log;v=1");
     assert_eq!(lines[2], "         may also be read as /log");
     assert_eq!(lines[3], "caller:  alice, in hr, x");
 }
 
 #[test]
-fn who_can_names_rules_roles_users_and_groups() {
+fn who_can_lists_rules_roles_users_and_groups() {
     let who = authorizer().who_can(b"DELETE", b"", b"/people/1").unwrap();
     let shown: Vec<(&str, bool)> =
         who.permissions.iter().map(|permission| (&*permission.rule.rule, permission.rule.denies)).collect();
@@ -161,7 +161,7 @@ fn who_can_names_rules_roles_users_and_groups() {
 }
 
 #[test]
-fn who_can_knows_the_owner_and_everyone() {
+fn who_can_reports_the_owner_anyone_and_authenticated() {
     let who = authorizer().who_can(b"GET", b"", b"/users/%62ob/x").unwrap();
     let permission = &who.permissions[0];
     assert_eq!((permission.owner.as_deref(), &*permission.users), (Some("bob"), &["bob".to_owned()][..]));

@@ -1,4 +1,4 @@
-//! The invariant of paths: never allow a request if any plausible reading of its path falls where the caller may not go.
+//! The invariant of paths: a request is allowed only if every plausible interpretation of its path is.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use authorizer::{Authorizer, Request, Scratch, Verdict};
 
-/// Everybody may go below `/open` and to `/a@b`, but not to what is closed in there.
+/// Everybody may access `/open` and `/a@b`, except the closed paths below them.
 const POLICY: &str = "
 version: 1
 identity: { basic: { verify: false } }
@@ -22,7 +22,7 @@ roles:
     deny: [GET /open/closed, GET /open/closed/**, GET /closed/**, GET /open/a@b/**]
 ";
 
-/// What paths are made of: whatever servers have been seen to disagree about.
+/// The pieces of the generated paths: characters and escapes that servers interpret differently.
 const PIECES: [&str; 47] = [
     "/",
     "/",
@@ -80,7 +80,7 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-/// A small generator of numbers (xorshift64*), so that each run asks the same.
+/// A small pseudo-random generator (xorshift64*): each run tests the same paths.
 struct Numbers(u64);
 
 impl Numbers {
@@ -100,25 +100,31 @@ impl Numbers {
 }
 
 #[test]
-fn no_plausible_reading_of_an_allowed_path_is_closed() {
+fn no_plausible_interpretation_of_an_allowed_path_is_denied() {
     let authorizer = authorizer();
     let mut numbers = Numbers(20_261_120);
-    let (mut allowed, mut unusual) = (0, 0);
+    let (mut allowed, mut ambiguous) = (0, 0);
     for _ in 0..200_000 {
         let path = numbers.path();
         if !is_allowed(&authorizer, &path) {
             continue;
         }
         allowed += 1;
-        let readings = readings(path.as_bytes());
-        unusual += usize::from(readings.len() > 1);
-        for reading in readings {
-            let shown = String::from_utf8_lossy(&reading);
-            assert!(!is_closed(&reading), "{path} may be read as {shown}");
-            assert!(!is_resolved(&reading) || is_open(&reading), "{path} may be read as {shown}");
+        let interpretations = interpretations(path.as_bytes());
+        ambiguous += usize::from(interpretations.len() > 1);
+        for interpretation in interpretations {
+            let shown = String::from_utf8_lossy(&interpretation);
+            assert!(!is_closed(&interpretation), "{path} may be interpreted as {shown}");
+            assert!(
+                !is_resolved(&interpretation) || is_open(&interpretation),
+                "{path} may be interpreted as {shown}"
+            );
         }
     }
-    assert!(allowed > 5_000 && unusual > 2_000, "{allowed} allowed, {unusual} of them with several readings");
+    assert!(
+        allowed > 5_000 && ambiguous > 2_000,
+        "{allowed} allowed, {ambiguous} of them with several interpretations"
+    );
 }
 
 fn is_allowed(authorizer: &Authorizer, path: &str) -> bool {
@@ -127,7 +133,7 @@ fn is_allowed(authorizer: &Authorizer, path: &str) -> bool {
     matches!(authorizer.check_as(&request, None, &mut scratch), Verdict::Allowed(_))
 }
 
-/// Where nobody may go, as a server without any notion of canonical paths would see it.
+/// Whether the policy denies this path, compared as text, as a server compares it.
 fn is_closed(path: &[u8]) -> bool {
     [&b"/open/closed"[..], b"/closed", b"/open/a@b/"].iter().any(|closed| {
         path.strip_prefix(*closed)
@@ -143,7 +149,7 @@ fn is_open(path: &[u8]) -> bool {
         || shared.is_some_and(|name| !name.is_empty() && !name.contains(&b'/'))
 }
 
-/// Whether a reading has no dot segments, also encoded ones (RFC 3986, 6.2.2.2: the same), and no empty segments.
+/// Whether a path has no dot segments, encoded or not (RFC 3986, 6.2.2.2: they mean the same), and no empty segments.
 fn is_resolved(path: &[u8]) -> bool {
     let mut segments = path.split(|byte| *byte == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -154,26 +160,24 @@ fn is_resolved(path: &[u8]) -> bool {
     true
 }
 
-/// What a server may do to a path, or leave out.
+/// A step that a server may apply to a path or not.
 type Step = fn(&[u8]) -> Vec<u8>;
 
-/// All of it but decoding.
+/// All steps but decoding.
 const STEPS: [Step; 7] =
     [without_query, without_fragment, without_authority, without_parameters, slashed, merged, resolved];
 
-/// All that a path becomes when servers do these things to it, each or not, in any order: decode (at most twice), cut at
-/// a `?` or a `#` that is there then, take it for a URL reference, drop `;` parameters, take `\` for `/`, merge slashes,
-/// resolve dots.
-fn readings(raw: &[u8]) -> BTreeSet<Vec<u8>> {
+/// All interpretations of a path: the results of any steps in any order, and of decoding at most twice.
+fn interpretations(raw: &[u8]) -> BTreeSet<Vec<u8>> {
     let cut = raw.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(raw.len());
     let mut found = BTreeSet::from([(raw[..cut].to_vec(), 0)]);
-    let mut open: Vec<(Vec<u8>, u8)> = found.iter().cloned().collect();
-    while let Some((path, decoded)) = open.pop() {
+    let mut to_visit: Vec<(Vec<u8>, u8)> = found.iter().cloned().collect();
+    while let Some((path, decoded)) = to_visit.pop() {
         let mut next: Vec<(Vec<u8>, u8)> = STEPS.map(|step| (step(&path), decoded)).into();
         if decoded < 2 {
             next.push((decode(&path), decoded + 1));
         }
-        open.extend(next.into_iter().filter(|reading| found.insert(reading.clone())));
+        to_visit.extend(next.into_iter().filter(|path| found.insert(path.clone())));
     }
     found.into_iter().map(|(path, _)| path).collect()
 }
@@ -198,7 +202,7 @@ fn without_fragment(path: &[u8]) -> Vec<u8> {
     path.iter().copied().take_while(|byte| *byte != b'#').collect()
 }
 
-/// RFC 3986, 4.2: after `//` comes an authority, up to the next of `/?#`.
+/// RFC 3986, 4.2: `//` begins an authority, which ends before the next `/`, `?` or `#`.
 fn without_authority(path: &[u8]) -> Vec<u8> {
     let Some(authority) = path.strip_prefix(b"//") else { return path.to_vec() };
     let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());

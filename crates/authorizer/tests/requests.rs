@@ -1,4 +1,4 @@
-//! What comes of requests: the status and the reason of each, and what takes part in a decision and what never does.
+//! The status and the reason of requests, and which parts of a request decide and which never do.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -33,10 +33,10 @@ fn authorizer() -> Authorizer {
 }
 
 /// A request: method, host, path and headers.
-type Asked<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)]);
+type TestRequest<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)]);
 
-/// What comes of a request: the status and the reason.
-fn ask(authorizer: &Authorizer, (method, host, path, headers): Asked<'_>) -> (u16, Option<Reason>) {
+/// The status of a request, and the reason if it is denied.
+fn check(authorizer: &Authorizer, (method, host, path, headers): TestRequest<'_>) -> (u16, Option<Reason>) {
     let headers: Vec<Header<'_>> = headers
         .iter()
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
@@ -52,27 +52,27 @@ fn ask(authorizer: &Authorizer, (method, host, path, headers): Asked<'_>) -> (u1
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let reason = match &verdict {
         Verdict::Allowed(_) => None,
-        Verdict::Denied(refused) => Some(refused.reason),
+        Verdict::Denied(denied) => Some(denied.reason),
     };
     (verdict.status(), reason)
 }
 
 #[track_caller]
-fn holds(cases: &[(Asked<'_>, Option<Reason>)]) {
+fn assert_all(cases: &[(TestRequest<'_>, Option<Reason>)]) {
     let authorizer = authorizer();
-    for (asked, expected) in cases {
+    for (request, expected) in cases {
         let status = expected.map_or(200, Reason::status);
-        assert_eq!(ask(&authorizer, *asked), (status, *expected), "{asked:?}");
+        assert_eq!(check(&authorizer, *request), (status, *expected), "{request:?}");
     }
 }
 
 #[test]
-fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
-    let bad = Some(Reason::InvalidCredentials(CredentialsError::BadPassword));
+fn a_request_without_credentials_is_anonymous_and_one_with_invalid_credentials_is_denied() {
+    let invalid = Some(Reason::InvalidCredentials(CredentialsError::BadPassword));
     let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
     let bearer = [("authorization", "Bearer a.b.c")];
     let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
-    holds(&[
+    assert_all(&[
         (("GET", "", "/people", &[ALICE]), None),
         (("GET", "", "/people", &[("AUTHORIZATION", ALICE.1)]), None),
         (("GET", "", "/people", &[]), Some(Reason::MissingCredentials)),
@@ -81,8 +81,8 @@ fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
         (("GET", "", "/open/x", &[ALICE]), None),
         (("GET", "", "/open/closed", &[]), Some(Reason::MissingCredentials)),
         (("GET", "", "/open/closed", &[ALICE]), Some(Reason::Denied)),
-        (("GET", "", "/open/x", &wrong), bad),
-        (("GET", "", "/people", &wrong), bad),
+        (("GET", "", "/open/x", &wrong), invalid),
+        (("GET", "", "/people", &wrong), invalid),
         (("GET", "", "/open/x", &bearer), unsupported),
         (("GET", "", "/open/x", &[("authorization", "Negotiate abc")]), unsupported),
         (("GET", "", "/users/alice", &[ALICE]), None),
@@ -91,30 +91,30 @@ fn who_has_no_proof_is_anonymous_and_who_has_a_bad_one_is_nobody() {
         (("GET", "", "/users/alice;x", &[ALICE]), Some(Reason::NotAllowed)),
     ]);
     let authorizer = authorizer();
-    let empty = ask(&authorizer, ("GET", "", "/open/x", &[("authorization", "")]));
-    assert_eq!(empty.0, 401, "an empty proof is a proof");
+    let empty = check(&authorizer, ("GET", "", "/open/x", &[("authorization", "")]));
+    assert_eq!(empty.0, 401, "an empty header is invalid, not missing");
 }
 
 #[test]
-fn more_than_one_authorization_is_refused() {
+fn more_than_one_authorization_header_is_denied() {
     // RFC 9110, 5.3 and 11.6.2: it is not a list.
-    let twice = Some(Reason::DuplicateAuthorization);
+    let duplicate = Some(Reason::DuplicateAuthorization);
     let joined = format!("{0}, {0}", ALICE.1);
-    holds(&[
-        (("GET", "", "/people", &[ALICE, ALICE]), twice),
-        (("GET", "", "/people", &[ALICE, ("Authorization", "Bearer x")]), twice),
-        (("GET", "", "/open/x", &[ALICE, ("AUTHORIZATION", "")]), twice),
-        (("GET", "", "/people", &[("authorization", &joined)]), twice),
-        (("GET", "", "/people", &[("authorization", &format!("{},", ALICE.1))]), twice),
-        (("GET", "", "/people", &[("authorization", ",")]), twice),
-        (("GET", "", "/people", &[("authorization", &format!("bearer x, {}", ALICE.1))]), twice),
-        (("GET", "", "/people", &[("authorization", "Digest,Basic YTpi")]), twice),
-        (("GET", "", "/people", &[("authorization", &format!(",{}", ALICE.1))]), twice),
+    assert_all(&[
+        (("GET", "", "/people", &[ALICE, ALICE]), duplicate),
+        (("GET", "", "/people", &[ALICE, ("Authorization", "Bearer x")]), duplicate),
+        (("GET", "", "/open/x", &[ALICE, ("AUTHORIZATION", "")]), duplicate),
+        (("GET", "", "/people", &[("authorization", &joined)]), duplicate),
+        (("GET", "", "/people", &[("authorization", &format!("{},", ALICE.1))]), duplicate),
+        (("GET", "", "/people", &[("authorization", ",")]), duplicate),
+        (("GET", "", "/people", &[("authorization", &format!("bearer x, {}", ALICE.1))]), duplicate),
+        (("GET", "", "/people", &[("authorization", "Digest,Basic YTpi")]), duplicate),
+        (("GET", "", "/people", &[("authorization", &format!(",{}", ALICE.1))]), duplicate),
     ]);
-    // Commas that belong to one proof: RFC 7616, 3.4, and AWS Signature Version 4. No such scheme is supported, and one of
-    // them in front of another proof is refused as well.
+    // Schemes whose credentials have commas (RFC 7616, 3.4; AWS Signature Version 4) are not supported, so one of them
+    // in front of other credentials is denied as well.
     let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
-    holds(&[
+    assert_all(&[
         (
             ("GET", "", "/open/x", &[("authorization", "Digest username=\"alice\", realm=\"people\"")]),
             unsupported,
@@ -128,24 +128,24 @@ fn more_than_one_authorization_is_refused() {
 }
 
 #[test]
-fn control_bytes_are_refused() {
+fn control_bytes_are_denied() {
     let control = Some(Reason::ControlBytes);
     for value in ["Basic YQ\u{0}", "Basic\tYQ==", "Basic YQ==\r\nx: y", "\u{7f}"] {
-        holds(&[(("GET", "", "/open/x", &[("authorization", value)]), control)]);
+        assert_all(&[(("GET", "", "/open/x", &[("authorization", value)]), control)]);
     }
     for method in ["", "GE T", "GET\r\n", "GET\0", "G\u{e9}T", "GET,POST", "(GET)", "GET/"] {
-        holds(&[((method, "", "/open/x", &[]), Some(Reason::InvalidMethod))]);
+        assert_all(&[((method, "", "/open/x", &[]), Some(Reason::InvalidMethod))]);
     }
-    holds(&[
+    assert_all(&[
         (("GET", "", "/open/\u{1}", &[]), Some(Reason::InvalidPath(PathError::ForbiddenByte))),
         (("GET", "a\u{1}", "/open/x", &[]), Some(Reason::InvalidHost(HostError))),
     ]);
 }
 
 #[test]
-fn what_cannot_be_judged_is_refused_before_anybody_is_identified() {
+fn an_invalid_request_is_denied_before_its_credentials_are_verified() {
     let wrong = [("authorization", "Basic YWxpY2U6d3Jvbmc=")];
-    holds(&[
+    assert_all(&[
         (("GET", "", "/a/../../b", &wrong), Some(Reason::InvalidPath(PathError::AboveRoot))),
         (("GET", "", "", &[]), Some(Reason::InvalidPath(PathError::Empty))),
         (("GET", "a..b", "/open/x", &wrong), Some(Reason::InvalidHost(HostError))),
@@ -156,34 +156,34 @@ fn what_cannot_be_judged_is_refused_before_anybody_is_identified() {
 #[test]
 fn a_method_is_matched_byte_for_byte() {
     // RFC 9110, 9.1: case-sensitive, and GET does not imply HEAD.
-    let no = Some(Reason::NotAllowed);
-    holds(&[
-        (("get", "", "/people", &[ALICE]), no),
-        (("Get", "", "/people", &[ALICE]), no),
-        (("HEAD", "", "/people", &[ALICE]), no),
-        (("GETX", "", "/people", &[ALICE]), no),
+    let denied = Some(Reason::NotAllowed);
+    assert_all(&[
+        (("get", "", "/people", &[ALICE]), denied),
+        (("Get", "", "/people", &[ALICE]), denied),
+        (("HEAD", "", "/people", &[ALICE]), denied),
+        (("GETX", "", "/people", &[ALICE]), denied),
         (("OPTIONS", "", "*", &[]), None),
-        (("OPTIONS", "", "/people", &[ALICE]), no),
+        (("OPTIONS", "", "/people", &[ALICE]), denied),
         (("GET", "", "*", &[]), Some(Reason::InvalidPath(PathError::NotAbsolute))),
     ]);
 }
 
 #[test]
-fn a_host_matches_only_rules_for_it() {
-    let no = Some(Reason::NotAllowed);
-    holds(&[
+fn a_rule_with_a_host_matches_only_that_host() {
+    let denied = Some(Reason::NotAllowed);
+    assert_all(&[
         (("PUT", "internal.example.com", "/x", &[ALICE]), None),
         (("PUT", "INTERNAL.example.com.:80", "/x", &[ALICE]), None),
-        (("PUT", "", "/x", &[ALICE]), no),
-        (("PUT", "internal.example.com.evil.test", "/x", &[ALICE]), no),
-        (("PUT", "xinternal.example.com", "/x", &[ALICE]), no),
+        (("PUT", "", "/x", &[ALICE]), denied),
+        (("PUT", "internal.example.com.evil.test", "/x", &[ALICE]), denied),
+        (("PUT", "xinternal.example.com", "/x", &[ALICE]), denied),
         (("PUT", "a@internal.example.com", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
         (("PUT", "internal.example.com:80:80", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
     ]);
 }
 
 #[test]
-fn headers_that_claim_another_path_method_host_or_client_never_count() {
+fn headers_that_claim_another_path_method_host_or_client_are_ignored() {
     let authorizer = authorizer();
     let claims = [
         ("x-original-url", "/open/x"),
@@ -214,16 +214,16 @@ fn headers_that_claim_another_path_method_host_or_client_never_count() {
     for (method, path) in
         [("GET", "/people"), ("GET", "/open/x"), ("DELETE", "/open/x"), ("GET", "/open/closed")]
     {
-        let plain = ask(&authorizer, (method, "other.test", path, &[]));
+        let plain = check(&authorizer, (method, "other.test", path, &[]));
         for claim in claims {
-            assert_eq!(ask(&authorizer, (method, "other.test", path, &[claim])), plain, "{claim:?}");
+            assert_eq!(check(&authorizer, (method, "other.test", path, &[claim])), plain, "{claim:?}");
         }
-        assert_eq!(ask(&authorizer, (method, "other.test", path, &claims)), plain);
+        assert_eq!(check(&authorizer, (method, "other.test", path, &claims)), plain);
     }
 }
 
 #[test]
-fn reasons_have_names_of_their_own() {
+fn each_reason_has_a_unique_name() {
     let reasons = [
         Reason::InvalidMethod,
         Reason::InvalidPath(PathError::Empty),
@@ -234,22 +234,22 @@ fn reasons_have_names_of_their_own() {
         Reason::NotAllowed,
         Reason::Denied,
     ];
-    let proofs = CredentialsError::ALL.into_iter().map(Reason::InvalidCredentials);
+    let credentials = CredentialsError::ALL.into_iter().map(Reason::InvalidCredentials);
     let limits = Limit::ALL.into_iter().map(Reason::Limit);
     let names: std::collections::BTreeSet<_> =
-        reasons.into_iter().chain(proofs).chain(limits).map(Reason::name).collect();
+        reasons.into_iter().chain(credentials).chain(limits).map(Reason::name).collect();
     assert_eq!(names.len(), reasons.len() + CredentialsError::ALL.len() + Limit::ALL.len());
     assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
 }
 
 #[test]
-fn a_password_is_hashed_off_the_request_and_then_remembered() {
+fn a_verified_password_is_cached_for_the_next_request() {
     let authorizer = authorizer();
     let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
     let request = Request { method: b"GET", host: b"", path: b"/people", headers: &header, id: b"" };
     let (mut first, mut second) = (Scratch::default(), Scratch::default());
     let authorizer::Outcome::Pending(check) = authorizer.check(&request, None, &mut first, NOW) else {
-        panic!("an unknown password is not decided on")
+        panic!("the password is not verified yet")
     };
     let decided = authorizer.check(&request, Some(&check.run()), &mut first, NOW);
     assert!(matches!(decided, authorizer::Outcome::Decided(verdict) if verdict.status() == 200));

@@ -1,10 +1,10 @@
-//! How long a wrong password takes for a user that exists and for one that does not, by kind of hash:
+//! Measures how long a wrong password takes for a user that exists and for one that does not, by kind of hash:
 //! `cargo run -p identity --example unknown_user`.
 //!
-//! The hashes are cheap ones, which makes it harder: whatever else differs weighs more.
+//! The hashes are cheap ones, so that a difference outside the hash is a larger part of the time.
 //!
-//! The two are asked in turn, so that whatever else the machine does falls on both. What is printed is the ratio of the
-//! medians, unknown to known; it must lie within 0.95 and 1.05. Where the machine is too busy for that, count instructions:
+//! The two are measured in alternation, so that other load on the machine affects both. The printed ratio of the
+//! medians, unknown to known, must lie within 0.95 and 1.05. On a machine too busy for that, count instructions:
 //! `valgrind --tool=callgrind target/debug/examples/unknown_user known`, and the same with `unknown`.
 
 #![expect(
@@ -35,7 +35,7 @@ fn main() {
         ("sha512-crypt", Recipe::Sha512Crypt { rounds: 1_000 }),
     ];
     if let Some(name) = std::env::args().nth(1) {
-        return kinds.iter().for_each(|(_, recipe)| ask_often(&name, *recipe));
+        return kinds.iter().for_each(|(_, recipe)| repeat(&name, *recipe));
     }
     println!("{:<14} {:>12} {:>12} {:>7}", "hash", "known µs", "unknown µs", "ratio");
     for (name, recipe) in kinds {
@@ -44,12 +44,12 @@ fn main() {
     }
 }
 
-/// Asks for either of the two alone, so that instructions can be counted.
-fn ask_often(name: &str, recipe: Recipe) {
+/// Authenticates one of the two alone, so that instructions can be counted.
+fn repeat(name: &str, recipe: Recipe) {
     let authenticator = authenticator(recipe);
     let user = if name == "known" { "user" } else { "nobody" };
     (0..10).for_each(|round| {
-        let _ = ask(&authenticator, &format!("{user}{round}:wrong"));
+        let _ = time_of(&authenticator, &format!("{user}{round}:wrong"));
     });
 }
 
@@ -58,20 +58,23 @@ fn compare(recipe: Recipe) -> (f64, f64) {
     let authenticator = authenticator(recipe);
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let mut ask_known = || known.push(ask(&authenticator, &format!("user{}:wrong{round}", round % 10)));
-        let mut ask_unknown = || unknown.push(ask(&authenticator, &format!("nobody{round}:wrong{round}")));
+        let mut measure_known =
+            || known.push(time_of(&authenticator, &format!("user{}:wrong{round}", round % 10)));
+        let mut measure_unknown =
+            || unknown.push(time_of(&authenticator, &format!("nobody{round}:wrong{round}")));
         if round % 2 == 0 {
-            ask_known();
-            ask_unknown();
+            measure_known();
+            measure_unknown();
         } else {
-            ask_unknown();
-            ask_known();
+            measure_unknown();
+            measure_known();
         }
     }
     (median(known), median(unknown))
 }
 
-fn ask(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
+/// The time to reject these credentials.
+fn time_of(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
     let start = Instant::now();
     let mut cache = LocalCache::default();

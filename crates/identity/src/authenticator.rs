@@ -15,7 +15,7 @@ use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
-use crate::basic::{Credentials, PasswordChecked, Settled};
+use crate::basic::{Credentials, PasswordChecked, PasswordResult};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwt::{self, Issuer, TokenCheck, TokenChecked};
 use crate::keyed_hasher::KeyedHasher;
@@ -28,8 +28,8 @@ use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unide
 use basic::Basic;
 use known::known;
 
-/// How far a clock may be set back before cached credentials must be verified again.
-const CLOCK_SLIP: Duration = Duration::from_secs(60);
+/// How far the clock may be set back before cached credentials must be verified again.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token and its scheme. Longer
 /// ones are invalid, unless they are mostly spaces, so they are not worth hashing.
@@ -43,12 +43,11 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
-    /// Unique in this process: what a [`LocalCache`] tells authenticators apart by.
+    /// Unique in this process, so that a [`LocalCache`] does not use the entries of another authenticator.
     id: u64,
     basic: Option<Basic<T>>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over: a cached token ends with its key
-    /// sets.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over: other key sets may not accept them.
     tokens: Cache<Arc<Known<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -120,8 +119,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// anonymous: `Ok(None)`.
     ///
     /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
-    /// from the authenticator of an earlier policy: where this one has another hash for the user, or other keys, it says
-    /// nothing, and this may return another verification.
+    /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it does
+    /// not count, and this may return another verification.
     ///
     /// The first call for a subject calls `attach`. Later calls find the result in `cache` or in the cache of all
     /// threads, and allocate nothing.
@@ -141,7 +140,8 @@ impl<T: HeapSize> Authenticator<T> {
         if value.len() > MAX_VALUE {
             return Ok(Some(cache.hold(look_up()?.known)));
         }
-        // The key is that of the whole value, so that a hit costs neither parsing nor decoding.
+        // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
+        // too, but then each hit would first parse the value and decode its base64.
         cache.get_or_look_up(self.id, self.hasher.whole(value), now, look_up).map(Some)
     }
 
@@ -171,11 +171,11 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Caches the credentials of a verification, if they are valid under this policy, and returns whether they are.
-    /// Invalid ones are never cached. To be called when it has run, whether a request still waits for it or not; it may
-    /// be called more than once.
-    pub fn remember(&self, verified: &Verified, now: Time, attach: impl Fn(&Subject) -> T) -> bool {
-        matches!(self.settle(verified, now, attach), Some(Ok(_)))
+    /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
+    /// never cached. To be called when the verification has run, even if no request waits for it any more; it may be
+    /// called more than once.
+    pub fn cache_verified(&self, verified: &Verified, now: Time, attach: impl Fn(&Subject) -> T) -> bool {
+        matches!(self.resolve(verified, now, attach), Some(Ok(_)))
     }
 
     /// The subject of a token with these claims, without verifying a token.
@@ -184,12 +184,12 @@ impl<T: HeapSize> Authenticator<T> {
     /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
     pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
-        let issuer = jwt::named(&self.issuers, members.get("iss"))?;
+        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings)
     }
 
     /// The URLs of key sets to fetch again, because a token named a key that they did not have. Each URL is returned
-    /// once, and again only after another such token. How often to fetch is for the calling program to limit.
+    /// once, and again only after another such token. The calling program limits how often it fetches.
     pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.issuers.iter().filter_map(Issuer::take_refetch)
     }
@@ -202,7 +202,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: Time,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, Unidentified> {
-        match (authorization::read(value), &self.basic) {
+        match (authorization::parse(value), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.token(token, verified, now, attach)
@@ -223,9 +223,9 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<Found<T>, Unidentified> {
         let credentials = Credentials::decode(encoded)?;
         if !basic.verify {
-            return Ok(self.trusted(basic, credentials.user(), now, attach));
+            return Ok(self.unverified(basic, credentials.user(), now, attach));
         }
-        // Checked before any look-up, so that the time until the answer says nothing about whether the user exists.
+        // Checked before any look-up, so that the response time does not depend on whether the user exists.
         if credentials.password().len() > MAX_PASSWORD {
             return Err(CredentialsError::BadPassword.into());
         }
@@ -235,14 +235,14 @@ impl<T: HeapSize> Authenticator<T> {
             Lookup::Expired => true,
             Lookup::Missing => match basic.carried.find(key, now) {
                 Lookup::Valid(account) => {
-                    return Ok(basic.remember(key, account, self.credentials_window(now), attach));
+                    return Ok(basic.insert_account(key, account, self.credentials_window(now), attach));
                 }
                 Lookup::Expired => true,
                 Lookup::Missing => false,
             },
         };
-        match self.settle_for(key, verified, now, attach) {
-            Some(settled) => Ok(settled?),
+        match self.resolve_for(key, verified, now, attach) {
+            Some(result) => Ok(result?),
             None => match basic.accounts.check(&credentials, key, &self.hasher) {
                 Some(check) => {
                     let check = check.with_verified_before(verified_before);
@@ -253,8 +253,9 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Accepts a user without a password check, because something in front of the proxy has checked the password.
-    fn trusted(
+    /// The user of the credentials without a password check (`verify: false`): something in front of the proxy has
+    /// checked the password.
+    fn unverified(
         &self,
         basic: &Basic<T>,
         user: &str,
@@ -263,7 +264,7 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Found<T> {
         let key = self.hasher.whole(user.as_bytes());
         basic.find(key, now).valid().unwrap_or_else(|| {
-            let known = known(&basic.accounts.trusted(user), attach);
+            let known = known(&basic.accounts.unverified_subject(user), attach);
             basic.insert(key, known, None, self.credentials_window(now))
         })
     }
@@ -282,8 +283,8 @@ impl<T: HeapSize> Authenticator<T> {
         if let Some(found) = self.find_token(hash, now) {
             return Ok(found);
         }
-        match self.settle_for(hash, verified, now, attach) {
-            Some(settled) => Ok(settled?),
+        match self.resolve_for(hash, verified, now, attach) {
+            Some(result) => Ok(result?),
             None => {
                 let key = self.hasher.pair(&hash.to_le_bytes(), &self.id.to_le_bytes());
                 let check = TokenCheck::new(text, &self.issuers, now, hash, key);
@@ -302,52 +303,53 @@ impl<T: HeapSize> Authenticator<T> {
         self.tokens.find(hash, now, found).valid()
     }
 
-    /// The subject of a verification of the credentials with this key; `None` if there is none, or it says nothing
-    /// under this policy.
-    fn settle_for(
+    /// The result of [`Self::resolve`], if `verified` is a verification of the credentials with this key.
+    fn resolve_for(
         &self,
         key: u128,
         verified: Option<&Verified>,
         now: Time,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        self.settle(verified.filter(|verified| verified.credentials() == key)?, now, attach)
+        self.resolve(verified.filter(|verified| verified.credentials() == key)?, now, attach)
     }
 
-    /// The subject that a verification found, which is cached; `None` if it says nothing under this policy.
-    fn settle(
+    /// The result of a verification under this policy; `None` if it does not count under this policy. A subject is also
+    /// cached.
+    fn resolve(
         &self,
         verified: &Verified,
         now: Time,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         match &verified.0 {
-            Checked::Password(checked) => self.settle_password(checked, now, attach),
-            Checked::Token(checked) => self.settle_token(checked, now, attach),
+            Checked::Password(checked) => self.resolve_password(checked, now, attach),
+            Checked::Token(checked) => self.resolve_token(checked, now, attach),
         }
     }
 
-    /// A password counts if the user has the same stored hash here, byte for byte, or exists in neither policy.
-    fn settle_password(
+    /// A password check counts if the user has the same stored hash in both policies, byte for byte, or exists in
+    /// neither.
+    fn resolve_password(
         &self,
         checked: &PasswordChecked,
         now: Time,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.settle(checked)? {
-            Settled::Right(account) => {
+        Some(match basic.accounts.result_of(checked)? {
+            PasswordResult::Right(account) => {
                 let key = checked.credentials;
                 let found = basic.find(key, now).valid();
-                let remember = || basic.remember(key, account, self.credentials_window(now), attach);
-                Ok(found.unwrap_or_else(remember))
+                let insert = || basic.insert_account(key, account, self.credentials_window(now), attach);
+                Ok(found.unwrap_or_else(insert))
             }
-            Settled::Wrong => Err(CredentialsError::BadPassword),
+            PasswordResult::Wrong => Err(CredentialsError::BadPassword),
         })
     }
 
-    /// A token counts if it was verified by these very keys, and is valid now.
-    fn settle_token(
+    /// A token verification counts if it used the keys and settings of this authenticator, and the token is valid now.
+    fn resolve_token(
         &self,
         checked: &TokenChecked,
         now: Time,
@@ -357,13 +359,13 @@ impl<T: HeapSize> Authenticator<T> {
             return None;
         }
         let token = match &checked.result {
-            Ok(token) if token.window.holds(now) => token,
+            Ok(token) if token.window.contains(now) => token,
             Ok(_) => return None,
             Err(error) => return Some(Err(*error)),
         };
         Some(Ok(self.find_token(checked.hash, now).unwrap_or_else(|| {
             let known = known(&token.subject, attach);
-            let bytes = known.bytes(Names::OfCaller);
+            let bytes = known.bytes(Names::OwnedBySubject);
             self.tokens.insert(checked.hash, Arc::clone(&known), token.window, bytes);
             Found { known, window: token.window, bytes, keep_for: Duration::MAX }
         })))
@@ -371,7 +373,7 @@ impl<T: HeapSize> Authenticator<T> {
 
     fn credentials_window(&self, now: Time) -> Window {
         let until = now.saturating_add(self.limits.credentials_for);
-        Window { from: now.saturating_sub(CLOCK_SLIP), until }
+        Window { from: now.saturating_sub(CLOCK_TOLERANCE), until }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) enum Scheme<'a> {
 }
 
 /// Splits a value into its scheme, in any case (RFC 9110, 11.1), and what follows one or more spaces.
-pub(crate) fn read(value: &[u8]) -> Scheme<'_> {
+pub(crate) fn parse(value: &[u8]) -> Scheme<'_> {
     let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
     let (scheme, rest) = value.split_at_checked(end).unwrap_or_default();
     let rest = rest.trim_ascii_start();
@@ -30,15 +30,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scheme_is_read_in_any_case() {
+    fn a_scheme_is_recognized_in_any_case() {
         for value in ["Basic YTpi", "basic YTpi", "BASIC YTpi", "bAsIc   YTpi"] {
-            assert_eq!(read(value.as_bytes()), Scheme::Basic(b"YTpi"), "{value}");
+            assert_eq!(parse(value.as_bytes()), Scheme::Basic(b"YTpi"), "{value}");
         }
-        assert_eq!(read(b"bearer a.b.c"), Scheme::Bearer(b"a.b.c"));
+        assert_eq!(parse(b"bearer a.b.c"), Scheme::Bearer(b"a.b.c"));
     }
 
     #[test]
-    fn what_is_not_a_scheme_of_ours_is_another() {
+    fn an_unsupported_scheme_is_other() {
         for value in [
             "",
             " ",
@@ -50,13 +50,13 @@ mod tests {
             "\u{0}",
             "Bearerx y",
         ] {
-            assert_eq!(read(value.as_bytes()), Scheme::Other, "{value:?}");
+            assert_eq!(parse(value.as_bytes()), Scheme::Other, "{value:?}");
         }
     }
 
     #[test]
-    fn a_scheme_without_credentials_is_that_scheme() {
-        assert_eq!(read(b"Basic"), Scheme::Basic(b""));
-        assert_eq!(read(b"Bearer "), Scheme::Bearer(b""));
+    fn a_scheme_without_credentials_is_recognized() {
+        assert_eq!(parse(b"Basic"), Scheme::Basic(b""));
+        assert_eq!(parse(b"Bearer "), Scheme::Bearer(b""));
     }
 }

@@ -6,7 +6,6 @@ mod check;
 mod credentials;
 
 pub(crate) use account::Account;
-pub(crate) use accounts::{Accounts, Settled};
-pub(crate) use check::PasswordCheck;
-pub(crate) use check::PasswordChecked;
+pub(crate) use accounts::{Accounts, PasswordResult};
+pub(crate) use check::{PasswordCheck, PasswordChecked};
 pub(crate) use credentials::Credentials;

@@ -11,14 +11,14 @@ use dashmap::DashMap;
 use crate::Time;
 
 /// How many entries in a row an eviction spares because they were used since it last saw them. After these it evicts
-/// one that was used all the same, so that an insertion costs the same whatever the size of the cache.
+/// one even if it was used, so that the cost of an insertion does not grow with the cache.
 const SECOND_CHANCES: usize = 8;
 
 /// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
 /// Only verified credentials are inserted, so a caller without valid credentials cannot evict anything. A caller with
 /// some can at most fill the cache with valid ones. The cache evicts what was not used since the last round (the clock
-/// algorithm: one queue, and one bit per entry). True LRU would write to shared memory on every hit.
+/// algorithm: one queue, and one bit per entry). True LRU would write to memory that all threads share on every hit.
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this lock, look-ups do
@@ -49,7 +49,7 @@ struct Renewal {
     lifetime: Duration,
     /// An entry is renewed if this or less is left of its window. A renewal writes to memory that all threads read, so
     /// it must not happen on each use.
-    below: Duration,
+    threshold: Duration,
 }
 
 /// When something is valid: from `from` on, until before `until`.
@@ -65,7 +65,7 @@ struct Entry<V> {
     window: Window,
     /// By how many seconds renewals have moved the window. They move both ends: so if the clock is set back after a
     /// renewal, the entry is not valid until the clock reaches that time again.
-    moved: AtomicU64,
+    renewed_by: AtomicU64,
     /// Bytes of this entry and of what its value holds.
     weight: usize,
     used: AtomicBool,
@@ -93,7 +93,7 @@ impl<V> Cache<V> {
     /// Only a use in the last three quarters of that time renews an entry. So an entry may expire up to a quarter of
     /// `lifetime` earlier than its last use suggests.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
-        Self { renewal: Some(Renewal { lifetime, below: lifetime / 4 * 3 }), ..self }
+        Self { renewal: Some(Renewal { lifetime, threshold: lifetime / 4 * 3 }), ..self }
     }
 
     /// Finds the value of this key, with its window and the bytes that it holds. Marks the entry as used, and renews it
@@ -106,14 +106,14 @@ impl<V> Cache<V> {
     ) -> Lookup<R> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
-        if !window.holds(now) {
+        if !window.contains(now) {
             return Lookup::Expired;
         }
         if !entry.used.load(Ordering::Relaxed) {
             entry.used.store(true, Ordering::Relaxed);
         }
         if let Some(renewal) = self.renewal
-            && window.until.saturating_sub(now) <= renewal.below
+            && window.until.saturating_sub(now) <= renewal.threshold
         {
             entry.renew(now, renewal.lifetime);
         }
@@ -129,7 +129,8 @@ impl<V> Cache<V> {
             return;
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = Entry { value, window, moved: AtomicU64::new(0), weight, used: AtomicBool::new(false) };
+        let entry =
+            Entry { value, window, renewed_by: AtomicU64::new(0), weight, used: AtomicBool::new(false) };
         match self.entries.insert(key, entry) {
             Some(old) => queue.weight = queue.weight.saturating_sub(old.weight),
             None => queue.keys.push_back(key),
@@ -180,7 +181,7 @@ impl<V> Cache<V> {
 impl<V> Entry<V> {
     /// When the entry is valid, renewals included.
     fn window(&self) -> Window {
-        let moved = Duration::from_secs(self.moved.load(Ordering::Relaxed));
+        let moved = Duration::from_secs(self.renewed_by.load(Ordering::Relaxed));
         let Window { from, until } = self.window;
         Window { from: from.saturating_add(moved), until: until.saturating_add(moved) }
     }
@@ -191,7 +192,7 @@ impl<V> Entry<V> {
     /// from `window`, which never changes. No other memory is read because of this value.
     fn renew(&self, now: Time, lifetime: Duration) {
         let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
-        self.moved.store(moved, Ordering::Relaxed);
+        self.renewed_by.store(moved, Ordering::Relaxed);
     }
 }
 
@@ -207,7 +208,7 @@ impl<R> Lookup<R> {
 
 impl Window {
     /// Whether the window contains this time.
-    pub(crate) fn holds(self, now: Time) -> bool {
+    pub(crate) fn contains(self, now: Time) -> bool {
         self.from <= now && now < self.until
     }
 }

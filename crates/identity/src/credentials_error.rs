@@ -10,7 +10,7 @@ pub enum CredentialsError {
     /// characters (RFC 7617, 2).
     #[error("malformed credentials")]
     MalformedCredentials,
-    /// The password is wrong or longer than any that is hashed, or the user is unknown: these are not told apart.
+    /// The password is wrong or longer than any that is hashed, or the user is unknown: the error is the same for each.
     #[error("bad password")]
     BadPassword,
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a part that is not

@@ -110,7 +110,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
             self.count()?;
             let value = members.next_value_seed(inside)?;
             if object.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member name comes twice"));
+                return Err(A::Error::custom("a duplicate member name"));
             }
         }
         Ok(Value::Object(object))
@@ -122,13 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_json_reads_as_usual() {
+    fn valid_json_is_parsed_like_serde_json_does() {
         let text = br#" {"a":[1,-2,2.5,1e3,true,null,"\u00e9"],"b":{"c":{}}} "#;
         assert_eq!(parse(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
     }
 
     #[test]
-    fn a_name_that_comes_twice_is_refused_at_every_level() {
+    fn a_duplicate_name_is_rejected_at_every_level() {
         for text in
             [r#"{"a":1,"a":1}"#, r#"{"b":{"a":1,"a":2}}"#, r#"[{"a":1,"a":2}]"#, r#"{"a":1,"\u0061":2}"#]
         {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused() {
+    fn invalid_json_is_rejected() {
         let texts: [&[u8]; 12] = [
             b"",
             b" ",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_before_the_stack_does() {
+    fn more_than_32_levels_are_rejected() {
         let nested = |levels: usize| ["[".repeat(levels), "]".repeat(levels)].concat();
         assert!(parse(nested(32).as_bytes()).is_ok());
         assert!(parse(nested(33).as_bytes()).is_err());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_at_every_level() {
+    fn more_than_16384_values_are_rejected_at_every_level() {
         let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
         assert!(parse(list(16_384).as_bytes()).is_ok());
         assert!(parse(list(16_385).as_bytes()).is_err());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_repeat_the_content() {
+    fn an_error_does_not_show_the_content() {
         let error = parse(br#"{"k":"hunter2","k":"hunter2"}"#).unwrap_err().to_string();
         assert!(!error.contains("hunter2"), "{error}");
     }

@@ -47,7 +47,7 @@ pub struct KeyFault {
     pub message: &'static str,
     /// True if the key is sound but has another purpose than verifying tokens here, such as encryption: many issuers
     /// publish such keys too. False if the key is weak, damaged or must not be in the set.
-    pub foreign: bool,
+    pub other_purpose: bool,
 }
 
 /// Why a key set cannot be used at all.
@@ -80,12 +80,12 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     if !secrets.is_empty() {
         return Err(KeySetError::Mixed(secrets));
     }
-    let twice = kids_that_come_twice(&set);
+    let duplicates = duplicate_kids(&set);
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
-    for (place, jwk) in (1..).zip(&set) {
-        match Key::read(jwk).and_then(|key| unique(key, &twice)) {
+    for (position, jwk) in (1..).zip(&set) {
+        match Key::parse(jwk).and_then(|key| unique(key, &duplicates)) {
             Ok(key) => keys.push(key),
-            Err(fault) => faults.push(fault.of(place, jwk)),
+            Err(fault) => faults.push(fault.of(position, jwk)),
         }
     }
     if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
@@ -95,7 +95,7 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
 ///
 /// Such a set allows no algorithm confusion here, as each key is pinned to one algorithm (RFC 8725, 3.1 and 3.2). But a
 /// set with public keys is meant to be public, and a shared secret that is public lets anyone sign: it has leaked,
-/// whether it is sound, weak or for another purpose. The public keys beside it may come from whoever added it. So the
+/// whether it is sound, weak or for another purpose. The public keys beside it may come from the same source. So the
 /// whole set is rejected and the last good one is kept; to ignore only the secret would let the leak go unnoticed. A
 /// policy that verifies with both kinds has them in separate files, one issuer for each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
@@ -105,7 +105,7 @@ fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
         return Vec::new();
     }
     let secrets = (1..).zip(set).filter(|(_, jwk)| kind(jwk).as_deref() == Some("oct"));
-    secrets.map(|(place, jwk)| shown(place, jwk)).take(MAX_SHOWN).collect()
+    secrets.map(|(position, jwk)| label_of(position, jwk)).take(MAX_SHOWN).collect()
 }
 
 fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
@@ -127,7 +127,7 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     keys.into_iter().map(object).collect()
 }
 
-fn kids_that_come_twice(set: &[Map<String, Value>]) -> Vec<&str> {
+fn duplicate_kids(set: &[Map<String, Value>]) -> Vec<&str> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let kids = set.iter().filter_map(|jwk| jwk.get("kid").and_then(Value::as_str));
     kids.for_each(|kid| *counts.entry(kid).or_default() += 1);
@@ -135,9 +135,9 @@ fn kids_that_come_twice(set: &[Map<String, Value>]) -> Vec<&str> {
 }
 
 /// Rejects a key whose `kid` another key has too: such a `kid` identifies neither (RFC 7517, 4.5).
-fn unique(key: Key, twice: &[&str]) -> Result<Key, Fault> {
+fn unique(key: Key, duplicates: &[&str]) -> Result<Key, Fault> {
     match key.kid() {
-        Some(kid) if twice.contains(&kid) => Err(Fault::refused("another key has the same `kid`")),
+        Some(kid) if duplicates.contains(&kid) => Err(Fault::rejected("another key has the same `kid`")),
         _ => Ok(key),
     }
 }
@@ -178,33 +178,33 @@ impl KeySet {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     message: &'static str,
-    foreign: bool,
+    other_purpose: bool,
 }
 
 impl Fault {
     /// The key is weak, damaged, or must not be in the set.
-    pub(crate) const fn refused(message: &'static str) -> Self {
-        Self { message, foreign: false }
+    pub(crate) const fn rejected(message: &'static str) -> Self {
+        Self { message, other_purpose: false }
     }
 
     /// The key is sound, but has another purpose.
-    pub(crate) const fn foreign(message: &'static str) -> Self {
-        Self { message, foreign: true }
+    pub(crate) const fn other_purpose(message: &'static str) -> Self {
+        Self { message, other_purpose: true }
     }
 
-    fn of(self, place: usize, jwk: &Map<String, Value>) -> KeyFault {
-        KeyFault { key: shown(place, jwk), message: self.message, foreign: self.foreign }
+    fn of(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
+        KeyFault { key: label_of(position, jwk), message: self.message, other_purpose: self.other_purpose }
     }
 }
 
 /// How an error names a key: by its position and its `kid`, never by its content.
-fn shown(place: usize, jwk: &Map<String, Value>) -> String {
+fn label_of(position: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
         Some(Value::String(kid)) => {
             let kid: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
-            format!("key {place} (`{kid}`)")
+            format!("key {position} (`{kid}`)")
         }
-        _ => format!("key {place}"),
+        _ => format!("key {position}"),
     }
 }
 

@@ -10,8 +10,7 @@ mod header;
 mod issuer;
 mod token;
 
-pub(crate) use check::TokenCheck;
-pub(crate) use check::TokenChecked;
+pub(crate) use check::{TokenCheck, TokenChecked};
 pub(crate) use claims::subject;
-pub(crate) use issuer::{Issuer, named};
+pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use token::MAX_BYTES;

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_first_string_ends_counts() {
+    fn the_boundary_between_the_strings_changes_the_hash() {
         let hasher = KeyedHasher::random().unwrap();
         assert_ne!(hasher.pair(b"ab", b"c"), hasher.pair(b"a", b"bc"));
         assert_ne!(hasher.pair(b"", b"abc"), hasher.pair(b"abc", b""));
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_has_its_own() {
+    fn each_hasher_has_its_own_key() {
         let (one, other) = (KeyedHasher::random().unwrap(), KeyedHasher::random().unwrap());
         assert_ne!(one.whole(b"x"), other.whole(b"x"));
         assert_eq!(format!("{one:?}"), "KeyedHasher(…)");

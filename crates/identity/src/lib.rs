@@ -3,9 +3,9 @@
 //!
 //! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `basic` and `password`
 //! implement HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] implement tokens and the keys that
-//! verify them; `verification` takes the slow part of both to other threads. `cache` keeps verified credentials for all
-//! threads under the keyed hashes of `keyed_hasher`, `local_cache` for one thread, and `memory` computes how much memory
-//! they take.
+//! verify them; `verification` separates the slow part of both, so that it can run later and on other threads. `cache`
+//! keeps verified credentials for all threads under the keyed hashes of `keyed_hasher`, `local_cache` for one thread,
+//! and `memory` computes how much memory they take.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -65,8 +65,7 @@ pub struct Subject {
 pub enum Unidentified {
     /// The credentials are invalid.
     Invalid(CredentialsError),
-    /// The credentials must be verified first: run this off the request threads, then call
-    /// [`Authenticator::identify`] again with its result.
+    /// The credentials must be verified first: run this, then call [`Authenticator::identify`] again with its result.
     Pending(Verification),
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A look-up in a shared cache writes to memory that all threads use: the lock of a shard, and the reference count of
 //! the subject. Each such write takes the cache line from the other cores, so on many cores these lines would limit
-//! the whole process. A hit here reads memory of its own thread and the subject itself, and writes nothing.
+//! the whole process. A hit here reads memory of its own thread and the subject itself, and writes to no memory that
+//! threads share. `make bench BENCH=threads` measures it (P9 in `CONTRIBUTING.md`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,19 +12,20 @@ use std::time::Duration;
 use crate::cache::Window;
 use crate::{Known, Time};
 
-/// How many keys have the same place. Two, so that two busy callers of the same place do not evict each other.
+/// Entries per set. Two, so that two busy callers of the same set do not evict each other.
 const WAYS: usize = 2;
-/// The number of places, a power of two.
+/// The number of sets, a power of two.
 const SETS: usize = 512;
 /// The largest subject to keep here, in bytes. It bounds the memory of a cache to 2 MiB, also when the shared cache has
 /// evicted all of its subjects. Most take half a KiB.
 const MAX_BYTES: usize = 2 << 10;
-/// How long an entry is used before the shared cache is asked again, which then sees that the entry is still in use.
+/// How long an entry is used before the next look-up in the shared cache, which marks the entry there as used. Without
+/// that, the shared cache would evict or expire the callers that are the busiest.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// The verified credentials that one thread has used last: at most 1,024, and 2 MiB with their subjects.
 ///
-/// Give each thread one of its own. It may be used with one [`Authenticator`](crate::Authenticator) after the other:
+/// Each thread has its own. It may be used with several [`Authenticator`](crate::Authenticator)s, one after the other:
 /// it never returns what another one has verified.
 pub struct LocalCache<T> {
     /// The id of the authenticator that verified all entries.
@@ -47,13 +49,13 @@ pub(crate) struct Found<T> {
     pub(crate) window: Window,
     /// The memory that it takes, in bytes.
     pub(crate) bytes: usize,
-    /// How long it may be kept without asking the shared cache.
+    /// How long it may be used without a look-up in the shared cache.
     pub(crate) keep_for: Duration,
 }
 
 impl<T> LocalCache<T> {
-    /// The subject with this key, if this authenticator has verified its credentials; else the one that `look_up`
-    /// returns, which is kept for a second at most.
+    /// The cached subject with this key, if this authenticator has verified its credentials; otherwise the one that
+    /// `look_up` returns, which is then cached for at most a second.
     ///
     /// # Errors
     /// That of `look_up`.
@@ -74,16 +76,17 @@ impl<T> LocalCache<T> {
             return Ok(last.insert(look_up()?.known));
         };
         let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
-        let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.holds(now));
+        let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
         let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
-        let entry = match slot.take_if(|entry| entry.key == key && entry.window.holds(now)) {
+        let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
             Some(entry) => entry,
             None => {
                 let Found { known, window, bytes, keep_for } = look_up()?;
                 if bytes > MAX_BYTES {
                     return Ok(last.insert(known));
                 }
-                // From now on: if the clock is set back, however little, the shared cache is asked again.
+                // Valid from now on: if the clock is set back, even a little, the shared cache is looked up again,
+                // which knows the whole window.
                 let until = window.until.min(now.saturating_add(keep_for.min(MAX_AGE)));
                 Entry { key, window: Window { from: now, until }, known }
             }
@@ -91,13 +94,14 @@ impl<T> LocalCache<T> {
         Ok(&slot.insert(entry).known)
     }
 
-    /// Holds a subject until the next call, for a caller that is not to be found again.
+    /// Holds a subject until the next call, without caching it.
     pub fn hold(&mut self, known: Arc<Known<T>>) -> &Known<T> {
         self.last.insert(known)
     }
 }
 
-/// Keys are keyed hashes, so any of their bits will do, and no client can choose which keys share a place.
+/// Keys are keyed hashes, so any of their bits are uniform, and no client can choose keys of the same set. The low half
+/// is what the shared cache uses.
 fn set_of(key: u128) -> usize {
     usize::try_from(key >> 64 & (SETS as u128 - 1)).unwrap_or_default()
 }
@@ -132,7 +136,7 @@ mod tests {
         Found { known: subject(name), window, bytes: 100, keep_for: Duration::MAX }
     }
 
-    fn keep(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: Time, found: Found<()>) {
+    fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: Time, found: Found<()>) {
         assert!(cache.get_or_look_up(authenticator, key, now, || Ok::<_, ()>(found)).is_ok());
     }
 
@@ -146,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_used_for_a_second() {
+    fn an_entry_is_used_for_one_second() {
         let mut cache = LocalCache::default();
-        keep(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
+        insert(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
         for (now, expected) in [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)]
         {
             assert_eq!(user(&mut cache, 1, 7, at(now)), expected, "{now}");
@@ -156,45 +160,45 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_used_no_longer_than_its_window_and_its_time() {
+    fn an_entry_is_used_no_longer_than_its_window_and_keep_for() {
         let mut cache = LocalCache::default();
-        keep(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
+        insert(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
         assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
         assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
-        keep(&mut cache, 1, 7, at(6_000), Found { keep_for: at(10), ..found("alice", ALWAYS) });
+        insert(&mut cache, 1, 7, at(6_000), Found { keep_for: at(10), ..found("alice", ALWAYS) });
         assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
         assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
     }
 
     #[test]
-    fn another_authenticator_finds_nothing() {
+    fn an_entry_is_not_used_by_another_authenticator() {
         let mut cache = LocalCache::default();
-        keep(&mut cache, 1, 7, at(0), found("alice", ALWAYS));
+        insert(&mut cache, 1, 7, at(0), found("alice", ALWAYS));
         assert_eq!(user(&mut cache, 2, 7, at(0)), None);
-        keep(&mut cache, 2, 8, at(0), found("bob", ALWAYS));
+        insert(&mut cache, 2, 8, at(0), found("bob", ALWAYS));
         assert_eq!(user(&mut cache, 1, 7, at(0)), None, "not even the one that verified it");
     }
 
     #[test]
-    fn two_keys_of_one_place_are_both_kept() {
+    fn two_keys_of_one_set_are_both_cached() {
         let mut cache = LocalCache::default();
         let [alice, bob, carol] = [1, 2, 3].map(|key: u128| key << 100);
-        keep(&mut cache, 1, alice, at(0), found("alice", ALWAYS));
-        keep(&mut cache, 1, bob, at(0), found("bob", ALWAYS));
+        insert(&mut cache, 1, alice, at(0), found("alice", ALWAYS));
+        insert(&mut cache, 1, bob, at(0), found("bob", ALWAYS));
         assert_eq!(user(&mut cache, 1, alice, at(500)), Some("alice"));
         assert_eq!(user(&mut cache, 1, bob, at(500)), Some("bob"));
-        keep(&mut cache, 1, carol, at(500), found("carol", ALWAYS));
+        insert(&mut cache, 1, carol, at(500), found("carol", ALWAYS));
         assert_eq!(user(&mut cache, 1, alice, at(600)), Some("alice"));
         assert_eq!(user(&mut cache, 1, bob, at(600)), None);
         assert_eq!(user(&mut cache, 1, carol, at(600)), Some("carol"));
-        keep(&mut cache, 1, carol, at(2_000), found("carol again", ALWAYS));
+        insert(&mut cache, 1, carol, at(2_000), found("carol again", ALWAYS));
         assert_eq!(user(&mut cache, 1, carol, at(2_000)), Some("carol again"), "one entry per key");
     }
 
     #[test]
-    fn a_large_subject_is_returned_and_not_kept() {
+    fn a_large_subject_is_returned_but_not_cached() {
         let mut cache = LocalCache::default();
-        keep(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
+        insert(&mut cache, 1, 7, at(0), Found { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
         assert_eq!(user(&mut cache, 1, 7, at(0)), None);
     }
 }

@@ -38,15 +38,15 @@ pub const fn allocated(bytes: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// The policy: it holds them whether the subject is cached or not.
-    OfPolicy,
+    OwnedByPolicy,
     /// The subject alone: they come from a token or a header.
-    OfCaller,
+    OwnedBySubject,
 }
 
 impl<T: HeapSize> Known<T> {
     /// The bytes of a known subject behind its `Arc`, with all that it alone holds.
     pub(crate) fn bytes(&self, names: Names) -> usize {
-        counted::<Self>() + self.subject.heap_size(names) + self.attached.heap_size()
+        arc_size::<Self>() + self.subject.heap_size(names) + self.attached.heap_size()
     }
 }
 
@@ -56,13 +56,13 @@ impl Subject {
         let lists = [&self.groups, &self.roles];
         let lists_bytes = lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
         let own = lists.into_iter().flatten().chain([&self.user]).map(|name| text(name));
-        let own = if names == Names::OfCaller { own.sum() } else { 0 };
+        let own = if names == Names::OwnedBySubject { own.sum() } else { 0 };
         own + lists_bytes.iter().sum::<usize>()
     }
 }
 
 /// The allocation of an `Arc<T>`: two counters and the value.
-const fn counted<T>() -> usize {
+const fn arc_size<T>() -> usize {
     allocated(2 * size_of::<usize>() + size_of::<T>())
 }
 

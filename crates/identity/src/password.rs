@@ -44,21 +44,21 @@ pub(crate) struct HashError {
 pub(crate) struct Weakness(pub(crate) &'static str);
 
 /// A parsed hash with its weakness, if it has one.
-type Read<T> = Result<(T, Option<Weakness>), HashError>;
+type Parsed<T> = Result<(T, Option<Weakness>), HashError>;
 
-const MAKE_ONE: &str = "make a new one with `rolegate hash-password`";
+const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`";
 
 impl Stored {
     /// Parses a stored hash.
     ///
     /// # Errors
     /// If the format is not supported, the hash is damaged, or a check would cost seconds or gigabytes.
-    pub(crate) fn parse(text: &str) -> Read<Self> {
+    pub(crate) fn parse(text: &str) -> Parsed<Self> {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             return wrap(sha1::parse(digest), Scheme::Sha1);
         }
         let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
-            return Err(HashError { message: "a password that is not hashed", help: MAKE_ONE });
+            return Err(HashError { message: "a password that is not hashed", help: HASH_AGAIN });
         };
         match id {
             "argon2id" => wrap(argon2id::parse(rest), Scheme::Argon2id),
@@ -83,8 +83,8 @@ impl Stored {
     }
 }
 
-fn wrap<T>(read: Read<T>, scheme: fn(T) -> Scheme) -> Read<Stored> {
-    read.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
+fn wrap<T>(parsed: Parsed<T>, scheme: fn(T) -> Scheme) -> Parsed<Stored> {
+    parsed.map(|(hash, weakness)| (Stored(scheme(hash)), weakness))
 }
 
 fn unsupported(id: &str) -> HashError {
@@ -96,12 +96,12 @@ fn unsupported(id: &str) -> HashError {
         "pbkdf2" | "pbkdf2-sha1" => "a PBKDF2 hash with SHA-1, which is not supported",
         _ => "a password hash of an unknown format",
     };
-    HashError { message, help: MAKE_ONE }
+    HashError { message, help: HASH_AGAIN }
 }
 
 /// The error for a damaged hash of a known format.
 const fn damaged(message: &'static str) -> HashError {
-    HashError { message, help: MAKE_ONE }
+    HashError { message, help: HASH_AGAIN }
 }
 
 /// The error for a hash that costs so much that a few requests could stop the process.

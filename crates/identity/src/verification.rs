@@ -1,12 +1,14 @@
-//! Verification of credentials away from the request threads: what goes to another thread, and what comes back.
+//! Verification of credentials apart from the request, so that the caller of this crate decides when and on which
+//! thread it runs.
 
 use std::fmt;
 
 use crate::basic::{PasswordCheck, PasswordChecked};
 use crate::jwt::{TokenCheck, TokenChecked};
 
-/// Credentials that have to be verified before their subject is known. To be run on another thread than those that
-/// serve requests: hashing a password takes milliseconds, and checking the signature of a token tens of microseconds.
+/// Credentials that have to be verified before their subject is known. Hashing a password takes milliseconds, so it
+/// must not run on a thread that serves requests. Verifying a token takes tens of microseconds, so a thread that serves
+/// requests must not run many in a row.
 ///
 /// Credentials that it holds are overwritten when it is dropped.
 pub struct Verification(pub(crate) Check);
@@ -25,8 +27,8 @@ pub enum VerificationKind {
     Token,
 }
 
-/// The result of a [`Verification`]. It says nothing by itself: an [`Authenticator`](crate::Authenticator) decides what
-/// it means under its policy, which may be a newer one.
+/// The result of a [`Verification`]. Whether it counts depends on the policy: only the
+/// [`Authenticator`](crate::Authenticator) can say, and it may be one of a newer policy.
 #[derive(Clone)]
 pub struct Verified(pub(crate) Checked);
 
@@ -59,8 +61,8 @@ impl Verification {
     /// Whether the same credentials were verified before in this process against the same stored hash, but too long ago
     /// to count now. Never true for a token.
     ///
-    /// Such a verification goes ahead of others in the queue: a flood of wrong passwords cannot produce one. This can be
-    /// false for credentials that were verified, because the cache is bounded. It describes the moment when the
+    /// Such a verification goes ahead of others in the queue: a flood of wrong passwords cannot produce one. This can
+    /// be false for credentials that were verified, because the cache is bounded. It describes the moment when the
     /// verification was created, and does not replace running it.
     #[must_use]
     pub fn verified_before(&self) -> bool {
@@ -80,7 +82,8 @@ impl Verification {
         }
     }
 
-    /// Runs it. Never call it on a request thread. For a password it takes as long whether the user exists or not.
+    /// Runs it. Never run a password on a thread that serves requests. It takes as long for a user that does not exist
+    /// as for one that does.
     #[must_use]
     pub fn run(self) -> Verified {
         Verified(match self.0 {

@@ -7,6 +7,7 @@
 
 mod acceptor;
 mod check;
+mod command;
 mod connection;
 mod context;
 mod counters;
@@ -16,16 +17,15 @@ mod hashing;
 mod listener;
 mod message;
 mod options;
-mod orders;
-mod others;
+mod other_services;
 mod phase;
-mod quiet;
 mod registry;
 mod respond;
 mod server;
 mod slices;
 mod source;
 mod token_turns;
+mod unix_socket;
 mod worker;
 
 pub use check::CheckService;
@@ -33,4 +33,4 @@ pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::Listener;
 pub use options::Options;
-pub use server::{Counting, Running, Server};
+pub use server::{Counters, Running, Server};

@@ -119,10 +119,10 @@ impl Server {
         let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
         let decisions = Arc::new(Counts::default());
         // Set once requests are answered. Kept until the process ends, so that the last requests are counted, too.
-        let counting = Arc::new(OnceLock::<grpc::Counting>::new());
+        let counters = Arc::new(OnceLock::<grpc::Counters>::new());
         let metrics = {
-            let counting = counting.clone();
-            let totals = Box::new(move || counting.get().map(grpc::Counting::totals).unwrap_or_default());
+            let counters = counters.clone();
+            let totals = Box::new(move || counters.get().map(grpc::Counters::totals).unwrap_or_default());
             let (status, decisions) = (status.clone(), decisions.clone());
             Arc::new(Metrics { status, decisions, logs, totals })
         };
@@ -142,7 +142,7 @@ impl Server {
         let (service, writer) = check_service(&settings, current, decisions)?;
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let running = grpc::Server::start(listeners, service, options(&settings))?;
-        let _ = counting.set(running.counting());
+        let _ = counters.set(running.counters());
         for address in addresses {
             tracing::info!(%address, "listening");
         }

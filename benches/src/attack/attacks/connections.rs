@@ -21,7 +21,7 @@ pub(crate) fn zero_windows(scene: &Scene) -> String {
             // SETTINGS_INITIAL_WINDOW_SIZE is 0.
             if let Ok(mut raw) = Raw::open(scene.address, &[(4, 0)]) {
                 asking += 1;
-                let _ = raw.settle().and_then(|()| raw.write(&asked));
+                let _ = raw.acknowledge_settings().and_then(|()| raw.write(&asked));
                 held.push(raw);
             }
         } else {
@@ -63,7 +63,7 @@ pub(crate) fn slow_bytes(scene: &Scene) -> String {
         if let Ok(mut raw) = Raw::open(scene.address, &[]) {
             let heads =
                 (0..100).flat_map(|number| frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head()));
-            let _ = raw.settle().and_then(|()| raw.write(&heads.collect::<Vec<_>>()));
+            let _ = raw.acknowledge_settings().and_then(|()| raw.write(&heads.collect::<Vec<_>>()));
             held.push(raw);
         }
     }

@@ -1,4 +1,4 @@
-//! HTTP Basic: who the users are, and which of their credentials have been verified.
+//! HTTP Basic: the users, and the cache of their verified credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,16 @@ pub(super) struct Basic<T> {
     pub(super) verify: bool,
     /// Verified credentials, by the keyed hash of user and password, or of the user alone where passwords are not
     /// checked.
-    credentials: Cache<SignedIn<T>>,
-    /// Credentials that the previous policy verified against the same hashes.
+    credentials: Cache<CachedCredentials<T>>,
+    /// Credentials that were verified under the previous policy against the same stored hashes.
     pub(super) carried: Carried,
-    /// How long a thread may use an entry without telling `credentials`. A quarter of an entry's lifetime, after which
-    /// a use renews it: so a caller who keeps calling is renewed.
+    /// How long a thread may use an entry of its own cache without a look-up in `credentials`. A quarter of an entry's
+    /// lifetime: after that, a look-up renews the entry, so a caller who keeps calling does not expire.
     keep_for: Duration,
 }
 
 /// A cache entry: a subject whose credentials were verified.
-struct SignedIn<T> {
+struct CachedCredentials<T> {
     known: Arc<Known<T>>,
     /// The account that they were verified against; `None` where passwords are not checked.
     account: Option<Arc<Account>>,
@@ -47,10 +47,9 @@ impl<T: HeapSize> Basic<T> {
 
     /// The credentials verified here whose users have the same stored hash in `accounts`.
     pub(super) fn carry(&self, accounts: &Accounts, limits: Limits) -> Carried {
-        let mut carried = self.carried.still(accounts);
-        self.credentials.for_each(|key, signed_in, window| {
-            if let Some(account) = signed_in.account.as_ref().and_then(|account| accounts.unchanged(account))
-            {
+        let mut carried = self.carried.with_unchanged_accounts(accounts);
+        self.credentials.for_each(|key, cached, window| {
+            if let Some(account) = cached.account.as_ref().and_then(|account| accounts.unchanged(account)) {
                 carried.insert(key, account, window);
             }
         });
@@ -60,15 +59,16 @@ impl<T: HeapSize> Basic<T> {
 
     pub(super) fn find(&self, key: u128, now: Time) -> Lookup<Found<T>> {
         let keep_for = self.keep_for;
-        self.credentials.find(key, now, |signed_in, window, bytes| Found {
-            known: Arc::clone(&signed_in.known),
+        self.credentials.find(key, now, |cached, window, bytes| Found {
+            known: Arc::clone(&cached.known),
             window,
             bytes,
             keep_for,
         })
     }
 
-    pub(super) fn remember(
+    /// Caches credentials that were verified against this account.
+    pub(super) fn insert_account(
         &self,
         key: u128,
         account: &Arc<Account>,
@@ -78,7 +78,7 @@ impl<T: HeapSize> Basic<T> {
         self.insert(key, known(&account.subject, attach), Some(Arc::clone(account)), window)
     }
 
-    /// Caches verified credentials. `account` is what they were verified against.
+    /// Caches credentials. `account` is what they were verified against; `None` where passwords are not checked.
     pub(super) fn insert(
         &self,
         key: u128,
@@ -86,9 +86,9 @@ impl<T: HeapSize> Basic<T> {
         account: Option<Arc<Account>>,
         window: Window,
     ) -> Found<T> {
-        // Where passwords are not checked, the caller chooses the name.
-        let bytes = known.bytes(if account.is_some() { Names::OfPolicy } else { Names::OfCaller });
-        self.credentials.insert(key, SignedIn { known: Arc::clone(&known), account }, window, bytes);
+        // Without a password check, the name comes from the caller, and the policy need not have it.
+        let bytes = known.bytes(if account.is_some() { Names::OwnedByPolicy } else { Names::OwnedBySubject });
+        self.credentials.insert(key, CachedCredentials { known: Arc::clone(&known), account }, window, bytes);
         Found { known, window, bytes, keep_for: self.keep_for }
     }
 }

@@ -1,4 +1,4 @@
-//! Credentials that the previous policy verified, whose passwords need not be hashed again.
+//! Credentials that are carried over from the previous policy: their passwords need not be hashed again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use crate::basic::{Account, Accounts};
 use crate::cache::{Lookup, Window};
 
 /// Verified credentials, by keyed hash. They never change once the policy is active, so they need no lock. Credentials
-/// that are found go to the cache, where each use renews them like any others. Expired ones are carried over too: they
-/// show that the caller was verified before, which puts its next check ahead of others in the queue.
+/// that are found here are inserted into the cache, where use renews them. Expired ones are carried over too: they show
+/// that the caller was verified before, so its next check comes before others in the queue.
 #[derive(Default)]
 pub(super) struct Carried(HashMap<u128, (Arc<Account>, Window)>);
 
@@ -19,14 +19,14 @@ impl Carried {
 
     pub(super) fn find(&self, key: u128, now: Time) -> Lookup<&Arc<Account>> {
         match self.0.get(&key) {
-            Some((account, window)) if window.holds(now) => Lookup::Valid(account),
+            Some((account, window)) if window.contains(now) => Lookup::Valid(account),
             Some(_) => Lookup::Expired,
             None => Lookup::Missing,
         }
     }
 
     /// The entries whose users have the same stored hash in `accounts`.
-    pub(super) fn still(&self, accounts: &Accounts) -> Self {
+    pub(super) fn with_unchanged_accounts(&self, accounts: &Accounts) -> Self {
         let unchanged = |account: &Arc<Account>| accounts.unchanged(account).cloned();
         Self(
             self.0

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Known, Subject};
 
-/// A known subject. Its claims are only for `attach`: they are not kept.
+/// A known subject. Its claims are only for `attach` and are not kept: see [`Subject::claims`].
 pub(super) fn known<T>(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
     let attached = attach(subject);
     let Subject { user, groups, roles, claims: _ } = subject;

@@ -12,12 +12,12 @@ use crate::password::Stored;
 
 /// A user.
 pub(crate) struct Account {
-    /// The name that the user signs in with, without a prefix.
+    /// The user name in the credentials, without a prefix.
     pub(crate) name: Arc<str>,
-    /// The subject that a caller becomes by signing in to this account.
+    /// The subject of a caller who is authenticated as this user.
     pub(crate) subject: Subject,
-    /// The hash as the policy has it. A verified password stays valid under another policy where this text is the same.
-    pub(crate) written: Option<Secret>,
+    /// The text of the hash in the policy. A verified password stays valid under another policy with the same text.
+    pub(crate) hash_text: Option<Secret>,
     /// The parsed hash; `None` where passwords are not checked.
     pub(crate) stored: Option<Stored>,
 }
@@ -29,14 +29,14 @@ impl Account {
         Self {
             name: Arc::clone(&user.name),
             subject: subject(prefixed(&settings.user_prefix, &user.name), groups),
-            written: user.password.clone(),
+            hash_text: user.password.clone(),
             stored: stored(user, settings, problems),
         }
     }
 
     /// The sort key of accounts.
     pub(super) fn order(&self) -> (Option<&str>, &str) {
-        (self.written.as_ref().map(|secret| &*secret.0), &self.name)
+        (self.hash_text.as_ref().map(|secret| &*secret.0), &self.name)
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Accounts {
 }
 
 /// The result of a password check under a policy.
-pub(crate) enum Settled<'a> {
+pub(crate) enum PasswordResult<'a> {
     /// The password is that of this account.
     Right(&'a Arc<Account>),
     /// The password is wrong, or there is no such user.
@@ -60,26 +60,26 @@ impl Accounts {
 
     /// The account here that has the same name and, byte for byte, the same hash.
     pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
-        let same = |here: &&Arc<Account>| here.written.is_some() && here.written == account.written;
-        self.named(&account.name).filter(same)
+        let is_same = |here: &&Arc<Account>| here.hash_text.is_some() && here.hash_text == account.hash_text;
+        self.named(&account.name).filter(is_same)
     }
 
     /// The result of a check under this policy; `None` if since then the user was added or removed, or got another
     /// hash.
     ///
     /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
-    pub(crate) fn settle(&self, checked: &PasswordChecked) -> Option<Settled<'_>> {
-        let (named, same) = (self.named(&checked.user), self.unchanged(&checked.account));
-        match (checked.known, named, same) {
-            (true, Some(_), Some(account)) if checked.right => Some(Settled::Right(account)),
-            // An unknown user is wrong whatever has become of the account that stood in for it.
-            (true, Some(_), Some(_)) | (false, None, _) => Some(Settled::Wrong),
+    pub(crate) fn result_of(&self, checked: &PasswordChecked) -> Option<PasswordResult<'_>> {
+        let (named, unchanged) = (self.named(&checked.user), self.unchanged(&checked.account));
+        match (checked.known, named, unchanged) {
+            (true, Some(_), Some(account)) if checked.right => Some(PasswordResult::Right(account)),
+            // An unknown user has no right password, whatever has happened to its decoy.
+            (true, Some(_), Some(_)) | (false, None, _) => Some(PasswordResult::Wrong),
             (true, ..) | (false, Some(_), _) => None,
         }
     }
 
     /// The subject of a user where passwords are not checked. The policy need not name the user.
-    pub(crate) fn trusted(&self, name: &str) -> Subject {
+    pub(crate) fn unverified_subject(&self, name: &str) -> Subject {
         match self.named(name) {
             Some(account) => account.subject.clone(),
             None => subject(prefixed(&self.user_prefix, name), Vec::new()),
@@ -89,8 +89,8 @@ impl Accounts {
     /// The check of these credentials; `None` if the policy has no user with a hash.
     ///
     /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
-    /// the decoy. It is the same one for the same name each time, so that the parameters of the hashes do not tell the
-    /// names apart either. A decoy is also chosen for a user that exists, so that this function costs the same for
+    /// the decoy. It is the same one for the same name each time, so that the cost of the hash does not show either
+    /// whether a user exists. A decoy is also chosen for a user that exists, so that this function costs the same for
     /// both.
     pub(crate) fn check(
         &self,
@@ -107,7 +107,7 @@ impl Accounts {
 
     /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The
     /// choice depends on the name and the policy alone: if a restart or another replica chose differently, the cost of
-    /// a user that does not exist would change, which would tell it from one that exists.
+    /// a user that does not exist would change, and that of one that exists would not.
     ///
     /// The hash of the name is scaled to the number of accounts, not divided by it: when an account is added or
     /// removed, few names get another cost, where with a remainder nearly all of them would.
@@ -126,8 +126,8 @@ impl Accounts {
 /// do too, but then each changed password would give all users that do not exist another cost, while those that exist
 /// keep theirs. A single hash could be known to its user: `{SHA}` has no salt.
 fn decoy_key(decoys: &[Arc<Account>]) -> hmac::Key {
-    let written = decoys.iter().filter_map(|account| account.written.as_ref());
-    let mut digests: Vec<_> = written.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
+    let hashes = decoys.iter().filter_map(|account| account.hash_text.as_ref());
+    let mut digests: Vec<_> = hashes.map(|secret| digest(&SHA256, secret.0.as_bytes())).collect();
     digests.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
     let key: Vec<u8> = digests.iter().take(KEY_HASHES).flat_map(|digest| digest.as_ref().to_vec()).collect();
     hmac::Key::new(hmac::HMAC_SHA256, &key)

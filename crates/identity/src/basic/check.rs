@@ -1,4 +1,4 @@
-//! A password check: what goes to the hashing threads, and what comes back.
+//! A password check: what a hashing thread needs to verify a password, and the result.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl PasswordCheck {
         credentials_hash: u128,
         hasher: &KeyedHasher,
     ) -> Self {
-        let written = account.written.as_ref().map_or("", |secret| &secret.0);
-        let key = hasher.pair(&credentials_hash.to_le_bytes(), written.as_bytes());
+        let hash_text = account.hash_text.as_ref().map_or("", |secret| &secret.0);
+        let key = hasher.pair(&credentials_hash.to_le_bytes(), hash_text.as_bytes());
         let password = Zeroizing::new(credentials.password().to_vec());
         let user = credentials.user().into();
         Self { account, known, user, password, credentials: credentials_hash, key, verified_before: false }

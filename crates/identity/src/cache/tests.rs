@@ -1,4 +1,4 @@
-//! What the cache keeps, for how long, and what it writes when an entry is used.
+//! Which entries the cache keeps, for how long, and what a use of an entry writes.
 
 use super::*;
 
@@ -22,12 +22,12 @@ fn renewing() -> Cache<u32> {
 }
 
 /// By how many seconds renewals have moved the window of the entry with key 1.
-fn moved(cache: &Cache<u32>) -> u64 {
-    cache.entries.get(&1).unwrap().moved.load(Ordering::Relaxed)
+fn renewed_by(cache: &Cache<u32>) -> u64 {
+    cache.entries.get(&1).unwrap().renewed_by.load(Ordering::Relaxed)
 }
 
 #[test]
-fn an_entry_that_is_used_holds_on() {
+fn an_entry_in_use_is_renewed() {
     let cache = renewing();
     for now in (1_000..100_000).step_by(70) {
         assert_eq!(find(&cache, 1, now), Some(10), "at {now}");
@@ -35,7 +35,7 @@ fn an_entry_that_is_used_holds_on() {
 }
 
 #[test]
-fn an_entry_that_is_not_used_ends() {
+fn an_unused_entry_expires() {
     let cache = renewing();
     assert_eq!(find(&cache, 1, 1_080), Some(10));
     assert_eq!(find(&cache, 1, 1_179), Some(10));
@@ -44,16 +44,16 @@ fn an_entry_that_is_not_used_ends() {
 
 /// A use in the first quarter of the lifetime does not renew the entry.
 #[test]
-fn a_use_in_the_first_quarter_writes_nothing() {
+fn a_use_in_the_first_quarter_of_the_lifetime_writes_nothing() {
     let cache = renewing();
     for (now, wanted) in [(1_000, 0), (1_024, 0), (1_025, 25), (1_049, 25), (1_050, 50)] {
         assert_eq!(find(&cache, 1, now), Some(10));
-        assert_eq!(moved(&cache), wanted, "at {now}");
+        assert_eq!(renewed_by(&cache), wanted, "at {now}");
     }
 }
 
 #[test]
-fn a_renewal_moves_both_ends() {
+fn a_renewal_moves_both_ends_of_the_window() {
     let cache = renewing();
     assert_eq!(find(&cache, 1, 1_090), Some(10), "a clock that is fast by a minute");
     let found = [1_010, 1_079, 1_080, 1_190].map(|now| find(&cache, 1, now).is_some());
@@ -61,30 +61,30 @@ fn a_renewal_moves_both_ends() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_renews_nothing() {
+fn an_entry_is_not_renewed_when_the_clock_is_set_back() {
     let cache = renewing();
     assert_eq!(find(&cache, 1, 990), Some(10));
-    assert_eq!(moved(&cache), 0);
+    assert_eq!(renewed_by(&cache), 0);
     assert_eq!(find(&cache, 1, 1_100), None);
 }
 
 #[test]
-fn what_is_not_renewed_keeps_its_window() {
+fn without_renewal_an_entry_keeps_its_window() {
     let cache = Cache::new(4, HUNDRED);
     cache.insert(1, 10, seconds(990, 1_100), 1);
     assert_eq!(find(&cache, 1, 1_099), Some(10));
-    assert_eq!((moved(&cache), find(&cache, 1, 1_100)), (0, None));
+    assert_eq!((renewed_by(&cache), find(&cache, 1, 1_100)), (0, None));
 }
 
 #[test]
-fn what_has_expired_is_told_from_what_was_never_there() {
+fn an_expired_entry_is_not_reported_as_missing() {
     let cache = renewing();
     let found = |key| cache.find(key, Duration::from_secs(1_100), |value, _, _| *value);
     assert_eq!((found(1), found(2)), (Lookup::Expired, Lookup::Missing));
 }
 
 #[test]
-fn what_is_shown_of_an_entry_has_its_renewals() {
+fn for_each_reports_renewed_windows() {
     let cache = renewing();
     assert_eq!(find(&cache, 1, 1_050), Some(10));
     let mut windows = Vec::new();
@@ -93,7 +93,7 @@ fn what_is_shown_of_an_entry_has_its_renewals() {
 }
 
 #[test]
-fn what_goes_in_comes_out_while_it_holds() {
+fn an_entry_is_found_only_within_its_window() {
     let cache = Cache::new(4, HUNDRED);
     cache.insert(1, 10, Window { from: Duration::from_secs(5), until: Duration::from_secs(9) }, 1);
     let found = [4, 5, 8, 9].map(|now| find(&cache, 1, now));
@@ -101,24 +101,24 @@ fn what_goes_in_comes_out_while_it_holds() {
 }
 
 #[test]
-fn it_is_bounded_in_number() {
+fn the_number_of_entries_is_bounded() {
     let cache = Cache::new(100, 1_000_000);
     (0..10_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, 1));
     assert_eq!(cache.len(), 100);
 }
 
 #[test]
-fn it_is_bounded_in_weight() {
+fn the_weight_of_all_entries_is_bounded() {
     let cache = Cache::new(100, 10 * HUNDRED);
     let held = 3 * HUNDRED - Cache::<u32>::ENTRY_BYTES;
     (0..1_000_u32).for_each(|key| cache.insert(u128::from(key), key, ALWAYS, held));
     assert_eq!(cache.len(), 3);
     cache.insert(7, 7, ALWAYS, 10 * HUNDRED);
-    assert_eq!(cache.len(), 3, "what is too heavy does not push the others out");
+    assert_eq!(cache.len(), 3, "a value over the limit evicts no other");
 }
 
 #[test]
-fn the_same_key_again_takes_no_second_place() {
+fn an_insertion_with_the_same_key_replaces_the_entry() {
     let cache = Cache::new(4, HUNDRED);
     (0..50).for_each(|value| cache.insert(1, value, ALWAYS, HUNDRED / 4));
     cache.insert(2, 2, ALWAYS, HUNDRED / 4);
@@ -126,7 +126,7 @@ fn the_same_key_again_takes_no_second_place() {
 }
 
 #[test]
-fn what_is_used_outlives_what_is_not() {
+fn a_used_entry_is_not_evicted_before_unused_ones() {
     let cache = Cache::new(64, 1_000_000);
     cache.insert(0, 0, ALWAYS, 1);
     for key in 1..1_000_u32 {
@@ -136,7 +136,7 @@ fn what_is_used_outlives_what_is_not() {
 }
 
 #[test]
-fn it_stays_bounded_where_everything_is_used() {
+fn the_number_of_entries_is_bounded_even_if_all_are_used() {
     let cache = Cache::new(64, 1_000_000);
     for key in 0..1_000_u32 {
         cache.insert(u128::from(key), key, ALWAYS, 1);

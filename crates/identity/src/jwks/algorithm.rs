@@ -28,7 +28,7 @@ pub(crate) enum Algorithm {
 
 /// The kind of key that an algorithm needs, with the parameters to verify with.
 #[derive(Clone, Copy)]
-pub(crate) enum Needs {
+pub(crate) enum KeyKind {
     /// A shared secret.
     Secret(hmac::Algorithm),
     /// An RSA key.
@@ -44,7 +44,7 @@ impl Algorithm {
     ///
     /// Only registered names count (RFC 7518, 3.1). Some libraries accept `ES521`, after the curve P-521, as an alias
     /// of `ES512`. A check elsewhere, such as a list of allowed algorithms, may not know an alias.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "HS256" => Self::Hs256,
             "HS384" => Self::Hs384,
@@ -64,21 +64,21 @@ impl Algorithm {
         })
     }
 
-    pub(crate) fn needs(self) -> Needs {
+    pub(crate) fn key_kind(self) -> KeyKind {
         match self {
-            Self::Hs256 => Needs::Secret(hmac::HMAC_SHA256),
-            Self::Hs384 => Needs::Secret(hmac::HMAC_SHA384),
-            Self::Hs512 => Needs::Secret(hmac::HMAC_SHA512),
-            Self::Rs256 => Needs::Rsa(&RSA_PKCS1_2048_8192_SHA256),
-            Self::Rs384 => Needs::Rsa(&RSA_PKCS1_2048_8192_SHA384),
-            Self::Rs512 => Needs::Rsa(&RSA_PKCS1_2048_8192_SHA512),
-            Self::Ps256 => Needs::Rsa(&RSA_PSS_2048_8192_SHA256),
-            Self::Ps384 => Needs::Rsa(&RSA_PSS_2048_8192_SHA384),
-            Self::Ps512 => Needs::Rsa(&RSA_PSS_2048_8192_SHA512),
-            Self::Es256 => Needs::Curve(&ECDSA_P256_SHA256_FIXED),
-            Self::Es384 => Needs::Curve(&ECDSA_P384_SHA384_FIXED),
-            Self::Es512 => Needs::Curve(&ECDSA_P521_SHA512_FIXED),
-            Self::EdDsa => Needs::Edwards(&ED25519),
+            Self::Hs256 => KeyKind::Secret(hmac::HMAC_SHA256),
+            Self::Hs384 => KeyKind::Secret(hmac::HMAC_SHA384),
+            Self::Hs512 => KeyKind::Secret(hmac::HMAC_SHA512),
+            Self::Rs256 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA256),
+            Self::Rs384 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA384),
+            Self::Rs512 => KeyKind::Rsa(&RSA_PKCS1_2048_8192_SHA512),
+            Self::Ps256 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA256),
+            Self::Ps384 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA384),
+            Self::Ps512 => KeyKind::Rsa(&RSA_PSS_2048_8192_SHA512),
+            Self::Es256 => KeyKind::Curve(&ECDSA_P256_SHA256_FIXED),
+            Self::Es384 => KeyKind::Curve(&ECDSA_P384_SHA384_FIXED),
+            Self::Es512 => KeyKind::Curve(&ECDSA_P521_SHA512_FIXED),
+            Self::EdDsa => KeyKind::Edwards(&ED25519),
         }
     }
 }

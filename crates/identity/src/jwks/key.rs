@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::Fault;
-use super::algorithm::{Algorithm, Needs};
+use super::algorithm::{Algorithm, KeyKind};
 
 /// The shortest RSA modulus, in bits (RFC 7518, 3.3).
 const MIN_RSA: usize = 2048;
@@ -46,9 +46,9 @@ enum Material {
 type Jwk = Map<String, Value>;
 
 impl Key {
-    pub(super) fn read(jwk: &Jwk) -> Result<Self, Fault> {
+    pub(super) fn parse(jwk: &Jwk) -> Result<Self, Fault> {
         let kid = text(jwk, "kid")?.map(Box::from);
-        let kind = text(jwk, "kty")?.ok_or(Fault::refused("a key without `kty`"))?;
+        let kind = text(jwk, "kty")?.ok_or(Fault::rejected("a key without `kty`"))?;
         no_private_part(jwk, kind)?;
         for_signatures(jwk)?;
         let algorithm = pinned(jwk, kind)?;
@@ -84,7 +84,7 @@ impl Key {
 fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
     let private = ["d", "p", "q", "dp", "dq", "qi", "oth"];
     if kind != "oct" && private.iter().any(|name| jwk.contains_key(*name)) {
-        return Err(Fault::refused(
+        return Err(Fault::rejected(
             "a private key, which must not be here: publish the public part, and replace the key",
         ));
     }
@@ -94,63 +94,64 @@ fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
 /// Checks that `use` and `key_ops` allow verifying, where they are present (RFC 7517, 4.2 and 4.3).
 fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
-        return Err(Fault::foreign("its `use` is not `sig`"));
+        return Err(Fault::other_purpose("its `use` is not `sig`"));
     }
     match jwk.get("key_ops") {
         None => Ok(()),
         Some(Value::Array(operations)) if operations.iter().any(|operation| operation == "verify") => Ok(()),
-        Some(Value::Array(_)) => Err(Fault::foreign("its `key_ops` do not have `verify`")),
-        Some(_) => Err(Fault::refused("its `key_ops` are not a list")),
+        Some(Value::Array(_)) => Err(Fault::other_purpose("its `key_ops` do not have `verify`")),
+        Some(_) => Err(Fault::rejected("its `key_ops` are not a list")),
     }
 }
 
 /// The one algorithm of a key: see the table at the top of [`super`].
 fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
     if let Some(name) = text(jwk, "alg")? {
-        return Algorithm::named(name).ok_or(Fault::foreign("its `alg` is not one that is supported"));
+        return Algorithm::from_name(name)
+            .ok_or(Fault::other_purpose("its `alg` is not one that is supported"));
     }
     match kind {
         "RSA" => Ok(Algorithm::Rs256),
         "EC" => curve(jwk).map(|(algorithm, _)| algorithm),
         "OKP" => Ok(Algorithm::EdDsa),
-        "oct" => Err(Fault::refused("a shared secret without `alg`")),
-        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+        "oct" => Err(Fault::rejected("a shared secret without `alg`")),
+        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
     }
 }
 
 fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fault> {
-    match (kind, algorithm.needs()) {
-        ("oct", Needs::Secret(hash)) => secret(jwk, hash),
-        ("RSA", Needs::Rsa(parameters)) => {
+    match (kind, algorithm.key_kind()) {
+        ("oct", KeyKind::Secret(hash)) => secret(jwk, hash),
+        ("RSA", KeyKind::Rsa(parameters)) => {
             let (n, e) = (modulus(jwk)?, exponent(jwk)?);
             let components = RsaPublicKeyComponents { n, e };
             components
                 .to_parsed_public_key(parameters)
                 .map(Material::Public)
-                .map_err(|_| Fault::refused("not an RSA key"))
+                .map_err(|_| Fault::rejected("not an RSA key"))
         }
-        ("EC", Needs::Curve(verification)) => {
+        ("EC", KeyKind::Curve(verification)) => {
             let (fitting, size) = curve(jwk)?;
             if fitting != algorithm {
-                return Err(Fault::refused("its `alg` does not fit its `crv`"));
+                return Err(Fault::rejected("its `alg` does not fit its `crv`"));
             }
             public(ParsedPublicKey::new(verification, point(jwk, size)?))
         }
-        ("OKP", Needs::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
-        ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::refused("its `alg` does not fit its `kty`")),
-        _ => Err(Fault::foreign("its `kty` is not one that is supported")),
+        ("OKP", KeyKind::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
+        ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::rejected("its `alg` does not fit its `kty`")),
+        _ => Err(Fault::other_purpose("its `kty` is not one that is supported")),
     }
 }
 
 fn public<E>(key: Result<ParsedPublicKey, E>) -> Result<Material, Fault> {
-    key.map(Material::Public).map_err(|_| Fault::refused("not a point on its curve"))
+    key.map(Material::Public).map_err(|_| Fault::rejected("not a point on its curve"))
 }
 
 /// A shared secret, which must be at least as long as its hash (RFC 7518, 3.2).
 fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
     let secret = Zeroizing::new(bytes(jwk, "k")?);
     if secret.len() < hash.digest_algorithm().output_len() {
-        return Err(Fault::refused("a shared secret that is shorter than its hash"));
+        return Err(Fault::rejected("a shared secret that is shorter than its hash"));
     }
     Ok(Material::Secret(Box::new(hmac::Key::new(hash, &secret))))
 }
@@ -160,13 +161,13 @@ fn modulus(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     let leading = modulus.first().map_or(0, |first| first.leading_zeros());
     let bits = (modulus.len() * 8).saturating_sub(usize::try_from(leading).unwrap_or(0));
     if bits < MIN_RSA {
-        return Err(Fault::refused("an RSA key of fewer than 2048 bits"));
+        return Err(Fault::rejected("an RSA key of fewer than 2048 bits"));
     }
     if bits > MAX_RSA {
-        return Err(Fault::refused("an RSA key of more than 8192 bits"));
+        return Err(Fault::rejected("an RSA key of more than 8192 bits"));
     }
     if modulus.last().is_some_and(|last| last % 2 == 0) {
-        return Err(Fault::refused("an RSA key whose modulus is even"));
+        return Err(Fault::rejected("an RSA key whose modulus is even"));
     }
     Ok(modulus)
 }
@@ -176,10 +177,10 @@ fn exponent(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     let value =
         exponent.iter().try_fold(0_u64, |value, byte| value.checked_mul(256)?.checked_add(u64::from(*byte)));
     match value {
-        Some(value) if value % 2 == 0 => Err(Fault::refused("an RSA key whose exponent is even")),
-        Some(..MIN_EXPONENT) => Err(Fault::refused("an RSA key whose exponent is below 65537")),
+        Some(value) if value % 2 == 0 => Err(Fault::rejected("an RSA key whose exponent is even")),
+        Some(..MIN_EXPONENT) => Err(Fault::rejected("an RSA key whose exponent is below 65537")),
         Some(MIN_EXPONENT..=MAX_EXPONENT) => Ok(exponent),
-        _ => Err(Fault::refused("an RSA key whose exponent is above 2^33")),
+        _ => Err(Fault::rejected("an RSA key whose exponent is above 2^33")),
     }
 }
 
@@ -194,8 +195,8 @@ fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
         Some("P-256") => Ok((Algorithm::Es256, 32)),
         Some("P-384") => Ok((Algorithm::Es384, 48)),
         Some("P-521") => Ok((Algorithm::Es512, 66)),
-        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
-        None => Err(Fault::refused("a key without `crv`")),
+        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
+        None => Err(Fault::rejected("a key without `crv`")),
     }
 }
 
@@ -203,7 +204,7 @@ fn curve(jwk: &Jwk) -> Result<(Algorithm, usize), Fault> {
 fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
     let (x, y) = (bytes(jwk, "x")?, bytes(jwk, "y")?);
     if x.len() != size || y.len() != size {
-        return Err(Fault::refused("a coordinate that is not as long as its curve says"));
+        return Err(Fault::rejected("a coordinate that is not as long as its curve says"));
     }
     Ok([vec![4], x, y].concat())
 }
@@ -212,12 +213,12 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     match text(jwk, "crv")? {
         Some("Ed25519") => match bytes(jwk, "x")? {
             point if is_of_small_order(&point) => {
-                Err(Fault::refused("a point of small order: anybody can sign for it"))
+                Err(Fault::rejected("a point of small order: anybody can sign for it"))
             }
             point => Ok(point),
         },
-        Some(_) => Err(Fault::foreign("its `crv` is not one that is supported")),
-        None => Err(Fault::refused("a key without `crv`")),
+        Some(_) => Err(Fault::other_purpose("its `crv` is not one that is supported")),
+        None => Err(Fault::rejected("a key without `crv`")),
     }
 }
 
@@ -234,14 +235,14 @@ fn text<'a>(jwk: &'a Jwk, name: &'static str) -> Result<Option<&'a str>, Fault> 
     match jwk.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Fault::refused("a member of the wrong type")),
+        Some(_) => Err(Fault::rejected("a member of the wrong type")),
     }
 }
 
 /// A member in canonical base64url, decoded.
 fn bytes(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
-    let text = text(jwk, name)?.ok_or(Fault::refused("a key without all its members"))?;
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Fault::refused("a member that is not canonical base64url"))
+    let text = text(jwk, name)?.ok_or(Fault::rejected("a key without all its members"))?;
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| Fault::rejected("a member that is not canonical base64url"))
 }
 
 impl std::fmt::Debug for Key {

@@ -1,4 +1,4 @@
-//! Verifying a token away from the request threads: what goes to another thread, and what comes back.
+//! A token check: what is needed to verify a token later or on another thread, and the result.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::{CredentialsError, Time};
 
 /// A token to parse and verify.
 ///
-/// A signature costs tens of microseconds, which is many times what a request of a known caller costs. On a request
-/// thread, a flood of tokens with wrong signatures would delay everybody by as much.
+/// A signature costs tens of microseconds, which is many times what a request of a known caller costs. Verified at
+/// once in the request, a flood of tokens with wrong signatures would delay all other requests of the thread.
 pub(crate) struct TokenCheck {
     token: Zeroizing<Box<[u8]>>,
     issuers: Arc<[Issuer]>,
@@ -26,7 +26,7 @@ pub(crate) struct TokenCheck {
 #[derive(Clone)]
 pub(crate) struct TokenChecked {
     pub(crate) result: Result<Arc<VerifiedToken>, CredentialsError>,
-    /// The issuers by whose keys and settings it was verified: it says nothing about others.
+    /// The issuers by whose keys and settings it was verified. Under others it does not count.
     pub(crate) issuers: Arc<[Issuer]>,
     /// The cache key of the token.
     pub(crate) hash: u128,
@@ -48,8 +48,9 @@ impl TokenCheck {
 
     pub(crate) fn run(self) -> TokenChecked {
         let Self { token, issuers, now, hash, .. } = self;
-        let verify = |token: Token<'_>| issuer::named(&issuers, token.payload.get("iss"))?.verify(token, now);
-        let result = Token::read(&token).and_then(verify).map(Arc::new);
+        let verify =
+            |token: Token<'_>| issuer::find_issuer(&issuers, token.payload.get("iss"))?.verify(token, now);
+        let result = Token::parse(&token).and_then(verify).map(Arc::new);
         TokenChecked { result, issuers, hash }
     }
 }

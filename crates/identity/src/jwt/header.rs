@@ -8,7 +8,7 @@ use crate::jwks::Algorithm;
 /// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), `crit`, which lists
 /// extensions that must be understood (RFC 7515, 4.1.11: none is supported), and those of encrypted or compressed
 /// tokens.
-const REFUSED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
+const REJECTED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
 
 /// A header without unsafe parameters, with which a key may be selected.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(super) fn read(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
+    pub(super) fn parse(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
         let unencoded = members.get("b64").is_some_and(|encoded| *encoded != Value::Bool(true));
-        if unencoded || REFUSED.iter().any(|name| members.contains_key(*name)) {
+        if unencoded || REJECTED.iter().any(|name| members.contains_key(*name)) {
             return Err(CredentialsError::UnsafeHeader);
         }
         let name = text(members, "alg")?.ok_or(CredentialsError::MalformedToken)?;
-        let algorithm = Algorithm::named(&name).ok_or(CredentialsError::UnsupportedAlgorithm)?;
+        let algorithm = Algorithm::from_name(&name).ok_or(CredentialsError::UnsupportedAlgorithm)?;
         Ok(Self { algorithm, kid: text(members, "kid")?, typ: text(members, "typ")? })
     }
 

@@ -36,7 +36,7 @@ impl Issuer {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let keys = match &settings.keys {
-            Keys::File { bytes, at, path } => read(bytes, at, path, Problem::error, problems),
+            Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, Problem::error, problems),
             Keys::Url { url, at, .. } => {
                 fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
@@ -87,7 +87,10 @@ impl Issuer {
 ///
 /// # Errors
 /// If there is none.
-pub(crate) fn named<'a>(issuers: &'a [Issuer], iss: Option<&Value>) -> Result<&'a Issuer, CredentialsError> {
+pub(crate) fn find_issuer<'a>(
+    issuers: &'a [Issuer],
+    iss: Option<&Value>,
+) -> Result<&'a Issuer, CredentialsError> {
     let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
     issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(CredentialsError::UnknownIssuer)
 }
@@ -95,40 +98,40 @@ pub(crate) fn named<'a>(issuers: &'a [Issuer], iss: Option<&Value>) -> Result<&'
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = read(bytes, at, url, Problem::warning, problems)?;
+    let keys = parse_key_set(bytes, at, url, Problem::warning, problems)?;
     if keys.has_secret() {
-        let message = format!("`{url}` publishes a shared secret: whoever can read it can make tokens");
+        let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
         problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
     }
     Some(keys)
 }
 
 /// Parses a set. `severity` is that of a weak or damaged key.
-fn read(
+fn parse_key_set(
     bytes: &[u8],
     at: &Place,
     source: &str,
     severity: fn(Place, String) -> Problem,
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
-    let mut note = |fault: &KeyFault| {
-        let severity = if fault.foreign { Problem::warning } else { severity };
+    let mut report = |fault: &KeyFault| {
+        let severity = if fault.other_purpose { Problem::warning } else { severity };
         problems.push(severity(at.clone(), format!("{fault}, in `{source}`")));
     };
     match jwks::parse(bytes) {
         Ok((keys, faults)) => {
-            faults.iter().for_each(note);
+            faults.iter().for_each(report);
             Some(keys)
         }
         Err(error) => {
             if let KeySetError::NoUsableKey(faults) = &error {
-                faults.iter().for_each(&mut note);
+                faults.iter().for_each(&mut report);
             }
             let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
             problems.push(match error {
-                KeySetError::Mixed(_) => {
-                    problem.help("replace the shared secrets: whoever reads a set of public keys knows them")
-                }
+                KeySetError::Mixed(_) => problem.help(
+                    "replace the shared secrets: anyone who can read the set of public keys knows them",
+                ),
                 KeySetError::TooLong
                 | KeySetError::NotJson(_)
                 | KeySetError::NotAKeySet

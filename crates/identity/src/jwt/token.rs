@@ -25,7 +25,7 @@ impl<'a> Token<'a> {
     /// # Errors
     /// If it is not three parts in canonical base64url, of which the first two are JSON objects, or the header is
     /// unsafe.
-    pub(crate) fn read(text: &'a [u8]) -> Result<Self, CredentialsError> {
+    pub(crate) fn parse(text: &'a [u8]) -> Result<Self, CredentialsError> {
         if text.len() > MAX_BYTES || !text.iter().all(|byte| is_allowed(*byte)) {
             return Err(CredentialsError::MalformedToken);
         }
@@ -34,7 +34,7 @@ impl<'a> Token<'a> {
             return Err(CredentialsError::MalformedToken);
         };
         let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
-        let header = Header::read(&object(header)?)?;
+        let header = Header::parse(&object(header)?)?;
         let (payload, signature) = (object(payload)?, decode(signature)?);
         Ok(Self { signed, header, payload, signature })
     }

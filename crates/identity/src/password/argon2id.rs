@@ -3,7 +3,7 @@
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 
-use super::{HashError, Read, Weakness, damaged, decimal, phc_base64, same, too_costly};
+use super::{HashError, Parsed, Weakness, damaged, decimal, phc_base64, same, too_costly};
 
 /// The most memory of one check, in KiB: 1 GiB.
 const MAX_MEMORY: u32 = 1 << 20;
@@ -12,9 +12,9 @@ const MAX_WORK: u64 = 4 << 20;
 /// The most lanes. They run one after another here.
 const MAX_LANES: u32 = 64;
 /// The least memory among the equivalent choices of OWASP's password storage cheat sheet, in KiB. Less is weak.
-const FAIR_MEMORY: u32 = 7_168;
+const RECOMMENDED_MEMORY: u32 = 7_168;
 /// The least memory over all passes among those choices, in KiB. Less is weak.
-const FAIR_WORK: u64 = 35_840;
+const RECOMMENDED_WORK: u64 = 35_840;
 
 pub(super) struct Hash {
     params: Params,
@@ -23,7 +23,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$argon2id$`.
-pub(super) fn parse(text: &str) -> Read<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let fields: Vec<&str> = text.split('$').collect();
     let [version, costs, salt, digest] = fields.as_slice() else {
         return Err(damaged("an argon2id hash that is not `$argon2id$v=19$m=…,t=…,p=…$salt$digest`"));
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Read<Hash> {
     Ok((Hash { params, salt, digest }, weakness))
 }
 
-fn parameters(text: &str) -> Read<Params> {
+fn parameters(text: &str) -> Parsed<Params> {
     let bad = damaged("an argon2id hash whose parameters are not `m=…,t=…,p=…`");
     let fields: Vec<&str> = text.split(',').collect();
     let [memory, passes, lanes] = fields.as_slice() else { return Err(bad) };
@@ -47,7 +47,7 @@ fn parameters(text: &str) -> Read<Params> {
     let (memory, passes, lanes) = (number(memory, "m=")?, number(passes, "t=")?, number(lanes, "p=")?);
     let work = check_cost(memory, passes, lanes)?;
     let params = Params::new(memory, passes, lanes, None).map_err(|_| bad)?;
-    let weak = memory < FAIR_MEMORY || work < FAIR_WORK;
+    let weak = memory < RECOMMENDED_MEMORY || work < RECOMMENDED_WORK;
     Ok((params, weak.then_some(Weakness("argon2id with less work than `m=19456,t=2,p=1`"))))
 }
 

@@ -6,7 +6,7 @@ use base64::alphabet::BCRYPT;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use zeroize::Zeroizing;
 
-use super::{Read, Weakness, damaged, too_costly};
+use super::{Parsed, Weakness, damaged, too_costly};
 use crate::password::same;
 
 /// bcrypt ignores what follows this many bytes. A longer password is rejected: otherwise two passwords that differ only
@@ -17,7 +17,7 @@ pub(super) const MAX_COST: u32 = 16;
 /// The lowest cost that bcrypt has.
 pub(super) const MIN_COST: u32 = 4;
 /// The lowest cost that OWASP's password storage cheat sheet recommends.
-const FAIR_COST: u32 = 10;
+const RECOMMENDED_COST: u32 = 10;
 
 /// Trailing bits are ignored, as every implementation does: some programs leave them set in the salt.
 pub(super) const ALPHABET: GeneralPurpose =
@@ -30,7 +30,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$2b$`.
-pub(super) fn parse(text: &str) -> Read<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let bad = damaged("a bcrypt hash that is not `$2b$`, two digits, `$` and 53 characters");
     let (cost, rest) = text.split_once('$').ok_or(bad)?;
     if cost.len() != 2 || !cost.bytes().all(|byte| byte.is_ascii_digit()) || rest.len() != 53 {
@@ -48,7 +48,7 @@ pub(super) fn parse(text: &str) -> Read<Hash> {
 }
 
 fn weakness(cost: u32) -> Option<Weakness> {
-    (cost < FAIR_COST).then_some(Weakness("bcrypt with a cost below 10"))
+    (cost < RECOMMENDED_COST).then_some(Weakness("bcrypt with a cost below 10"))
 }
 
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {

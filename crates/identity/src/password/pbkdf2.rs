@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512};
 
-use super::{Read, Weakness, damaged, decimal, phc_base64, too_costly};
+use super::{Parsed, Weakness, damaged, decimal, phc_base64, too_costly};
 
 /// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
@@ -25,7 +25,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$pbkdf2-sha256$` or `$pbkdf2-sha512$`.
-pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
+pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
     let bad = damaged("a PBKDF2 hash that is not `$pbkdf2-sha256$i=…,l=…$salt$digest`");
     let fields: Vec<&str> = text.split('$').collect();
     let [costs, salt, key] = fields.as_slice() else { return Err(bad) };
@@ -58,11 +58,11 @@ fn bytes(text: &str) -> Option<Box<[u8]>> {
 }
 
 fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
-    let (fair, weakness) = match digest {
+    let (recommended, weakness) = match digest {
         Digest::Sha256 => (600_000, "PBKDF2-SHA256 with fewer than 600,000 rounds"),
         Digest::Sha512 => (210_000, "PBKDF2-SHA512 with fewer than 210,000 rounds"),
     };
-    (rounds.get() < fair).then_some(Weakness(weakness))
+    (rounds.get() < recommended).then_some(Weakness(weakness))
 }
 
 impl Hash {

@@ -45,7 +45,8 @@ pub enum Recipe {
 /// Why a password cannot be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecipeError {
-    /// Nobody could sign in with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is longer than any that is hashed.
+    /// No user could authenticate with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is longer than any that is
+    /// hashed.
     #[error("a password must not be empty, longer than 256 bytes, or have control characters")]
     Unusable,
     /// bcrypt ignores what follows 72 bytes.
@@ -69,7 +70,8 @@ impl Default for Recipe {
 /// Hashes a password with a new random salt. The result is what a policy has as the `password` of a user.
 ///
 /// # Errors
-/// If nobody could sign in with the password, a policy would reject the parameters, or the system has no randomness.
+/// If no user could authenticate with the password, a policy would reject the parameters, or the system has no
+/// randomness.
 pub fn hash_password(password: &str, recipe: Recipe) -> Result<String, RecipeError> {
     if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
         return Err(RecipeError::Unusable);

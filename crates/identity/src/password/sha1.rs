@@ -5,12 +5,12 @@ use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Read, damaged, same};
+use super::{Parsed, damaged, same};
 
 pub(super) struct Hash([u8; 20]);
 
 /// Parses what follows `{SHA}`.
-pub(super) fn parse(text: &str) -> Read<Hash> {
+pub(super) fn parse(text: &str) -> Parsed<Hash> {
     let digest = STANDARD.decode(text).ok().and_then(|digest| digest.try_into().ok());
     let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;
     Ok((Hash(digest), None))

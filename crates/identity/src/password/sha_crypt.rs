@@ -3,7 +3,7 @@
 use sha_crypt::Params;
 use zeroize::Zeroizing;
 
-use super::{Read, Weakness, damaged, decimal, same, too_costly};
+use super::{Parsed, Weakness, damaged, decimal, same, too_costly};
 
 /// The characters of a digest, in the order of their values from 0 to 63.
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -27,7 +27,7 @@ pub(super) struct Hash {
 }
 
 /// Parses what follows `$5$` or `$6$`.
-pub(super) fn parse(digest: Digest, text: &str) -> Read<Hash> {
+pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
     let bad = damaged("a SHA-crypt hash that is not `$6$salt$digest` or `$6$rounds=…$salt$digest`");
     let fields: Vec<&str> = text.split('$').collect();
     let (rounds, salt, expected) = match fields.as_slice() {
@@ -72,8 +72,8 @@ impl Digest {
             Self::Sha256 => (10, 21, &[30, 31]),
             Self::Sha512 => (21, 22, &[63]),
         };
-        let place = move |row: usize, column: usize| (column * third + row * turn) % (3 * third);
-        let rows = (0..third).flat_map(move |row| [place(row, 2), place(row, 1), place(row, 0)]);
+        let position = move |row: usize, column: usize| (column * third + row * turn) % (3 * third);
+        let rows = (0..third).flat_map(move |row| [position(row, 2), position(row, 1), position(row, 0)]);
         rows.chain(rest.iter().copied())
     }
 
@@ -113,8 +113,8 @@ fn crypt64(text: &str) -> Option<Vec<u8>> {
 /// Encodes up to three bytes.
 fn characters(chunk: &[u8]) -> impl Iterator<Item = char> + use<> {
     let group = chunk.iter().rev().fold(0_u32, |group, byte| group << 8 | u32::from(*byte));
-    (0..=chunk.len()).filter_map(move |place| {
-        let index = usize::try_from(group >> (6 * place) & 63).ok()?;
+    (0..=chunk.len()).filter_map(move |position| {
+        let index = usize::try_from(group >> (6 * position) & 63).ok()?;
         ALPHABET.get(index).copied().map(char::from)
     })
 }

@@ -27,7 +27,7 @@ fn error(text: &str) -> HashError {
 }
 
 #[test]
-fn what_others_wrote_is_checked_as_they_do() {
+fn hashes_written_by_other_programs_match_their_passwords() {
     for text in WRITTEN_BY_OTHERS {
         let password: &[u8] = if text.contains("argon2") { b"password" } else { b"wonderland" };
         let stored = stored(text);
@@ -39,7 +39,7 @@ fn what_others_wrote_is_checked_as_they_do() {
 }
 
 #[test]
-fn passwords_are_bytes() {
+fn passwords_are_compared_as_bytes() {
     assert!(stored("$6$saltstring$6PSVl254uv0cWCoUS0qzSX5NenRA/YFCwPzGA9ONu.MmmxqXTWHerEzD8WyuBl3ukfIZZU9uxLD6Bn6p7S3rG.").matches("pässwörd".as_bytes()));
     assert!(
         stored("$2b$04$abcdefghijklmnopqrstuuyx2n0Zzopyr9QuYTMCfOJJOj526QVoC").matches("pässwörd".as_bytes())
@@ -53,7 +53,7 @@ fn passwords_are_bytes() {
 
 /// `SECURITY.md`, S18: more than 72 bytes are rejected, not truncated.
 #[test]
-fn bcrypt_refuses_what_it_would_cut() {
+fn a_password_of_more_than_72_bytes_never_matches_a_bcrypt_hash() {
     let stored = stored("$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i");
     assert!(stored.matches(&[b'x'; 72]));
     assert!(!stored.matches(&[b'x'; 73]));
@@ -61,7 +61,7 @@ fn bcrypt_refuses_what_it_would_cut() {
 }
 
 #[test]
-fn a_hash_that_was_changed_does_not_match() {
+fn a_changed_hash_does_not_match() {
     for text in WRITTEN_BY_OTHERS {
         let middle = text.len() - 8;
         let changed: String = text
@@ -74,7 +74,7 @@ fn a_hash_that_was_changed_does_not_match() {
 }
 
 #[test]
-fn what_is_weak_is_said() {
+fn weak_hashes_are_reported() {
     let weak = |text: &str| Stored::parse(text).unwrap().1.map(|weakness| weakness.0);
     assert_eq!(
         weak("$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"),
@@ -94,7 +94,7 @@ fn what_is_weak_is_said() {
 }
 
 #[test]
-fn what_would_stop_the_process_is_refused() {
+fn hashes_that_cost_too_much_are_rejected() {
     let costly = [
         "$argon2id$v=19$m=1048577,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
         "$argon2id$v=19$m=1048576,t=5,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",
@@ -111,7 +111,7 @@ fn what_would_stop_the_process_is_refused() {
 }
 
 #[test]
-fn what_is_not_supported_says_what_to_do() {
+fn errors_of_unsupported_hashes_have_help() {
     let plain = ["wonderland", "", "$", "{PLAIN}wonderland", "rl.3StKT.4T8M", "$wonderland"];
     for text in plain {
         assert_eq!(error(text).message, "a password that is not hashed", "{text}");
@@ -124,7 +124,7 @@ fn what_is_not_supported_says_what_to_do() {
 }
 
 #[test]
-fn damaged_hashes_are_refused() {
+fn damaged_hashes_are_rejected() {
     let damaged = [
         "{SHA}",
         "{SHA}tiY7sUhYKUwI5L3866kDY+ENcr==",
@@ -165,7 +165,7 @@ fn damaged_hashes_are_refused() {
 }
 
 #[test]
-fn a_new_hash_of_each_kind_checks() {
+fn a_new_hash_of_each_kind_matches_its_password() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
     let recipes = [
         Recipe::Argon2id { memory: 64, passes: 1, lanes: 2 },
@@ -190,7 +190,7 @@ fn the_default_recipe_is_not_weak() {
 }
 
 #[test]
-fn a_password_that_nobody_could_use_is_not_hashed() {
+fn an_unusable_password_is_not_hashed() {
     for password in ["", "a\nb", "a\u{0}", "a\u{85}", &"x".repeat(257), &"ß".repeat(129)] {
         assert_eq!(hash_password(password, Recipe::default()), Err(RecipeError::Unusable));
     }
@@ -201,7 +201,7 @@ fn a_password_that_nobody_could_use_is_not_hashed() {
 }
 
 #[test]
-fn a_recipe_that_a_policy_would_refuse_is_refused() {
+fn a_recipe_that_a_policy_would_reject_is_rejected() {
     let rounds = std::num::NonZeroU32::MAX;
     let recipes = [
         Recipe::Argon2id { memory: 1 << 21, passes: 1, lanes: 1 },

@@ -1,4 +1,4 @@
-//! `crates/README.md`, invariant 6: the path of a known caller allocates nothing.
+//! `crates/README.md`, invariant 6: the request of a known caller allocates nothing.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use identity::LocalCache;
 use crate::settings::*;
 use crate::signer;
 
-/// The allocations of a hundred requests on a thread that has seen the caller, and of a hundred that find the caller in
-/// the cache of all threads.
+/// The allocations of a hundred requests whose caller is in the thread's own cache, and of a hundred whose caller is
+/// only in the shared cache.
 fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
     let cache = &mut LocalCache::default();
-    let mut ask = |now| auth.identify(Some(header.as_bytes()), None, now, cache, attach).is_ok();
-    assert!(ask(now()));
-    let own = measure(|| assert!((0..100).all(|_| ask(now()))));
-    let shared = measure(|| assert!((0..100).all(|second| ask(now() + Duration::from_secs(second)))));
+    let mut identify = |now| auth.identify(Some(header.as_bytes()), None, now, cache, attach).is_ok();
+    assert!(identify(now()));
+    let own = measure(|| assert!((0..100).all(|_| identify(now()))));
+    let shared = measure(|| assert!((0..100).all(|second| identify(now() + Duration::from_secs(second)))));
     [own.count_total, shared.count_total]
 }
 
@@ -23,7 +23,7 @@ fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
 fn known_credentials_allocate_nothing() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&auth, &alice).is_ok());
+    assert!(authenticate(&auth, &alice).is_ok());
     assert_eq!(allocations(&auth, &alice), [0, 0]);
 }
 
@@ -31,17 +31,17 @@ fn known_credentials_allocate_nothing() {
 fn a_known_token_allocates_nothing() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
     let token = signer::bearer(&signer::token("ES256"));
-    assert!(ask(&auth, &token).is_ok());
+    assert!(authenticate(&auth, &token).is_ok());
     assert_eq!(allocations(&auth, &token), [0, 0]);
 }
 
 #[test]
-fn a_known_name_that_is_taken_on_trust_allocates_nothing() {
+fn a_known_user_allocates_nothing_without_password_verification() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);
     let name = header("whoever:x");
-    assert!(ask(&auth, &name).is_ok());
+    assert!(authenticate(&auth, &name).is_ok());
     assert_eq!(allocations(&auth, &name), [0, 0]);
 }
 
@@ -49,6 +49,7 @@ fn a_known_name_that_is_taken_on_trust_allocates_nothing() {
 fn an_anonymous_caller_allocates_nothing() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let mut cache = LocalCache::default();
-    let asked = measure(|| assert!(matches!(auth.identify(None, None, now(), &mut cache, attach), Ok(None))));
-    assert_eq!(asked.count_total, 0);
+    let counted =
+        measure(|| assert!(matches!(auth.identify(None, None, now(), &mut cache, attach), Ok(None))));
+    assert_eq!(counted.count_total, 0);
 }

@@ -11,32 +11,32 @@ fn people() -> Auth {
 }
 
 #[test]
-fn the_right_password_is_alice() {
+fn the_right_password_authenticates_its_user() {
     let auth = people();
-    let subject = ask(&auth, &header("alice:wonderland")).unwrap();
+    let subject = authenticate(&auth, &header("alice:wonderland")).unwrap();
     assert_eq!((&*subject.user, subject.groups.len(), subject.roles.len()), ("alice", 1, 0));
     assert!(subject.claims.is_null());
 }
 
 /// RFC 9110, 11.1: scheme names are case-insensitive; 11.4: one space or more.
 #[test]
-fn the_scheme_is_read_in_any_case() {
+fn the_scheme_is_case_insensitive() {
     let auth = people();
     for scheme in ["basic ", "BASIC ", "bAsIc    "] {
         let value = header("alice:wonderland").replace("Basic ", scheme);
-        assert!(ask(&auth, &value).is_ok(), "{value}");
+        assert!(authenticate(&auth, &value).is_ok(), "{value}");
     }
 }
 
 #[test]
-fn no_header_is_anonymous_and_not_invalid() {
+fn a_request_without_the_header_is_anonymous() {
     let mut cache = LocalCache::default();
     assert!(matches!(people().identify(None, None, now(), &mut cache, attach), Ok(None)));
 }
 
-/// Any other scheme means invalid credentials, never an anonymous caller.
+/// The credentials of an unsupported scheme are invalid; the caller is not anonymous.
 #[test]
-fn another_scheme_is_refused() {
+fn an_unsupported_scheme_is_rejected() {
     for value in [
         "",
         " ",
@@ -46,40 +46,44 @@ fn another_scheme_is_refused() {
         "alice:wonderland",
         "Basicx YTpi",
     ] {
-        assert_eq!(ask(&people(), value).unwrap_err(), CredentialsError::UnsupportedScheme, "{value}");
+        assert_eq!(
+            authenticate(&people(), value).unwrap_err(),
+            CredentialsError::UnsupportedScheme,
+            "{value}"
+        );
     }
 }
 
-/// A user that does not exist and a wrong password are not told apart.
+/// The error does not show whether the user exists.
 #[test]
-fn a_wrong_password_and_an_unknown_user_are_one_refusal() {
+fn a_wrong_password_and_an_unknown_user_get_the_same_error() {
     let auth = people();
     for credentials in
         ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
     {
         assert_eq!(
-            ask(&auth, &header(credentials)).unwrap_err(),
+            authenticate(&auth, &header(credentials)).unwrap_err(),
             CredentialsError::BadPassword,
             "{credentials}"
         );
     }
 }
 
-/// An unknown user costs a hash of the same parameters. Both go to the hashing pool, both come back the same.
+/// The password of an unknown user is hashed too, with the parameters of a hash of the policy.
 #[test]
-fn an_unknown_user_costs_a_hash_too() {
+fn an_unknown_user_costs_a_hash() {
     let auth = people();
     assert!(is_pending(&auth, &header("alice:x")));
     assert!(is_pending(&auth, &header("mallory:x")));
 }
 
-/// The user that stands in for one that does not exist lends its cost, not its password.
+/// Only the hash parameters of a decoy are used: its password does not authenticate an unknown user.
 #[test]
-fn the_password_of_another_does_not_make_an_unknown_user_known() {
+fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     for name in ["a", "mallory", "root", "bob", "alicf", "ALICE"] {
         assert_eq!(
-            ask(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
+            authenticate(&auth, &header(format!("{name}:wonderland"))).unwrap_err(),
             CredentialsError::BadPassword,
             "{name}"
         );
@@ -91,13 +95,13 @@ fn the_password_of_another_does_not_make_an_unknown_user_known() {
 fn credentials_are_split_at_the_first_colon() {
     let hash = identity::hash_password("won:der:land", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("alice", &hash), ("alice:won", &hash)]));
-    assert_eq!(&*ask(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
-    assert!(ask(&auth, &header("alice:won:won:der:land")).is_err());
+    assert_eq!(&*authenticate(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
+    assert!(authenticate(&auth, &header("alice:won:won:der:land")).is_err());
 }
 
-/// RFC 7617, 2 and 2.1: UTF-8, no control characters; an empty user names nobody.
+/// RFC 7617, 2 and 2.1: UTF-8, no control characters, and a user that is not empty.
 #[test]
-fn malformed_credentials_are_refused() {
+fn malformed_credentials_are_rejected() {
     let auth = people();
     let malformed: [&[u8]; 14] = [
         b"",
@@ -117,19 +121,19 @@ fn malformed_credentials_are_refused() {
     ];
     for credentials in malformed {
         assert_eq!(
-            ask(&auth, &header(credentials)).unwrap_err(),
+            authenticate(&auth, &header(credentials)).unwrap_err(),
             CredentialsError::MalformedCredentials,
             "{credentials:?}"
         );
     }
 }
 
-/// RFC 4648, 3.5 and 4: one text for each value. Two texts for one value would be two entries for one credential.
+/// RFC 4648, 3.5 and 4. If one value had two encodings, equal credentials could have two cache entries.
 #[test]
-fn only_canonical_base64_is_read() {
+fn only_canonical_base64_is_accepted() {
     let auth = people();
     let good = "YWxpY2U6d29uZGVybGFuZA==";
-    assert!(ask(&auth, &format!("Basic {good}")).is_ok());
+    assert!(authenticate(&auth, &format!("Basic {good}")).is_ok());
     let texts = [
         "",
         " ",
@@ -147,7 +151,7 @@ fn only_canonical_base64_is_read() {
     ];
     for text in texts {
         assert_eq!(
-            ask(&auth, &format!("Basic {text}")).unwrap_err(),
+            authenticate(&auth, &format!("Basic {text}")).unwrap_err(),
             CredentialsError::MalformedCredentials,
             "{text:?}"
         );
@@ -158,34 +162,34 @@ fn only_canonical_base64_is_read() {
 fn names_and_passwords_are_utf8() {
     let hash = identity::hash_password("pässwörd", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("zoë", &hash)]));
-    assert_eq!(&*ask(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
-    assert!(ask(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
+    assert_eq!(&*authenticate(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
+    assert!(authenticate(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
 }
 
-/// CVE-2025-22228 and its like: bcrypt looks at no more than 72 bytes.
+/// CVE-2025-22228 and similar: bcrypt uses only the first 72 bytes.
 #[test]
-fn a_password_of_more_than_72_bytes_is_refused_where_bcrypt_checks_it() {
+fn a_password_of_more_than_72_bytes_is_rejected_with_bcrypt() {
     let hash = "$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i";
     let auth = compile(&basic(&[("alice", hash)]));
-    assert!(ask(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
+    assert!(authenticate(&auth, &header(format!("alice:{}", "x".repeat(72)))).is_ok());
     let long = header(format!("alice:{}", "x".repeat(73)));
-    assert!(is_pending(&auth, &long), "it costs what any other costs");
-    assert_eq!(ask(&auth, &long).unwrap_err(), CredentialsError::BadPassword);
+    assert!(is_pending(&auth, &long), "it costs as much as any other password");
+    assert_eq!(authenticate(&auth, &long).unwrap_err(), CredentialsError::BadPassword);
 }
 
 #[test]
-fn credentials_without_end_are_refused_before_they_cost_anything() {
+fn overlong_credentials_are_rejected_before_any_hash() {
     let auth = people();
     assert!(is_pending(&auth, &header(format!("{}:x", "a".repeat(1_500)))));
     for length in [1_531, 60_000] {
         let value = header(format!("alice:{}", "x".repeat(length)));
-        assert_eq!(ask(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
+        assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
     }
 }
 
-/// Passwords over 256 bytes are refused before hashing, also for a user that does not exist.
+/// Passwords over 256 bytes are rejected before hashing, also for a user that does not exist.
 #[test]
-fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
+fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
     let recipes = [
         identity::Recipe::Argon2id { memory: 64, passes: 1, lanes: 1 },
@@ -202,7 +206,11 @@ fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
         for user in ["alice", "mallory"] {
             let value = header(format!("{user}:{longest}"));
             assert!(is_pending(&auth, &value), "{user} {hash}");
-            assert_eq!(ask(&auth, &value).is_ok(), user == "alice" && takes_256_bytes, "{user} {hash}");
+            assert_eq!(
+                authenticate(&auth, &value).is_ok(),
+                user == "alice" && takes_256_bytes,
+                "{user} {hash}"
+            );
             let value = header(format!("{user}:{too_long}"));
             let identified = identify(&auth, value.as_bytes(), None, now());
             assert!(
@@ -213,87 +221,90 @@ fn a_password_that_is_too_long_is_refused_before_it_is_hashed() {
     }
 }
 
-/// Whatever checks passwords in front of us may allow longer ones: none is hashed here.
+/// What checks passwords in front of rolegate may allow longer ones, and none is hashed here.
 #[test]
-fn where_passwords_are_not_checked_their_length_does_not_matter() {
+fn without_verification_a_password_may_have_any_length() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
-    assert!(ask(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
+    assert!(authenticate(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
 }
 
-/// The first request costs the hash, the next ones do not; a failure is never cached.
+/// The first request costs a hash, the next ones do not.
 #[test]
-fn the_second_time_costs_no_hash_and_a_failure_is_not_remembered() {
+fn a_verified_password_is_cached_and_a_wrong_one_is_not() {
     let auth = people();
     let (right, wrong) = (header("alice:wonderland"), header("alice:x"));
     assert!(is_pending(&auth, &right));
-    let first = ask_at(&auth, right.as_bytes(), now()).unwrap();
-    let second = ask_at(&auth, right.as_bytes(), now()).unwrap();
-    assert_eq!(first.entry, second.entry, "what was attached is attached still");
-    assert!(ask(&auth, &wrong).is_err());
+    let first = authenticate_at(&auth, right.as_bytes(), now()).unwrap();
+    let second = authenticate_at(&auth, right.as_bytes(), now()).unwrap();
+    assert_eq!(first.entry, second.entry, "it is the same cache entry");
+    assert!(authenticate(&auth, &wrong).is_err());
     assert!(is_pending(&auth, &wrong), "it is hashed again");
     assert!(is_pending(&auth, &header("alice:wonderlan")), "another password is another credential");
 }
 
-/// Whether a header costs a hash, so many seconds after the usual time.
+/// Whether a header must be verified, this many seconds after [`NOW`].
 fn is_pending_after(auth: &Auth, header: &str, seconds: u64) -> bool {
     is_pending_at(auth, header, now() + Duration::from_secs(seconds))
 }
 
-fn limit() -> u64 {
+/// How long credentials count as verified, in seconds.
+fn lifetime() -> u64 {
     Limits::default().credentials_for.as_secs()
 }
 
-/// Bounded in time.
 #[test]
-fn a_verified_credential_is_forgotten_after_its_time() {
+fn verified_credentials_expire_after_their_lifetime() {
     let value = header("alice:wonderland");
-    for (seconds, forgotten) in [(0, false), (limit() - 1, false), (limit(), true), (limit() + 1, true)] {
+    for (seconds, expired) in
+        [(0, false), (lifetime() - 1, false), (lifetime(), true), (lifetime() + 1, true)]
+    {
         let auth = people();
-        assert!(ask(&auth, &value).is_ok());
-        assert_eq!(is_pending_after(&auth, &value, seconds), forgotten, "after {seconds} s");
+        assert!(authenticate(&auth, &value).is_ok());
+        assert_eq!(is_pending_after(&auth, &value, seconds), expired, "after {seconds} s");
     }
 }
 
 /// Callers whose credentials were verified before are renewed on use. Without that, a flood of wrong passwords
 /// locks out a caller who keeps calling.
 #[test]
-fn a_caller_who_keeps_calling_is_never_hashed_again() {
+fn credentials_in_use_are_not_hashed_again() {
     let auth = people();
     let value = header("alice:wonderland");
-    assert!(ask(&auth, &value).is_ok());
-    for seconds in (0..20 * limit()).step_by(200) {
+    assert!(authenticate(&auth, &value).is_ok());
+    for seconds in (0..20 * lifetime()).step_by(200) {
         assert!(!is_pending_after(&auth, &value, seconds), "after {seconds} s");
     }
-    let last = 20 * limit() - 200;
-    assert!(is_pending_after(&auth, &value, last + limit()), "but not without calling");
+    let last = 20 * lifetime() - 200;
+    assert!(is_pending_after(&auth, &value, last + lifetime()), "without requests they expire");
 }
 
 #[test]
-fn a_clock_that_is_wrong_for_a_while_does_not_keep_anybody_verified_for_longer() {
+fn a_clock_that_was_fast_does_not_extend_the_validity_of_credentials() {
     let auth = people();
     let value = header("alice:wonderland");
-    assert!(ask(&auth, &value).is_ok());
-    assert!(!is_pending_after(&auth, &value, limit() - 1), "renewed by a fast clock");
-    assert!(is_pending_after(&auth, &value, 10), "once it is right, verified again");
+    assert!(authenticate(&auth, &value).is_ok());
+    assert!(!is_pending_after(&auth, &value, lifetime() - 1), "renewed by a fast clock");
+    assert!(is_pending_after(&auth, &value, 10), "when the clock is right again, it must be verified again");
 }
 
-/// A token says itself how long it holds: using it lengthens nothing.
+/// A token has its own expiry, which use does not extend.
 #[test]
-fn a_token_is_not_renewed_by_using_it() {
+fn a_token_is_not_renewed_by_use() {
     let auth = compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
     let claims = crate::signer::claims_with("exp", Some((NOW + 100).into()));
     let token =
         crate::signer::bearer(&crate::signer::signed("ES256", &crate::signer::header("ES256"), &claims));
-    let at = |seconds| ask_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
+    let at =
+        |seconds| authenticate_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
     let skew = 60;
     assert_eq!([at(0), at(99), at(100 + skew - 1)], [Ok(()); 3]);
     assert_eq!(at(100 + skew), Err(CredentialsError::Expired));
 }
 
-/// Callers whose credentials were verified before come first.
+/// Such verifications come first in the queue.
 #[test]
-fn a_check_says_whether_its_credentials_were_verified_before() {
+fn a_verification_reports_whether_its_credentials_were_verified_before() {
     let auth = people();
     let verified_before = |credentials: &str, seconds| {
         let now = now() + Duration::from_secs(seconds);
@@ -303,39 +314,42 @@ fn a_check_says_whether_its_credentials_were_verified_before() {
         }
     };
     assert!(!verified_before("alice:wonderland", 0), "never verified");
-    assert!(ask(&auth, &header("alice:wonderland")).is_ok());
-    assert!(verified_before("alice:wonderland", limit()));
-    assert!(verified_before("alice:wonderland", 100 * limit()));
+    assert!(authenticate(&auth, &header("alice:wonderland")).is_ok());
+    assert!(verified_before("alice:wonderland", lifetime()));
+    assert!(verified_before("alice:wonderland", 100 * lifetime()));
     for other in ["alice:Wonderland", "zoë:wonderland", "mallory:wonderland"] {
-        assert!(ask(&auth, &header(other)).is_ok() == (other == "zoë:wonderland"));
+        assert!(authenticate(&auth, &header(other)).is_ok() == (other == "zoë:wonderland"));
     }
-    assert!(!verified_before("alice:Wonderland", limit()), "a wrong password is never remembered");
-    assert!(!verified_before("mallory:wonderland", limit()), "nor is a user that does not exist");
+    assert!(!verified_before("alice:Wonderland", lifetime()), "a wrong password is never cached");
+    assert!(!verified_before("mallory:wonderland", lifetime()), "an unknown user is never cached");
 }
 
-/// Bounded in number.
 #[test]
-fn only_so_many_credentials_are_remembered() {
+fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
     let limits = Limits { credentials: 5, ..Limits::default() };
     let auth = Auth::compile_with(&basic(&users), &identity::FetchedKeys::new(), None, limits).unwrap().0;
     let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
-    assert!(headers.iter().all(|value| ask(&auth, value).is_ok()));
+    assert!(headers.iter().all(|value| authenticate(&auth, value).is_ok()));
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
 }
 
 /// `docs/policy.md`: `verify: false`, which RFC 7617 does not have.
 #[test]
-fn where_passwords_are_not_checked_every_well_formed_header_names_its_user() {
+fn without_verification_every_well_formed_header_authenticates_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);
-    let (alice, bob) = (ask(&auth, &header("alice:x")).unwrap(), ask(&auth, &header("bob:")).unwrap());
+    let (alice, bob) =
+        (authenticate(&auth, &header("alice:x")).unwrap(), authenticate(&auth, &header("bob:")).unwrap());
     assert_eq!((&*alice.user, alice.groups.len()), ("alice", 1));
     assert_eq!((&*bob.user, bob.groups.len()), ("bob", 0));
     for malformed in ["alice", ":x", "a\nb:x"] {
-        assert_eq!(ask(&auth, &header(malformed)).unwrap_err(), CredentialsError::MalformedCredentials);
+        assert_eq!(
+            authenticate(&auth, &header(malformed)).unwrap_err(),
+            CredentialsError::MalformedCredentials
+        );
     }
 }
 
@@ -345,20 +359,20 @@ fn prefixes_are_put_before_names() {
     let basic = settings.basic.as_mut().unwrap();
     basic.user_prefix = "basic:".into();
     basic.group_prefix = "b/".into();
-    let subject = ask(&compile(&settings), &header("alice:wonderland")).unwrap();
+    let subject = authenticate(&compile(&settings), &header("alice:wonderland")).unwrap();
     assert_eq!((&*subject.user, &*subject.groups[0]), ("basic:alice", "b/staff"));
 }
 
 #[test]
-fn a_policy_without_users_lets_nobody_in() {
+fn a_policy_without_users_rejects_every_password() {
     assert_eq!(
-        ask(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
+        authenticate(&compile(&basic(&[])), &header("alice:wonderland")).unwrap_err(),
         CredentialsError::BadPassword
     );
 }
 
 #[test]
-fn every_hash_that_cannot_be_used_is_an_error_at_its_user() {
+fn each_unusable_hash_is_an_error_at_its_user() {
     let problems = errors(&basic(&[
         ("alice", "wonderland"),
         ("bob", "$apr1$a$b"),
@@ -387,24 +401,24 @@ fn weak_hashes_are_accepted_with_a_warning() {
 #[test]
 fn unsalted_hashes_are_accepted() {
     let settings = basic(&[("alice", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
-    assert!(ask(&compile(&settings), &header("alice:wonderland")).is_ok());
+    assert!(authenticate(&compile(&settings), &header("alice:wonderland")).is_ok());
 }
 
 /// `SECURITY.md`, S14: no password in any text.
 #[test]
-fn nothing_that_is_shown_shows_a_password() {
+fn debug_output_shows_no_password() {
     let auth = people();
     let Err(Unidentified::Pending(check)) = identify(&auth, header("alice:hunter2").as_bytes(), None, now())
     else {
-        panic!("it should be hashed")
+        panic!("not pending")
     };
     let shown = [format!("{auth:?}"), format!("{check:?}"), format!("{:?}", check.run())].concat();
     assert!(!shown.contains("hunter2") && !shown.contains("$2b$"), "{shown}");
 }
 
-/// Equal checks have equal keys, so that a burst of one credential costs one hash.
+/// So that many requests with the same credentials cost one hash.
 #[test]
-fn equal_checks_have_equal_keys() {
+fn equal_verifications_have_equal_keys() {
     let auth = people();
     let key = |credentials: &str| match identify(&auth, header(credentials).as_bytes(), None, now()) {
         Err(Unidentified::Pending(check)) => check.key(),

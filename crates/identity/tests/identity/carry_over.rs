@@ -1,4 +1,4 @@
-//! A reload: who had signed in stays so where nothing about him changed, and only there.
+//! Reloads: verified credentials are carried over if the user's stored hash is the same.
 
 use std::time::Duration;
 
@@ -10,65 +10,66 @@ use crate::signer;
 
 const OTHER_HASH: &str = "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.RdvScIW";
 
+/// An authenticator that replaces `previous`.
 fn after(previous: &Auth, settings: &Identity) -> Auth {
     Auth::compile(settings, &FetchedKeys::new(), Some(previous)).unwrap().0
 }
 
 #[test]
-fn a_reload_hashes_nothing_again() {
+fn verified_credentials_are_not_hashed_again_after_a_reload() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     let again = after(&before, &basic(&[("bob", BCRYPT), ("alice", BCRYPT)]));
     assert!(!is_pending(&again, &alice));
-    assert!(is_pending(&again, &header("bob:wonderland")), "bob had not signed in");
+    assert!(is_pending(&again, &header("bob:wonderland")), "the credentials of bob were not verified before");
     let twice = after(&again, &basic(&[("alice", BCRYPT)]));
     assert!(!is_pending(&twice, &alice));
     let thrice = after(&after(&twice, &basic(&[("alice", BCRYPT)])), &basic(&[("alice", BCRYPT)]));
-    assert!(!is_pending(&thrice, &alice), "also where nobody asked in between");
+    assert!(!is_pending(&thrice, &alice), "also without requests in between");
 }
 
 #[test]
-fn a_changed_hash_is_hashed_again() {
+fn a_password_is_hashed_again_if_its_stored_hash_changes() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
     assert!(is_pending(&changed, &alice));
     let back = after(&changed, &basic(&[("alice", BCRYPT)]));
-    assert!(is_pending(&back, &alice), "what was dropped does not come back");
+    assert!(is_pending(&back, &alice), "dropped entries do not come back");
 }
 
 #[test]
-fn a_user_that_is_gone_stays_out() {
+fn a_removed_user_is_rejected() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
-    assert!(ask(&after(&before, &basic(&[("bob", BCRYPT)])), &alice).is_err());
-    assert!(ask(&after(&before, &Identity::default()), &alice).is_err());
+    assert!(authenticate(&before, &alice).is_ok());
+    assert!(authenticate(&after(&before, &basic(&[("bob", BCRYPT)])), &alice).is_err());
+    assert!(authenticate(&after(&before, &Identity::default()), &alice).is_err());
 }
 
 #[test]
 fn groups_and_prefixes_are_those_of_the_new_policy() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     let mut settings = basic(&[("alice", BCRYPT)]);
     let changed = settings.basic.as_mut().unwrap();
     changed.user_prefix = "basic:".into();
     changed.users[0].groups = vec!["guests".into()];
-    let known = ask_at(&after(&before, &settings), alice.as_bytes(), now()).unwrap();
+    let known = authenticate_at(&after(&before, &settings), alice.as_bytes(), now()).unwrap();
     assert_eq!((&*known.subject.user, &*known.subject.groups[0]), ("basic:alice", "guests"));
-    assert_eq!(known.attached, "basic:alice", "attached anew");
+    assert_eq!(known.attached, "basic:alice", "attach is called again");
 }
 
 #[test]
-fn a_reload_does_not_lengthen_the_time() {
+fn a_reload_does_not_extend_the_validity_of_credentials() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
-    assert!(!is_pending(&again, &alice), "it moves to the cache");
+    assert!(!is_pending(&again, &alice), "it is moved to the cache");
     let later = now() + Limits::default().credentials_for;
     assert!(is_pending_at(&again, &alice, later));
     assert!(is_pending_at(&after(&again, &basic(&[("alice", BCRYPT)])), &alice, later));
@@ -76,11 +77,11 @@ fn a_reload_does_not_lengthen_the_time() {
 
 /// Callers whose credentials were verified before are renewed on use, also across reloads.
 #[test]
-fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
+fn credentials_in_use_are_not_hashed_again_across_reloads() {
     let users = [("alice", BCRYPT)];
     let mut auth = compile(&basic(&users));
     let alice = header("alice:wonderland");
-    assert!(ask(&auth, &alice).is_ok());
+    assert!(authenticate(&auth, &alice).is_ok());
     for round in 1..20 {
         let now = now() + Limits::default().credentials_for * round / 2;
         auth = after(&auth, &basic(&users));
@@ -89,10 +90,10 @@ fn a_caller_who_keeps_calling_is_never_hashed_again_whatever_is_reloaded() {
 }
 
 #[test]
-fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_same() {
+fn verified_before_is_carried_over_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     let later = now() + Limits::default().credentials_for;
     let verified_before = |auth: &Auth| match identify(auth, alice.as_bytes(), None, later) {
         Err(Unidentified::Pending(check)) => check.verified_before(),
@@ -100,33 +101,35 @@ fn that_credentials_were_verified_before_is_carried_over_where_the_hash_is_the_s
     };
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
     assert!(verified_before(&again));
-    assert!(verified_before(&after(&again, &basic(&[("alice", BCRYPT)]))), "also where nobody asked");
+    assert!(
+        verified_before(&after(&again, &basic(&[("alice", BCRYPT)]))),
+        "also without requests in between"
+    );
     assert!(!verified_before(&after(&before, &basic(&[("alice", OTHER_HASH)]))));
 }
 
-/// Names that were taken on trust are not credentials that were verified.
 #[test]
-fn what_was_not_checked_is_not_carried_into_a_policy_that_checks() {
-    let mut trusting = basic(&[("alice", BCRYPT)]);
-    trusting.basic.as_mut().unwrap().verify = false;
-    let before = compile(&trusting);
+fn unverified_credentials_are_not_carried_over_to_a_policy_that_verifies() {
+    let mut unverified = basic(&[("alice", BCRYPT)]);
+    unverified.basic.as_mut().unwrap().verify = false;
+    let before = compile(&unverified);
     let wrong = header("alice:x");
-    assert!(ask(&before, &wrong).is_ok());
-    assert!(ask(&after(&before, &basic(&[("alice", BCRYPT)])), &wrong).is_err());
+    assert!(authenticate(&before, &wrong).is_ok());
+    assert!(authenticate(&after(&before, &basic(&[("alice", BCRYPT)])), &wrong).is_err());
 }
 
 #[test]
-fn no_more_is_carried_than_is_remembered() {
+fn the_number_of_carried_over_credentials_is_bounded() {
     let users = [("alice", BCRYPT), ("bob", BCRYPT), ("carol", BCRYPT)];
     let before = compile(&basic(&users));
     let headers = users.map(|(name, _)| header(format!("{name}:wonderland")));
-    assert!(headers.iter().all(|value| ask(&before, value).is_ok()));
+    assert!(headers.iter().all(|value| authenticate(&before, value).is_ok()));
     let limits = Limits { credentials: 2, ..Limits::default() };
     let again = Auth::compile_with(&basic(&users), &FetchedKeys::new(), Some(&before), limits).unwrap().0;
     assert_eq!(headers.iter().filter(|value| !is_pending(&again, value)).count(), 2);
 }
 
-/// A check of these credentials that was begun under this policy, and has been run.
+/// The result of a verification that was begun under this policy.
 fn verified(auth: &Auth, credentials: &str) -> Verified {
     match identify(auth, header(credentials).as_bytes(), None, now()) {
         Err(Unidentified::Pending(verification)) => verification.run(),
@@ -134,9 +137,8 @@ fn verified(auth: &Auth, credentials: &str) -> Verified {
     }
 }
 
-/// What a verification says under a policy: `None`, the credentials must be verified again; otherwise whether they are
-/// valid.
-fn settled(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> {
+/// Whether the credentials of a verification are valid under a policy; `None` if they must be verified again.
+fn result_under(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> {
     match identify(auth, header(credentials).as_bytes(), Some(verified), now()) {
         Ok(_) => Some(true),
         Err(Unidentified::Invalid(CredentialsError::BadPassword)) => Some(false),
@@ -145,10 +147,10 @@ fn settled(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> 
     }
 }
 
-/// What a reload removes is refused from then on, also where a hash was under way. A check that was begun under
-/// the old policy and comes back under the new one counts only if the hash is the same.
+/// A reload also applies to requests that wait for a hash: a verification that was begun under the old policy counts
+/// under the new one only if the stored hash is the same.
 #[test]
-fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
+fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let same = after(&before, &basic(&[("bob", OTHER_HASH), ("alice", BCRYPT)]));
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
@@ -157,64 +159,63 @@ fn a_check_that_crosses_a_reload_is_held_against_the_new_hash() {
         let verified = verified(&before, credentials);
         let all = [&before, &same, &changed, &gone];
         let expected = [Some(right), Some(right), None, None];
-        assert_eq!(all.map(|auth| settled(auth, credentials, &verified)), expected, "{credentials}");
-        // Nor is anything cached where another policy has other credentials, or does not check them.
+        assert_eq!(all.map(|auth| result_under(auth, credentials, &verified)), expected, "{credentials}");
+        // Nor is anything cached by a policy with other hashes, without Basic, or without verification.
         let other_scheme = after(&before, &Identity::default());
-        let mut trusting = basic(&[("alice", BCRYPT)]);
-        trusting.basic.as_mut().unwrap().verify = false;
-        let trusting = after(&before, &trusting);
-        let remembered = [&same, &changed, &gone, &other_scheme, &trusting]
-            .map(|auth| auth.remember(&verified, now(), attach));
-        assert_eq!(remembered, [right, false, false, false, false], "{credentials}");
+        let mut unverified = basic(&[("alice", BCRYPT)]);
+        unverified.basic.as_mut().unwrap().verify = false;
+        let unverified = after(&before, &unverified);
+        let cached = [&same, &changed, &gone, &other_scheme, &unverified]
+            .map(|auth| auth.cache_verified(&verified, now(), attach));
+        assert_eq!(cached, [right, false, false, false, false], "{credentials}");
     }
-    assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was remembered there");
+    assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was cached there");
 }
 
-/// A user that is added while the hash for an unknown one is under way has not been checked yet.
+/// If the user is added during the hash of its decoy, the password must be checked against the new hash.
 #[test]
-fn a_check_of_an_unknown_user_counts_while_there_is_no_such_user() {
+fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let verified = verified(&before, "bob:wonderland");
-    let still_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
+    let also_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
     let other_decoy = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let nobody = after(&before, &basic(&[]));
     let added = after(&before, &basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
-    let all = [&before, &still_unknown, &other_decoy, &nobody, &added];
+    let all = [&before, &also_unknown, &other_decoy, &nobody, &added];
     let expected = [Some(false), Some(false), Some(false), Some(false), None];
-    assert_eq!(all.map(|auth| settled(auth, "bob:wonderland", &verified)), expected);
-    assert!(ask(&added, &header("bob:wonderland")).is_ok(), "identified again, bob is known");
+    assert_eq!(all.map(|auth| result_under(auth, "bob:wonderland", &verified)), expected);
+    assert!(authenticate(&added, &header("bob:wonderland")).is_ok(), "verified against the new hash");
 }
 
-/// A verification is cached although its caller has left, and may be reported to a new caller as well.
+/// A verification is cached even if its caller has left, and other callers may use it.
 #[test]
 fn a_verification_may_be_used_twice() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     let (right, wrong) = (verified(&auth, "alice:wonderland"), verified(&auth, "alice:x"));
-    assert!(auth.remember(&right, now(), attach));
+    assert!(auth.cache_verified(&right, now(), attach));
     let first = identify(&auth, alice.as_bytes(), None, now()).unwrap();
-    assert!(auth.remember(&right, now(), attach));
+    assert!(auth.cache_verified(&right, now(), attach));
     let second = identify(&auth, alice.as_bytes(), Some(&right), now()).unwrap();
-    assert_eq!(first.entry, second.entry, "what was attached is attached still");
+    assert_eq!(first.entry, second.entry, "it is the same cache entry");
     for _ in 0..2 {
-        assert!(!auth.remember(&wrong, now(), attach));
-        assert_eq!(settled(&auth, "alice:x", &wrong), Some(false));
+        assert!(!auth.cache_verified(&wrong, now(), attach));
+        assert_eq!(result_under(&auth, "alice:x", &wrong), Some(false));
         assert!(is_pending(&auth, &header("alice:x")), "a wrong password is never cached");
     }
 }
 
-/// A verification answers only for the credentials that were verified.
 #[test]
-fn a_verification_says_nothing_about_other_credentials() {
+fn a_verification_does_not_count_for_other_credentials() {
     let auth = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = verified(&auth, "alice:wonderland");
-    assert_eq!(settled(&auth, "bob:wonderland", &alice), None);
-    assert_eq!(settled(&auth, "alice:x", &alice), None);
+    assert_eq!(result_under(&auth, "bob:wonderland", &alice), None);
+    assert_eq!(result_under(&auth, "alice:x", &alice), None);
 }
 
-/// A token that is verified while its keys are replaced must be verified by the new ones.
+/// If the keys are replaced during the verification, the token must be verified with the new ones.
 #[test]
-fn a_verification_of_a_token_counts_for_its_own_keys_only() {
+fn a_token_verification_counts_only_for_its_own_key_set() {
     let settings = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")]))));
     let before = compile(&settings);
     let token = signer::bearer(&signer::token("ES256"));
@@ -227,14 +228,13 @@ fn a_verification_of_a_token_counts_for_its_own_keys_only() {
         identify(&same, token.as_bytes(), Some(&verified), now()),
         Err(Unidentified::Pending(_))
     ));
-    assert!(!same.remember(&verified, now(), attach));
+    assert!(!same.cache_verified(&verified, now(), attach));
     assert!(identify(&before, token.as_bytes(), Some(&verified), now()).is_ok());
     assert!(!is_pending(&before, &token));
 }
 
-/// A token can expire while it waits.
 #[test]
-fn a_verified_token_that_has_expired_since_is_invalid() {
+fn a_token_that_expires_while_it_waits_is_invalid() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
     let claims = signer::claims_with("exp", Some((NOW + 1).into()));
     let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
@@ -242,7 +242,7 @@ fn a_verified_token_that_has_expired_since_is_invalid() {
         panic!("not pending");
     };
     let (verified, later) = (verification.run(), now() + Duration::from_secs(62));
-    assert!(!auth.remember(&verified, later, attach));
+    assert!(!auth.cache_verified(&verified, later, attach));
     let Err(Unidentified::Pending(again)) = identify(&auth, token.as_bytes(), Some(&verified), later) else {
         panic!("not pending");
     };
@@ -250,36 +250,35 @@ fn a_verified_token_that_has_expired_since_is_invalid() {
     assert!(matches!(error, Unidentified::Invalid(CredentialsError::Expired)), "{error:?}");
 }
 
-/// What one thread has cached ends with the policy, too.
 #[test]
-fn what_a_thread_has_cached_is_not_used_under_another_policy() {
+fn a_local_cache_is_not_used_under_another_policy() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     let mut cache = LocalCache::default();
-    assert!(ask(&before, &alice).is_ok());
+    assert!(authenticate(&before, &alice).is_ok());
     assert!(before.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let identified = changed.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach);
     assert!(matches!(identified, Err(Unidentified::Pending(_))));
 }
 
-/// The cache of tokens dies with its key set.
+/// The cache of tokens ends with its key set.
 #[test]
-fn tokens_are_verified_anew_under_a_new_key_set() {
+fn tokens_are_verified_again_under_a_new_key_set() {
     let jwks = signer::set(&[signer::jwk("ES256")]);
     let before = compile(&tokens_of(issuer(file(&jwks))));
     let token = signer::bearer(&signer::token("ES256"));
-    assert!(ask(&before, &token).is_ok());
+    assert!(authenticate(&before, &token).is_ok());
     let rotated = signer::set(&[signer::jwk("ES384")]);
     let again = after(&before, &tokens_of(issuer(file(&rotated))));
-    assert_eq!(ask(&again, &token).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(authenticate(&again, &token).unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_keep_anybody_signed_in_for_longer() {
+fn credentials_are_verified_again_when_the_clock_is_set_back_far() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    assert!(ask(&auth, &alice).is_ok());
+    assert!(authenticate(&auth, &alice).is_ok());
     let back = |seconds| now() - Duration::from_secs(seconds);
     let pending = |now| is_pending_at(&auth, &alice, now);
     assert_eq!([pending(back(1)), pending(back(3_600))], [false, true]);

@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics, and nothing that was not signed gets through.
+//! Arbitrary input: nothing panics, and nothing without a valid signature or password is authenticated.
 
 use std::sync::LazyLock;
 
@@ -21,8 +21,8 @@ static AUTH: LazyLock<Auth> = LazyLock::new(|| {
     compile(&settings)
 });
 
-fn is_believed(header: &[u8]) -> bool {
-    ask_at(&AUTH, header, now()).is_ok()
+fn is_authenticated(header: &[u8]) -> bool {
+    authenticate_at(&AUTH, header, now()).is_ok()
 }
 
 /// JSON of any shape.
@@ -46,38 +46,38 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_header_is_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(!is_believed(&bytes));
-        prop_assert!(!is_believed(&[b"Basic ", &*bytes].concat()));
-        prop_assert!(!is_believed(&[b"Bearer ", &*bytes].concat()));
+    fn an_arbitrary_header_is_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(!is_authenticated(&bytes));
+        prop_assert!(!is_authenticated(&[b"Basic ", &*bytes].concat()));
+        prop_assert!(!is_authenticated(&[b"Bearer ", &*bytes].concat()));
     }
 
     #[test]
-    fn any_credentials_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(!is_believed(header(&bytes).as_bytes()));
+    fn arbitrary_basic_credentials_are_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(!is_authenticated(header(&bytes).as_bytes()));
     }
 
     #[test]
-    fn any_token_without_a_signature_is_refused(head in any_json(), body in any_json(), signature: Vec<u8>) {
+    fn a_token_with_an_arbitrary_signature_is_rejected(head in any_json(), body in any_json(), signature: Vec<u8>) {
         let token = [encode(head.to_string()), encode(body.to_string()), encode(signature)].join(".");
-        prop_assert!(!is_believed(signer::bearer(&token).as_bytes()));
+        prop_assert!(!is_authenticated(signer::bearer(&token).as_bytes()));
     }
 
     #[test]
-    fn any_claim_of_a_signed_token_is_answered(name in "(exp|nbf|iat|aud|sub|groups|realm_access|iss)", value in any_json()) {
+    fn an_arbitrary_claim_of_a_signed_token_never_panics(name in "(exp|nbf|iat|aud|sub|groups|realm_access|iss)", value in any_json()) {
         let claims = signer::claims_with(&name, Some(value));
         let token = signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims));
-        let _ = ask(&AUTH, &token);
+        let _ = authenticate(&AUTH, &token);
     }
 
     #[test]
-    fn any_key_set_is_answered(key in any_json(), text: String) {
+    fn an_arbitrary_key_set_never_panics(key in any_json(), text: String) {
         let _ = jwks::parse(text.as_bytes());
         let _ = jwks::parse(json!({ "keys": [key] }).to_string().as_bytes());
     }
 
     #[test]
-    fn any_member_of_a_key_is_answered(
+    fn an_arbitrary_member_of_a_key_never_panics(
         algorithm in prop::sample::select(&ALL[..]),
         name in "(kty|alg|use|key_ops|kid|n|e|x|y|k|crv|d)",
         value in any_json(),
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn any_stored_hash_is_answered(hash in "(\\$(argon2id|2b|6|5|pbkdf2-sha256)\\$)?[ -~]{0,80}") {
+    fn an_arbitrary_stored_hash_never_panics(hash in "(\\$(argon2id|2b|6|5|pbkdf2-sha256)\\$)?[ -~]{0,80}") {
         let settings = basic(&[("alice", &hash)]);
         let _ = Auth::compile(&settings, &identity::FetchedKeys::new(), None);
     }

@@ -1,4 +1,4 @@
-//! Key sets (RFC 7517): which keys are taken, and which are refused when they are loaded.
+//! Key sets (RFC 7517): which keys are accepted and which are rejected when they are loaded.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::settings::*;
 use crate::signer::{self, ALL, encode, jwk, set};
 
-/// A key of an algorithm with members changed; `null` takes one away.
+/// A key of an algorithm with members changed; `null` removes one.
 fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
     let mut jwk = jwk(algorithm);
     for (name, value) in changes {
@@ -23,33 +23,33 @@ fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
 /// What is wrong with a set of this one key.
 fn fault(jwk: Value) -> (String, bool) {
     match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
-        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].foreign),
+        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].other_purpose),
         other => panic!("{other:?}"),
     }
 }
 
-fn is_taken(jwk: Value) -> bool {
+fn is_accepted(jwk: Value) -> bool {
     jwks::parse(set(&[jwk]).to_string().as_bytes())
         .is_ok_and(|(keys, faults)| keys.len() == 1 && faults.is_empty())
 }
 
 #[test]
-fn a_key_of_every_kind_is_taken() {
+fn a_key_of_each_kind_is_accepted() {
     for algorithm in ALL {
-        assert!(is_taken(jwk(algorithm)), "{algorithm}");
+        assert!(is_accepted(jwk(algorithm)), "{algorithm}");
     }
 }
 
 #[test]
-fn members_that_are_not_known_are_ignored() {
+fn unknown_members_are_ignored() {
     let extra = [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
-    assert!(is_taken(changed("RS256", &extra)));
+    assert!(is_accepted(changed("RS256", &extra)));
     assert!(jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok());
 }
 
 /// RFC 7518, 3.3: 2048 bits or more.
 #[test]
-fn rsa_keys_that_are_too_short_or_too_long_are_refused() {
+fn rsa_keys_that_are_too_short_or_too_long_are_rejected() {
     let of_bits = |bits: usize| {
         let mut n = vec![0xC5; bits / 8];
         n[bits / 8 - 1] = 1;
@@ -75,7 +75,7 @@ fn rsa_keys_that_are_too_short_or_too_long_are_refused() {
 
 /// RFC 8017, 3.1 and FIPS 186-5, A.1.1.
 #[test]
-fn rsa_keys_with_a_bad_exponent_or_modulus_are_refused() {
+fn rsa_keys_with_a_bad_exponent_or_modulus_are_rejected() {
     for e in [&[3_u8][..], &[1], &[17], &[0, 1]] {
         assert_eq!(
             fault(changed("RS256", &[("e", json!(encode(e)))])).0,
@@ -102,20 +102,19 @@ fn rsa_keys_with_a_bad_exponent_or_modulus_are_refused() {
 
 /// RFC 7518, 3.2: an HMAC key is at least as long as its hash.
 #[test]
-fn shared_secrets_that_are_shorter_than_their_hash_are_refused() {
+fn shared_secrets_that_are_shorter_than_their_hash_are_rejected() {
     for (algorithm, length) in [("HS256", 32), ("HS384", 48), ("HS512", 64)] {
         let of = |length| changed(algorithm, &[("k", json!(encode(vec![7; length])))]);
-        assert!(is_taken(of(length)));
+        assert!(is_accepted(of(length)));
         assert_eq!(fault(of(length - 1)).0, "a shared secret that is shorter than its hash", "{algorithm}");
         assert_eq!(fault(of(0)).0, "a shared secret that is shorter than its hash", "{algorithm}");
     }
     assert_eq!(fault(changed("HS256", &[("alg", Value::Null)])).0, "a shared secret without `alg`");
 }
 
-/// RFC 7517, 4.2 and 4.3: a key for something else is not for this. Issuers publish such keys too: no error, but not
-/// used.
+/// RFC 7517, 4.2 and 4.3. Issuers publish such keys too, so this is no error.
 #[test]
-fn keys_for_something_else_are_not_used() {
+fn keys_for_another_purpose_are_not_used() {
     assert_eq!(
         fault(changed("RS256", &[("use", json!("enc"))])),
         ("its `use` is not `sig`".to_owned(), true)
@@ -125,7 +124,7 @@ fn keys_for_something_else_are_not_used() {
         "its `key_ops` do not have `verify`"
     );
     assert_eq!(fault(changed("RS256", &[("key_ops", json!([]))])).0, "its `key_ops` do not have `verify`");
-    assert!(is_taken(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
+    assert!(is_accepted(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
     for alg in ["RSA-OAEP", "RSA1_5", "ES256K", "none", "rs256", ""] {
         assert!(fault(changed("RS256", &[("alg", json!(alg))])).1, "{alg}");
     }
@@ -135,9 +134,9 @@ fn keys_for_something_else_are_not_used() {
     assert!(fault(json!({ "kty": "what" })).1);
 }
 
-/// RFC 8725, 3.1: the key and its algorithm fit each other, or it is no key.
+/// RFC 8725, 3.1.
 #[test]
-fn an_alg_that_does_not_fit_its_key_is_refused() {
+fn an_alg_that_does_not_fit_its_key_is_rejected() {
     let misfits =
         [("RS256", "HS256"), ("RS256", "ES256"), ("HS256", "RS256"), ("ES256", "EdDSA"), ("EdDSA", "ES256")];
     for (key, alg) in misfits {
@@ -149,9 +148,9 @@ fn an_alg_that_does_not_fit_its_key_is_refused() {
     }
 }
 
-/// Whoever reads a key set must not be able to sign.
+/// A program that reads a key set must not be able to sign.
 #[test]
-fn a_private_key_is_refused_and_not_shown() {
+fn a_private_key_is_rejected_and_not_shown() {
     for (algorithm, member) in
         [("RS256", "d"), ("RS256", "p"), ("RS256", "oth"), ("ES256", "d"), ("EdDSA", "d")]
     {
@@ -163,9 +162,9 @@ fn a_private_key_is_refused_and_not_shown() {
     }
 }
 
-/// RFC 7517, 4.5: a `kid` that means two keys means none.
+/// RFC 7517, 4.5: such a `kid` does not identify a key.
 #[test]
-fn keys_of_one_kid_are_refused() {
+fn keys_with_the_same_kid_are_rejected() {
     let twice = set(&[
         changed("RS256", &[("kid", json!("a"))]),
         changed("ES256", &[("kid", json!("a"))]),
@@ -176,9 +175,9 @@ fn keys_of_one_kid_are_refused() {
     assert_eq!(faults[0].to_string(), "key 1 (`a`): another key has the same `kid`");
 }
 
-/// CVE-2020-0601 and invalid-curve attacks: a point that is not on its curve is no key.
+/// CVE-2020-0601 and invalid-curve attacks.
 #[test]
-fn points_off_their_curve_are_refused() {
+fn points_off_their_curve_are_rejected() {
     let zero = json!(encode([0; 32]));
     assert_eq!(fault(changed("ES256", &[("x", zero.clone())])).0, "not a point on its curve");
     assert_eq!(fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0, "not a point on its curve");
@@ -190,9 +189,9 @@ fn points_off_their_curve_are_refused() {
     assert_eq!(fault(changed("EdDSA", &[("x", short)])).0, "not a point on its curve");
 }
 
-/// RFC 8032, 8 and the paper "Taming the many EdDSAs": such a point verifies signatures that nobody made.
+/// RFC 8032, 8 and the paper "Taming the many EdDSAs": with such a point, forged signatures verify.
 #[test]
-fn ed25519_keys_of_small_order_are_refused() {
+fn ed25519_keys_of_small_order_are_rejected() {
     let (mut neutral, mut minus_one) = ([0; 32], [0xFF; 32]);
     neutral[0] = 1;
     minus_one[0] = 0xEC;
@@ -204,7 +203,7 @@ fn ed25519_keys_of_small_order_are_refused() {
 }
 
 #[test]
-fn damaged_keys_are_refused() {
+fn damaged_keys_are_rejected() {
     let damaged = [
         json!({}),
         json!({ "kty": 1 }),
@@ -226,7 +225,7 @@ fn damaged_keys_are_refused() {
 }
 
 #[test]
-fn what_is_not_a_key_set_is_refused() {
+fn an_invalid_key_set_is_rejected() {
     let texts: [&str; 9] = [
         "",
         "x",
@@ -248,7 +247,7 @@ fn what_is_not_a_key_set_is_refused() {
     assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
 }
 
-/// A weak or unreadable key in a file is an error, which names the key and never shows what is in it.
+/// The error names the key and does not show its content.
 #[test]
 fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
@@ -262,11 +261,11 @@ fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
 }
 
 #[test]
-fn a_key_for_something_else_in_a_file_is_a_warning() {
+fn a_key_for_another_purpose_in_a_file_is_a_warning() {
     let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
-    assert_eq!(ask(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
 }
 
 #[test]
@@ -284,7 +283,7 @@ fn fetched(bytes: &str) -> FetchedKeys {
     FetchedKeys::from([("https://id.example.com/jwks.json".into(), Arc::from(bytes.as_bytes()))])
 }
 
-/// Whoever runs the issuer is somebody else: one bad key of his does not take the good ones away.
+/// Another party may run the issuer, so one bad key does not disable the good ones.
 #[test]
 fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let weak = changed("RS256", &[("e", json!(encode([3])))]);
@@ -292,16 +291,16 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
     let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert_eq!(
-        ask(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),
+        authenticate(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),
         CredentialsError::UnknownKey
     );
 }
 
-/// Invariant 7: an address may carry a key of its own, and what is wrong with its keys is logged.
+/// `crates/README.md`, invariant 7: the query of a URL may have an API key, and problems are logged.
 #[test]
-fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
+fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let address = "https://id.example.com/jwks.json?api_key=hunter2";
     let settings = tokens_of(issuer(url(address)));
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
@@ -317,16 +316,16 @@ fn what_is_wrong_with_fetched_keys_does_not_show_the_query_of_their_address() {
 }
 
 #[test]
-fn a_published_secret_is_taken_with_a_warning() {
+fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let (_, warnings) = Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), None).unwrap();
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
-/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is a trap. Which it is does not matter, nor
-/// whether the secret could be used.
+/// RFC 8725, 3.1 and 3.2: a shared secret among public keys has leaked, or is an attack. Whether the secret itself
+/// could be used does not matter.
 #[test]
-fn a_shared_secret_among_public_keys_is_refused() {
+fn a_shared_secret_among_public_keys_is_rejected() {
     let secret = encode([0x5A; 64]);
     let secrets = [
         jwk("HS256"),
@@ -354,14 +353,14 @@ fn a_shared_secret_among_public_keys_is_refused() {
 }
 
 #[test]
-fn a_set_of_shared_secrets_alone_is_taken() {
+fn a_set_of_only_shared_secrets_is_accepted() {
     let keys = set(&[jwk("HS256"), jwk("HS512")]).to_string();
     assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.len(), 2);
 }
 
-/// A mixed set that is fetched does not take the place of the last good one, whose tokens go on.
+/// The last good set is kept, and its tokens are still valid.
 #[test]
-fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
+fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let good = fetched(&set(&[jwk("ES256")]).to_string());
     let mixed = fetched(&set(&[jwk("ES256"), jwk("HS256")]).to_string());
@@ -372,34 +371,33 @@ fn a_mixed_set_that_is_fetched_is_an_error_and_changes_nothing() {
         "key set `https://id.example.com/jwks.json`: shared secrets among public keys: key 2 (`HS256`)"
     );
     assert_eq!((problems.len(), problems[0].severity), (1, Severity::Error));
-    assert!(ask(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&before, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert_eq!(
-        ask(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(),
+        authenticate(&before, &signer::bearer(&signer::token("HS256"))).unwrap_err(),
         CredentialsError::UnknownKey
     );
 }
 
-/// Fail closed: without keys no token is believed.
 #[test]
-fn keys_that_have_not_been_fetched_verify_nothing() {
+fn without_fetched_keys_every_token_is_rejected() {
     let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
     assert_eq!(
-        ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
+        authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),
         CredentialsError::KeysUnavailable
     );
 }
 
-/// An unknown `kid` is refused; that it was asked for is told once.
+/// The refetch is requested once, however many tokens name the unknown key.
 #[test]
-fn an_unknown_kid_asks_for_the_keys_again() {
+fn an_unknown_kid_requests_a_refetch_of_the_keys() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
     let refetches = || auth.take_refetches().collect::<Vec<_>>();
-    assert!(ask(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
+    assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert!(refetches().is_empty());
     for _ in 0..3 {
         assert_eq!(
-            ask(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
+            authenticate(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
             CredentialsError::UnknownKey
         );
     }
@@ -409,6 +407,6 @@ fn an_unknown_kid_asks_for_the_keys_again() {
     );
     assert!(refetches().is_empty());
     let in_a_file = compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))));
-    assert!(ask(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
+    assert!(authenticate(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
     assert_eq!(in_a_file.take_refetches().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! The claims of a token (RFC 7519, 4.1; RFC 8725, 3.8 to 3.12): when, for whom, from whom, about whom.
+//! The claims of a token (RFC 7519, 4.1; RFC 8725, 3.8 to 3.12): times, audience, issuer, subject.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 use crate::settings::*;
 use crate::signer::{bearer, claims, claims_with, header, jwk, set, signed, signed_text};
 
-fn our_issuer() -> Issuer {
+fn test_issuer() -> Issuer {
     issuer(file(&set(&[jwk("ES256")])))
 }
 
-fn under(issuer: Issuer, claims: &Value) -> Result<Subject, CredentialsError> {
-    ask(&compile(&tokens_of(issuer)), &bearer(&signed("ES256", &header("ES256"), claims)))
+fn subject_under(issuer: Issuer, claims: &Value) -> Result<Subject, CredentialsError> {
+    authenticate(&compile(&tokens_of(issuer)), &bearer(&signed("ES256", &header("ES256"), claims)))
 }
 
 fn with(name: &str, value: Value) -> Result<Subject, CredentialsError> {
-    under(our_issuer(), &claims_with(name, Some(value)))
+    subject_under(test_issuer(), &claims_with(name, Some(value)))
 }
 
 fn without(name: &str) -> Result<Subject, CredentialsError> {
-    under(our_issuer(), &claims_with(name, None))
+    subject_under(test_issuer(), &claims_with(name, None))
 }
 
-/// RFC 7519, 4.1.4: on or after `exp` it is not accepted; the skew comes on top.
+/// RFC 7519, 4.1.4: a token is not accepted at `exp` or later; the clock skew is added to it.
 #[test]
-fn an_expired_token_is_refused() {
+fn an_expired_token_is_rejected() {
     for (exp, expected) in [
         (NOW + 1, None),
         (NOW - 59, None),
@@ -36,36 +36,36 @@ fn an_expired_token_is_refused() {
     ] {
         assert_eq!(with("exp", json!(exp)).err(), expected, "{exp}");
     }
-    assert_eq!(with("exp", json!(NOW as f64 - 59.5)).err(), None, "a fraction is legal");
+    assert_eq!(with("exp", json!(NOW as f64 - 59.5)).err(), None, "a fraction is valid");
     assert_eq!(with("exp", json!(NOW as f64 - 60.5)).err(), Some(CredentialsError::Expired));
-    let mut strict = our_issuer();
+    let mut strict = test_issuer();
     strict.clock_skew = Duration::ZERO;
     assert_eq!(
-        under(strict.clone(), &claims_with("exp", Some(json!(NOW)))).err(),
+        subject_under(strict.clone(), &claims_with("exp", Some(json!(NOW)))).err(),
         Some(CredentialsError::Expired)
     );
-    assert!(under(strict, &claims_with("exp", Some(json!(NOW + 1)))).is_ok());
+    assert!(subject_under(strict, &claims_with("exp", Some(json!(NOW + 1)))).is_ok());
 }
 
 /// RFC 7519, 4.1.5.
 #[test]
-fn a_token_before_its_time_is_refused() {
+fn a_token_before_its_nbf_or_iat_is_rejected() {
     for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(CredentialsError::NotYetValid))] {
         assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
         assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
     }
 }
 
-/// A missing `exp` is refused; the others may be missing.
+/// A missing `exp` is rejected; the others may be missing.
 #[test]
-fn a_token_without_an_end_is_refused() {
+fn a_token_without_exp_is_rejected() {
     assert_eq!(without("exp").err(), Some(CredentialsError::MalformedClaims));
     assert!(without("iat").is_ok());
 }
 
 /// CVE-2026-25537 (`jsonwebtoken` before 10.3): a string or null is not the same as absent.
 #[test]
-fn times_that_are_not_numbers_are_refused() {
+fn times_that_are_not_numbers_are_rejected() {
     for name in ["exp", "nbf", "iat"] {
         for value in
             [json!(null), json!("1900000000"), json!(""), json!(true), json!([1_900_000_000]), json!({})]
@@ -80,22 +80,22 @@ fn times_that_are_not_numbers_are_refused() {
 }
 
 #[test]
-fn times_beyond_all_bounds_are_no_accident() {
+fn extreme_times_do_not_overflow() {
     let text = |exp: &str| claims().to_string().replace(&(NOW + 300).to_string(), exp);
-    let ask_text = |claims: &str| {
-        ask(
-            &compile(&tokens_of(our_issuer())),
+    let with_text = |claims: &str| {
+        authenticate(
+            &compile(&tokens_of(test_issuer())),
             &bearer(&signed_text("ES256", &header("ES256").to_string(), claims)),
         )
     };
     for far in ["18446744073709551615", "1e300", "99999999999999999999999", "1.5e10"] {
-        assert!(ask_text(&text(far)).is_ok(), "{far}");
+        assert!(with_text(&text(far)).is_ok(), "{far}");
     }
     for past in ["-1", "-1e300", "-9223372036854775808", "0.5", "1e-300", "-0.0"] {
-        assert_eq!(ask_text(&text(past)).err(), Some(CredentialsError::Expired), "{past}");
+        assert_eq!(with_text(&text(past)).err(), Some(CredentialsError::Expired), "{past}");
     }
     for garbage in ["1e999", "NaN", "Infinity", "0x7fffffff", "01", "1."] {
-        assert_eq!(ask_text(&text(garbage)).err(), Some(CredentialsError::MalformedToken), "{garbage}");
+        assert_eq!(with_text(&text(garbage)).err(), Some(CredentialsError::MalformedToken), "{garbage}");
     }
     assert_eq!(with("nbf", json!(1e300)).err(), Some(CredentialsError::NotYetValid));
     assert_eq!(with("nbf", json!(u64::MAX)).err(), Some(CredentialsError::NotYetValid));
@@ -104,10 +104,10 @@ fn times_beyond_all_bounds_are_no_accident() {
 
 /// `docs/policy.md`: `max_age` requires `iat`.
 #[test]
-fn a_token_that_was_issued_too_long_ago_is_refused() {
-    let mut settings = our_issuer();
+fn a_token_older_than_max_age_is_rejected() {
+    let mut settings = test_issuer();
     settings.max_age = Some(Duration::from_secs(100));
-    let of = |iat: Option<Value>| under(settings.clone(), &claims_with("iat", iat)).err();
+    let of = |iat: Option<Value>| subject_under(settings.clone(), &claims_with("iat", iat)).err();
     assert_eq!(of(Some(json!(NOW - 159))), None);
     assert_eq!(of(Some(json!(NOW - 160))), Some(CredentialsError::TooOld));
     assert_eq!(of(Some(json!(-5))), Some(CredentialsError::TooOld));
@@ -116,7 +116,7 @@ fn a_token_that_was_issued_too_long_ago_is_refused() {
 
 /// RFC 7519, 4.1.1 and RFC 8725, 3.8: byte for byte.
 #[test]
-fn another_issuer_is_refused() {
+fn an_unknown_issuer_is_rejected() {
     let others = [
         json!("https://id.example.com/"),
         json!("https://ID.example.com"),
@@ -135,7 +135,7 @@ fn another_issuer_is_refused() {
 
 /// RFC 7519, 4.1.3 and RFC 8725, 3.9: one string or a list of them, byte for byte.
 #[test]
-fn another_audience_is_refused() {
+fn another_audience_is_rejected() {
     for aud in [json!("people"), json!("other"), json!(["x", "people"]), json!(["other", "people"])] {
         assert!(with("aud", aud.clone()).is_ok(), "{aud}");
     }
@@ -149,9 +149,9 @@ fn another_audience_is_refused() {
     assert_eq!(without("aud").err(), Some(CredentialsError::WrongAudience));
 }
 
-/// The user is a string that can stand in a header and a log.
+/// The user is a string without control characters, so that headers and logs can carry it.
 #[test]
-fn a_token_about_nobody_is_refused() {
+fn a_token_without_a_valid_user_is_rejected() {
     for sub in [
         json!(""),
         json!(null),
@@ -185,9 +185,9 @@ fn groups_are_a_list_or_a_string_with_spaces() {
     assert!(without("groups").unwrap().groups.is_empty());
 }
 
-/// Fail closed: a list that cannot be read could have named a group that a `deny` is for.
+/// Fail closed: a `deny` rule may apply to a group that the malformed claim would have named.
 #[test]
-fn groups_of_another_type_are_refused() {
+fn groups_of_another_type_are_rejected() {
     for claim in [
         json!(null),
         json!(1),
@@ -203,37 +203,38 @@ fn groups_of_another_type_are_refused() {
 }
 
 #[test]
-fn roles_come_from_where_the_policy_says() {
+fn roles_come_from_the_configured_claim() {
     let subject = with("realm_access", json!({ "roles": ["admin", "guest"] })).unwrap();
     assert_eq!(names(&subject.roles), ["admin", "guest"]);
     for claim in [json!({}), json!("admin"), json!(["admin"]), json!({ "Roles": ["admin"] })] {
         assert!(with("realm_access", claim.clone()).unwrap().roles.is_empty(), "{claim}");
     }
     assert_eq!(with("realm_access", json!({ "roles": 1 })).err(), Some(CredentialsError::MalformedClaims));
-    let mut pointer = our_issuer();
+    let mut pointer = test_issuer();
     pointer.claims.roles = Some(path(&["orgs", "1", "roles"]));
     let claims = claims_with("orgs", Some(json!([{}, { "roles": "x y" }])));
-    assert_eq!(names(&under(pointer, &claims).unwrap().roles), ["x", "y"]);
+    assert_eq!(names(&subject_under(pointer, &claims).unwrap().roles), ["x", "y"]);
 }
 
 /// `docs/policy.md`: `roles_from_token: false` and the prefixes.
 #[test]
-fn the_policy_may_ignore_roles_and_tell_sources_apart() {
-    let mut settings = our_issuer();
+fn roles_can_be_ignored_and_names_can_be_prefixed() {
+    let mut settings = test_issuer();
     settings.roles_from_token = false;
     settings.user_prefix = "id:".into();
     settings.group_prefix = "g:".into();
-    let subject = under(settings, &claims_with("realm_access", Some(json!({ "roles": ["admin"] })))).unwrap();
+    let subject =
+        subject_under(settings, &claims_with("realm_access", Some(json!({ "roles": ["admin"] })))).unwrap();
     assert_eq!(
         (&*subject.user, names(&subject.groups), subject.roles.len()),
         ("id:carol", vec!["g:staff"], 0)
     );
 }
 
-/// What is attached may be made of claims; they are not remembered, as they take many times as much memory as their text.
+/// Claims take many times the memory of their text.
 #[test]
-fn claims_are_there_for_what_is_attached_and_not_afterwards() {
-    let auth = compile(&tokens_of(our_issuer()));
+fn claims_are_passed_to_attach_and_not_cached() {
+    let auth = compile(&tokens_of(test_issuer()));
     let token = bearer(&signed("ES256", &header("ES256"), &claims()));
     let attach = |subject: &Subject| subject.claims["sub"].to_string();
     for _ in 0..2 {
@@ -247,12 +248,12 @@ fn claims_are_there_for_what_is_attached_and_not_afterwards() {
 
 /// `SECURITY.md`, S17: `exp` and `nbf` are checked again on every hit.
 #[test]
-fn a_remembered_token_expires_all_the_same() {
-    let auth = compile(&tokens_of(our_issuer()));
+fn a_cached_token_expires() {
+    let auth = compile(&tokens_of(test_issuer()));
     let mut claims = claims_with("exp", Some(json!(NOW + 300)));
     claims["nbf"] = json!(NOW);
     let token = bearer(&signed("ES256", &header("ES256"), &claims));
-    let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    let at = |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
     assert_eq!([at(NOW), at(NOW + 359), at(NOW)], [None, None, None]);
     assert_eq!(at(NOW + 360), Some(CredentialsError::Expired));
     assert_eq!(at(NOW - 61), Some(CredentialsError::NotYetValid));
@@ -260,38 +261,39 @@ fn a_remembered_token_expires_all_the_same() {
 }
 
 #[test]
-fn a_remembered_token_grows_too_old_all_the_same() {
-    let mut settings = our_issuer();
+fn a_cached_token_is_rejected_after_max_age() {
+    let mut settings = test_issuer();
     settings.max_age = Some(Duration::from_secs(100));
     let auth = compile(&tokens_of(settings));
     let token = bearer(&signed("ES256", &header("ES256"), &claims()));
-    let at = |seconds: u64| ask_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    let at = |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
     assert_eq!([at(NOW), at(NOW + 159), at(NOW + 160)], [None, None, Some(CredentialsError::TooOld)]);
 }
 
 #[test]
-fn only_so_many_tokens_are_remembered() {
-    let remembered = |limits: Limits| {
-        let auth = Auth::compile_with(&tokens_of(our_issuer()), &FetchedKeys::new(), None, limits).unwrap().0;
+fn the_number_and_memory_of_cached_tokens_are_bounded() {
+    let cached = |limits: Limits| {
+        let auth =
+            Auth::compile_with(&tokens_of(test_issuer()), &FetchedKeys::new(), None, limits).unwrap().0;
         let tokens: Vec<String> = (0..10)
             .map(|number| {
                 bearer(&signed("ES256", &header("ES256"), &claims_with("jti", Some(json!(number)))))
             })
             .collect();
-        assert!(tokens.iter().all(|token| ask(&auth, token).is_ok()));
+        assert!(tokens.iter().all(|token| authenticate(&auth, token).is_ok()));
         tokens.iter().rev().take_while(|token| !is_pending(&auth, token)).count()
     };
-    assert_eq!(remembered(Limits::default()), 10);
-    assert_eq!(remembered(Limits { tokens: 3, ..Limits::default() }), 3);
-    let some = remembered(Limits { token_bytes: 4_000, ..Limits::default() });
+    assert_eq!(cached(Limits::default()), 10);
+    assert_eq!(cached(Limits { tokens: 3, ..Limits::default() }), 3);
+    let some = cached(Limits { token_bytes: 4_000, ..Limits::default() });
     assert!((2..10).contains(&some), "{some}");
-    assert_eq!(remembered(Limits { tokens: 0, ..Limits::default() }), 0);
+    assert_eq!(cached(Limits { tokens: 0, ..Limits::default() }), 0);
 }
 
-/// For cases and `explain`: claims that are taken as verified.
+/// For test cases and `explain`, which have claims but no token.
 #[test]
-fn claims_alone_make_a_subject() {
-    let auth = compile(&tokens_of(our_issuer()));
+fn claims_without_a_token_give_a_subject() {
+    let auth = compile(&tokens_of(test_issuer()));
     let subject = auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
     assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The signature: every algorithm, and every way to make a verifier use another (RFC 8725, 2.1 and 3.1).
+//! Signatures: each algorithm, and the known attacks that make a verifier use another one (RFC 8725, 2.1 and 3.1).
 
 use aws_lc_rs::hmac;
 use identity::CredentialsError;
@@ -36,11 +36,11 @@ fn without(name: &str, mut value: Value) -> Value {
 }
 
 #[test]
-fn a_good_token_of_every_algorithm_verifies() {
+fn a_valid_token_of_each_algorithm_is_accepted() {
     let auth = all_keys();
     for algorithm in ALL {
         assert_eq!(
-            &*ask(auth.of(algorithm), &bearer(&token(algorithm))).unwrap().user,
+            &*authenticate(auth.of(algorithm), &bearer(&token(algorithm))).unwrap().user,
             "carol",
             "{algorithm}"
         );
@@ -51,12 +51,11 @@ fn a_good_token_of_every_algorithm_verifies() {
 #[test]
 fn ed25519_is_another_name_of_eddsa() {
     let header = json!({ "alg": "Ed25519", "kid": "EdDSA" });
-    assert!(ask(&all_keys().public, &bearer(&signed("EdDSA", &header, &claims()))).is_ok());
+    assert!(authenticate(&all_keys().public, &bearer(&signed("EdDSA", &header, &claims()))).is_ok());
 }
 
-/// Every bit of a token counts.
 #[test]
-fn a_changed_token_of_any_algorithm_is_refused() {
+fn a_changed_token_of_any_algorithm_is_rejected() {
     let auth = all_keys();
     for algorithm in ALL {
         let good = token(algorithm);
@@ -66,16 +65,16 @@ fn a_changed_token_of_any_algorithm_is_refused() {
                 .map(|(at, c)| if at == place { if c == 'B' { 'C' } else { 'B' } } else { c })
                 .collect();
             assert!(
-                changed == good || ask(auth.of(algorithm), &bearer(&changed)).is_err(),
+                changed == good || authenticate(auth.of(algorithm), &bearer(&changed)).is_err(),
                 "{algorithm} at {place}"
             );
         }
     }
 }
 
-/// CVE-2022-21449: a signature of zeros. Also short, long, empty, and in DER.
+/// CVE-2022-21449: a signature of zeros. Also too short, too long, empty, and in DER.
 #[test]
-fn signatures_of_another_shape_are_refused() {
+fn malformed_signatures_are_rejected() {
     let auth = all_keys();
     for algorithm in ALL {
         let good = token(algorithm);
@@ -94,7 +93,7 @@ fn signatures_of_another_shape_are_refused() {
         for signature in shapes {
             let token = [signed, &encode(&signature)].join(".");
             assert_eq!(
-                ask(auth.of(algorithm), &bearer(&token)).unwrap_err(),
+                authenticate(auth.of(algorithm), &bearer(&token)).unwrap_err(),
                 CredentialsError::BadSignature,
                 "{algorithm} {signature:?}"
             );
@@ -102,7 +101,7 @@ fn signatures_of_another_shape_are_refused() {
     }
 }
 
-/// RFC 8725, 3.1: the algorithm is the key's. A token that names another is refused, also where the key could do it.
+/// RFC 8725, 3.1: a token that names another algorithm than its key's is rejected, even if the key fits that algorithm.
 #[test]
 fn a_token_cannot_choose_its_algorithm() {
     let auth = all_keys();
@@ -111,7 +110,7 @@ fn a_token_cannot_choose_its_algorithm() {
             let token = signed(algorithm, &json!({ "alg": algorithm, "kid": key }), &claims());
             let expected = if key == algorithm { None } else { Some(CredentialsError::WrongAlgorithm) };
             assert_eq!(
-                ask(auth.of(key), &bearer(&token)).err(),
+                authenticate(auth.of(key), &bearer(&token)).err(),
                 expected,
                 "a token of {algorithm} with the key of {key}"
             );
@@ -121,14 +120,14 @@ fn a_token_cannot_choose_its_algorithm() {
 
 /// RFC 8725, 2.1 and 3.2; CVE-2015-9235 and CVE-2015-2951.
 #[test]
-fn no_algorithm_at_all_is_refused_in_any_case() {
+fn the_algorithm_none_is_rejected_in_any_case() {
     let auth = all_keys();
     for name in ["none", "None", "NONE", "nOnE", "", " ", "none\u{0}"] {
         for kid in [json!({ "alg": name }), json!({ "alg": name, "kid": "HS256" })] {
             let unsigned = [encode(kid.to_string()), encode(claims().to_string()), String::new()].join(".");
             for auth in [&auth.secret, &auth.public] {
                 assert_eq!(
-                    ask(auth, &bearer(&unsigned)).unwrap_err(),
+                    authenticate(auth, &bearer(&unsigned)).unwrap_err(),
                     CredentialsError::UnsupportedAlgorithm,
                     "{name:?}"
                 );
@@ -139,30 +138,37 @@ fn no_algorithm_at_all_is_refused_in_any_case() {
 
 /// RFC 7515, 4.1.1: the name is case-sensitive; RFC 8725, 3.1: no algorithm that is not listed.
 #[test]
-fn other_algorithms_are_refused() {
+fn unsupported_algorithms_are_rejected() {
     let auth = all_keys().public;
     for name in ["hs256", "Rs256", "RS1", "HS1", "ES256K", "RSA-OAEP", "dir", "RS256 ", "ML-DSA-44", "Ed448"]
     {
         let token = signed("RS256", &json!({ "alg": name, "kid": "RS256" }), &claims());
         assert_eq!(
-            ask(&auth, &bearer(&token)).unwrap_err(),
+            authenticate(&auth, &bearer(&token)).unwrap_err(),
             CredentialsError::UnsupportedAlgorithm,
             "{name}"
         );
     }
     for alg in [json!(null), json!(1), json!(["RS256"])] {
         let token = signed("RS256", &json!({ "alg": alg, "kid": "RS256" }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken, "{alg}");
+        assert_eq!(
+            authenticate(&auth, &bearer(&token)).unwrap_err(),
+            CredentialsError::MalformedToken,
+            "{alg}"
+        );
     }
     let token = signed("RS256", &without("alg", header("RS256")), &claims());
-    assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken);
+    assert_eq!(authenticate(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken);
 }
 
-/// RFC 7518, 3.1: some libraries take `ES521` as another name of `ES512`. Only registered names are names.
+/// RFC 7518, 3.1: some libraries accept `ES521` as an alias of `ES512`. Only registered names are accepted.
 #[test]
 fn es521_is_not_another_name_of_es512() {
     let token = signed("ES512", &json!({ "alg": "ES521", "kid": "ES512" }), &claims());
-    assert_eq!(ask(&all_keys().public, &bearer(&token)).unwrap_err(), CredentialsError::UnsupportedAlgorithm);
+    assert_eq!(
+        authenticate(&all_keys().public, &bearer(&token)).unwrap_err(),
+        CredentialsError::UnsupportedAlgorithm
+    );
     let mut renamed = jwk("ES512");
     renamed["alg"] = json!("ES521");
     let set = set(&[renamed, jwk("ES256")]).to_string();
@@ -172,7 +178,7 @@ fn es521_is_not_another_name_of_es512() {
 
 /// RFC 8725, 2.1; CVE-2016-5431 and CVE-2016-10555: HMAC with a public key as the secret.
 #[test]
-fn a_public_key_is_never_a_secret() {
+fn a_public_key_is_never_used_as_an_hmac_secret() {
     let auth = with(&[jwk("RS256")]);
     let der = signer::rsa_key();
     let forms = [
@@ -186,10 +192,10 @@ fn a_public_key_is_never_a_secret() {
             let message = [encode(kid.to_string()), encode(claims().to_string())].join(".");
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), message.as_bytes());
             let token = [message, encode(tag)].join(".");
-            let refusal = ask(&auth, &bearer(&token)).unwrap_err();
+            let error = authenticate(&auth, &bearer(&token)).unwrap_err();
             assert!(
-                matches!(refusal, CredentialsError::WrongAlgorithm | CredentialsError::UnknownKey),
-                "{refusal:?}"
+                matches!(error, CredentialsError::WrongAlgorithm | CredentialsError::UnknownKey),
+                "{error:?}"
             );
         }
     }
@@ -197,8 +203,8 @@ fn a_public_key_is_never_a_secret() {
 
 /// The pinning of keys without `alg`: see the table in the module `jwks`.
 #[test]
-fn a_key_without_alg_has_one_algorithm_all_the_same() {
-    for (key, taken) in [
+fn a_key_without_alg_is_pinned_to_one_algorithm() {
+    for (key, pinned) in [
         ("RS256", "RS256"),
         ("PS512", "RS256"),
         ("ES256", "ES256"),
@@ -207,59 +213,68 @@ fn a_key_without_alg_has_one_algorithm_all_the_same() {
         ("EdDSA", "EdDSA"),
     ] {
         let mut jwk = without("alg", jwk(key));
-        jwk["kid"] = json!("the one");
+        jwk["kid"] = json!("only");
         let auth = with(&[jwk]);
         for algorithm in ALL {
-            let token = signed(algorithm, &json!({ "alg": algorithm, "kid": "the one" }), &claims());
-            assert_eq!(ask(&auth, &bearer(&token)).is_ok(), algorithm == taken, "{key} with {algorithm}");
+            let token = signed(algorithm, &json!({ "alg": algorithm, "kid": "only" }), &claims());
+            assert_eq!(
+                authenticate(&auth, &bearer(&token)).is_ok(),
+                algorithm == pinned,
+                "{key} with {algorithm}"
+            );
         }
     }
 }
 
-/// An unknown `kid` is refused, also where only one key is there; RFC 7515, 4.1.4: case-sensitive.
+/// Even if the set has only one key. RFC 7515, 4.1.4: case-sensitive.
 #[test]
-fn an_unknown_kid_is_refused() {
+fn an_unknown_kid_is_rejected() {
     let auth = with(&[jwk("ES256")]);
     for kid in ["", "es256", "ES256 ", "../ES256", "ES256\u{0}", "' or 1=1 --"] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey, "{kid}");
+        assert_eq!(authenticate(&auth, &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey, "{kid}");
     }
     for kid in [json!(null), json!(1), json!(["ES256"]), json!({})] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
-        assert_eq!(ask(&auth, &bearer(&token)).unwrap_err(), CredentialsError::MalformedToken, "{kid}");
+        assert_eq!(
+            authenticate(&auth, &bearer(&token)).unwrap_err(),
+            CredentialsError::MalformedToken,
+            "{kid}"
+        );
     }
 }
 
-/// A token without a `kid` is verified with the only key of its algorithm, and with none where there are two.
 #[test]
-fn without_a_kid_there_must_be_one_key_of_the_algorithm() {
+fn a_token_without_a_kid_needs_exactly_one_key_of_its_algorithm() {
     let token = signed("ES256", &json!({ "alg": "ES256" }), &claims());
-    assert!(ask(&with(&[jwk("ES256"), jwk("ES384"), jwk("RS256")]), &bearer(&token)).is_ok());
-    assert!(ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&token)).is_ok());
+    assert!(authenticate(&with(&[jwk("ES256"), jwk("ES384"), jwk("RS256")]), &bearer(&token)).is_ok());
+    assert!(authenticate(&with(&[without("kid", jwk("ES256"))]), &bearer(&token)).is_ok());
     let mut second = jwk("ES256");
     second["kid"] = json!("second");
     assert_eq!(
-        ask(&with(&[jwk("ES256"), second]), &bearer(&token)).unwrap_err(),
+        authenticate(&with(&[jwk("ES256"), second]), &bearer(&token)).unwrap_err(),
         CredentialsError::UnknownKey
     );
-    assert_eq!(ask(&with(&[jwk("ES384")]), &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(
+        authenticate(&with(&[jwk("ES384")]), &bearer(&token)).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
     let named = signed("ES256", &header("ES256"), &claims());
     assert_eq!(
-        ask(&with(&[without("kid", jwk("ES256"))]), &bearer(&named)).unwrap_err(),
+        authenticate(&with(&[without("kid", jwk("ES256"))]), &bearer(&named)).unwrap_err(),
         CredentialsError::UnknownKey
     );
 }
 
-/// A verified token is found again by the whole of it.
 #[test]
-fn a_verified_token_is_remembered_as_a_whole() {
+fn a_cached_token_matches_only_the_whole_token() {
     let auth = all_keys().public;
     let good = bearer(&token("RS256"));
-    let first = ask_at(&auth, good.as_bytes(), now()).unwrap();
-    let second = ask_at(&auth, good.as_bytes(), now()).unwrap();
+    let first = authenticate_at(&auth, good.as_bytes(), now()).unwrap();
+    let second = authenticate_at(&auth, good.as_bytes(), now()).unwrap();
     assert_eq!(first.entry, second.entry);
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let swapped = format!("{signed}.{}", signature.chars().rev().collect::<String>());
-    assert!(ask(&auth, &swapped).is_err());
-    assert!(ask(&auth, &swapped).is_err(), "a failure is not remembered as a success");
+    assert!(authenticate(&auth, &swapped).is_err());
+    assert!(authenticate(&auth, &swapped).is_err(), "a failure is not cached");
 }

@@ -1,4 +1,4 @@
-//! What must hold of identities: every sentence of the safety page on tokens and on Basic, as a case with its source.
+//! What `SECURITY.md` says about Basic credentials, tokens and keys, as cases with their sources.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,12 +11,12 @@
 mod allocations;
 mod basic;
 mod carry_over;
-mod chain;
 mod fuzzed;
 mod jwks;
 mod jwt_claims;
 mod jwt_header;
 mod jwt_keys;
 mod memory;
+mod methods;
 mod settings;
 mod signer;

@@ -1,4 +1,4 @@
-//! What is remembered of callers is bounded in bytes of memory, whatever they send.
+//! The memory of cached credentials is bounded, whatever callers send.
 
 use allocation_counter::measure;
 use identity::{FetchedKeys, Limits, LocalCache};
@@ -9,12 +9,13 @@ use crate::signer;
 
 const BOUND: usize = 4 << 20;
 
-/// The memory that is left after these callers have been identified, in bytes, and how many of them are remembered.
-fn remembered(settings: &Identity, headers: &[String]) -> (usize, usize) {
+/// The bytes that are still allocated after these callers have been authenticated, and how many of them are cached.
+fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
     let limits = Limits { credential_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
     let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
-    let taken = measure(|| headers.iter().for_each(|header| drop(ask_at(&auth, header.as_bytes(), now()))));
-    let is_forgotten = |header: &&String| {
+    let allocated =
+        measure(|| headers.iter().for_each(|header| drop(authenticate_at(&auth, header.as_bytes(), now()))));
+    let is_evicted = |header: &&String| {
         let calls = std::cell::Cell::new(0);
         let attach = |_: &identity::Subject| {
             calls.set(calls.get() + 1);
@@ -24,35 +25,35 @@ fn remembered(settings: &Identity, headers: &[String]) -> (usize, usize) {
         let known = auth.identify(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
         calls.get() > 0 || !known
     };
-    // The newest first: the first one that is gone ends the count, before it pushes out another.
-    let count = headers.iter().rev().take_while(|header| !is_forgotten(header)).count();
-    (usize::try_from(taken.bytes_current).unwrap(), count)
+    // The newest first. The first evicted one ends the count, before its look-up evicts another.
+    let count = headers.iter().rev().take_while(|header| !is_evicted(header)).count();
+    (usize::try_from(allocated.bytes_current).unwrap(), count)
 }
 
-/// The bound is held, and what is counted is not far from what is taken.
+/// The limit is not exceeded, and the counted memory is close to the allocated memory.
 fn assert_bounded(settings: &Identity, headers: &[String]) {
-    let (bytes, count) = remembered(settings, headers);
-    assert!(count < headers.len(), "all {count} are remembered");
+    let (bytes, count) = cached(settings, headers);
+    assert!(count < headers.len(), "all {count} are cached");
     assert!((BOUND / 3..=BOUND).contains(&bytes), "{count} callers take {bytes} bytes");
 }
 
-fn trusting() -> Identity {
+fn without_verification() -> Identity {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
     settings
 }
 
-/// 70,000 names of 1.5 KB took 225 MiB.
+/// 70,000 names of 1.5 KB once took 225 MiB (November 2026).
 #[test]
-fn long_names_that_are_taken_on_trust_are_bounded() {
+fn long_unverified_names_are_bounded() {
     let headers: Vec<String> = (0..5_000).map(|number| header(format!("{number:01400}:x"))).collect();
-    assert_bounded(&trusting(), &headers);
+    assert_bounded(&without_verification(), &headers);
 }
 
 #[test]
-fn short_names_that_are_taken_on_trust_are_bounded() {
+fn short_unverified_names_are_bounded() {
     let headers: Vec<String> = (0..20_000).map(|number| header(format!("{number}:x"))).collect();
-    assert_bounded(&trusting(), &headers);
+    assert_bounded(&without_verification(), &headers);
 }
 
 #[test]
@@ -79,15 +80,16 @@ fn tokens_are_bounded() {
     assert_bounded(&issuer_of_tokens(), &tokens(12_000, claims));
 }
 
-/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their text.
+/// A map of one member takes 640 bytes and eight of text: the claims of such tokens take 80 times as much as their
+/// text.
 #[test]
 fn tokens_with_claims_that_take_much_memory_are_bounded() {
-    let hollow = |number: usize| {
+    let claims = |number: usize| {
         let mut claims = signer::claims_with("jti", Some(number.into()));
         claims["x"] = vec![serde_json::json!({ "a": 0 }); 100].into();
         claims
     };
-    assert_bounded(&issuer_of_tokens(), &tokens(12_000, hollow));
+    assert_bounded(&issuer_of_tokens(), &tokens(12_000, claims));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Policies' identity settings, and what comes of a header under them.
+//! Identity settings of policies, and helpers that authenticate a header under them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use identity::{
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
 
-/// What is attached in these tests: the user's name once more.
+/// These tests attach the user's name.
 pub(crate) type Auth = Authenticator<String>;
 
 /// Of the password `wonderland`, cheap to check.
@@ -18,7 +18,7 @@ pub(crate) const BCRYPT: &str = "$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfc
 
 pub(crate) const ISSUER: &str = "https://id.example.com";
 pub(crate) const AUDIENCE: &str = "people";
-/// What the clock shows in these tests.
+/// The current time in these tests, in seconds since the Unix epoch.
 pub(crate) const NOW: u64 = 1_800_000_000;
 
 pub(crate) fn now() -> Time {
@@ -97,9 +97,9 @@ pub(crate) fn warnings(settings: &Identity) -> Vec<Problem> {
     Auth::compile(settings, &FetchedKeys::new(), None).unwrap().1
 }
 
-/// Who a header says it is, verified on the spot.
-pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, CredentialsError> {
-    ask_at(auth, header.as_bytes(), now()).map(|known| known.subject.clone())
+/// The subject of a header, verified at once.
+pub(crate) fn authenticate(auth: &Auth, header: &str) -> Result<Subject, CredentialsError> {
+    authenticate_at(auth, header.as_bytes(), now()).map(|known| known.subject.clone())
 }
 
 /// A known caller.
@@ -107,7 +107,7 @@ pub(crate) fn ask(auth: &Auth, header: &str) -> Result<Subject, CredentialsError
 pub(crate) struct Caller {
     pub(crate) subject: Subject,
     pub(crate) attached: String,
-    /// Equal for callers that are one entry of the cache.
+    /// Equal for callers from the same cache entry.
     pub(crate) entry: usize,
 }
 
@@ -118,7 +118,7 @@ impl Caller {
     }
 }
 
-pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Caller, CredentialsError> {
+pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: Time) -> Result<Caller, CredentialsError> {
     let verified = match identify(auth, header, None, now) {
         Err(Unidentified::Pending(verification)) => Some(verification.run()),
         Ok(_) | Err(Unidentified::Invalid(_)) => None,
@@ -126,11 +126,11 @@ pub(crate) fn ask_at(auth: &Auth, header: &[u8], now: Time) -> Result<Caller, Cr
     match identify(auth, header, verified.as_ref(), now) {
         Ok(caller) => Ok(caller),
         Err(Unidentified::Invalid(error)) => Err(error),
-        Err(Unidentified::Pending(_)) => panic!("verified, and still not known"),
+        Err(Unidentified::Pending(_)) => panic!("pending after the verification"),
     }
 }
 
-/// Who a header says it is, on a thread that has not seen it before.
+/// The caller of a header, with an empty local cache.
 pub(crate) fn identify(
     auth: &Auth,
     header: &[u8],

@@ -15,18 +15,18 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::command::{Accepted, Command};
 use super::listener::Listener;
-use super::orders::{Accepted, Order};
 use super::phase::Phase;
 
-/// Sends orders to the workers in rotation.
+/// Sends commands to the workers in rotation.
 #[derive(Debug)]
 struct RoundRobin {
-    workers: Vec<UnboundedSender<Order>>,
+    workers: Vec<UnboundedSender<Command>>,
     /// The worker that gets the next connection.
     next: AtomicUsize,
     /// The worker that closes the next idle connection. Separate from `next`: if accepts and failures alternated, one
-    /// of two workers would get all connections and the other all orders to close one.
+    /// of two workers would get all connections and the other all commands to close one.
     next_to_close: AtomicUsize,
     errors: Arc<AtomicU64>,
     /// When a failed accept was last logged.
@@ -46,7 +46,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is dropped.
 pub(super) fn start(
     listeners: Vec<Listener>,
-    workers: Vec<UnboundedSender<Order>>,
+    workers: Vec<UnboundedSender<Command>>,
     errors: Arc<AtomicU64>,
     phase: watch::Receiver<Phase>,
 ) -> io::Result<JoinHandle<()>> {
@@ -93,13 +93,13 @@ async fn accept(socket: Socket, round_robin: Arc<RoundRobin>, mut phase: watch::
             _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
         };
         match accepted {
-            Ok(accepted) => round_robin.give(accepted),
+            Ok(accepted) => round_robin.hand_over(accepted),
             Err(error) => round_robin.back_off(&error).await,
         }
     }
     poll_fn(|cx| {
         while let Poll::Ready(Ok(accepted)) = socket.poll_accept(cx) {
-            round_robin.give(accepted);
+            round_robin.hand_over(accepted);
         }
         Poll::Ready(())
     })
@@ -124,24 +124,24 @@ impl Socket {
 }
 
 impl RoundRobin {
-    fn give(&self, accepted: Accepted) {
-        self.send(&self.next, Order::Serve(accepted));
+    fn hand_over(&self, accepted: Accepted) {
+        self.send(&self.next, Command::Serve(accepted));
     }
 
     /// Handles a failed accept; accepting always goes on. If only that one connection failed, nothing else happens.
     /// Otherwise, for example without file descriptors, a worker closes an idle connection, and accepting pauses.
     async fn back_off(&self, error: &io::Error) {
         self.errors.fetch_add(1, Relaxed);
-        if !is_of_the_connection(error) {
-            if self.is_to_be_logged() {
+        if !concerns_one_connection(error) {
+            if self.should_log() {
                 tracing::warn!(%error, "cannot accept a connection; closing an idle one, if there is one");
             }
-            self.send(&self.next_to_close, Order::MakeRoom);
+            self.send(&self.next_to_close, Command::CloseIdle);
             tokio::time::sleep(ACCEPT_BACKOFF).await;
         }
     }
 
-    fn is_to_be_logged(&self) -> bool {
+    fn should_log(&self) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let due = logged.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
         if due {
@@ -150,17 +150,17 @@ impl RoundRobin {
         due
     }
 
-    fn send(&self, next: &AtomicUsize, order: Order) {
+    fn send(&self, next: &AtomicUsize, command: Command) {
         let worker = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
         if let Some(worker) = self.workers.get(worker) {
             // Sending fails only to a worker that has ended, together with the server.
-            let _ = worker.send(order);
+            let _ = worker.send(command);
         }
     }
 }
 
-/// Whether the error concerns the one connection, not accepting in general (accept(2), "Error handling").
-fn is_of_the_connection(error: &io::Error) -> bool {
+/// Whether the error concerns only the connection being accepted (accept(2), "Error handling").
+fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,
         TimedOut,

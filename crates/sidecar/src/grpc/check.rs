@@ -25,7 +25,8 @@ pub struct CheckService {
     decisions: Option<Arc<dyn DecisionSink>>,
 }
 
-/// The snapshot that is active while a request is answered.
+/// The snapshot that is active while a request is answered. A guard and not an `Arc`, whose reference count all workers
+/// would write to for each request.
 type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
 /// The result of checking a message.
@@ -76,7 +77,8 @@ pub(super) struct Checker {
 /// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// Holds the header lines of most requests without an allocation.
+/// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
+/// per request; more go to the heap.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl CheckService {
@@ -93,10 +95,10 @@ impl CheckService {
         Self { decisions: Some(sink), ..self }
     }
 
-    /// Remembers verified credentials in the active policy. Returns whether they are valid under it.
-    pub(super) fn remember(&self, verified: &Verified) -> bool {
+    /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
+    pub(super) fn cache_verified(&self, verified: &Verified) -> bool {
         let now = Received::now().time;
-        self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.remember(verified, now))
+        self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.cache_verified(verified, now))
     }
 
     /// Whether a policy is active.
@@ -171,7 +173,8 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Runs `answer` with the active snapshot. A panic in it becomes an error.
+    /// Runs `answer` with the active snapshot. A panic in it becomes an error of this request, so that a bug does not
+    /// end the worker and its other requests.
     fn guarded<R>(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
@@ -180,7 +183,7 @@ impl Checker {
         let authorizer = snapshot.as_deref().ok_or(ErrorKind::NotReady)?;
         catch_unwind(AssertUnwindSafe(|| answer(authorizer, &mut self.scratch.borrow_mut()))).unwrap_or_else(
             |_| {
-                // The panic may have left it half changed.
+                // The panic may have left the buffers half changed.
                 self.scratch.take();
                 Err(ErrorKind::Panicked)
             },
@@ -217,7 +220,7 @@ impl Checker {
         .map_err(|_| ErrorKind::Malformed)?;
         let request =
             Request { method: read.method, host: read.host, path: read.path, headers: &headers, id: read.id };
-        let begun = Instant::now();
+        let started = Instant::now();
         let outcome = if read.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
@@ -235,8 +238,8 @@ impl Checker {
                     let denied = self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);
                 }
-                self.counters.evaluated(ended.saturating_duration_since(begun));
-                self.note(&verdict, &request, authorizer, received, ended);
+                self.counters.evaluated(ended.saturating_duration_since(started));
+                self.record(&verdict, &request, authorizer, received, ended);
                 Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
@@ -256,7 +259,7 @@ impl Checker {
             Request { method: read.method, host: read.host, path: read.path, headers: &[], id: read.id };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-        self.note(&verdict, &request, authorizer, received, Instant::now());
+        self.record(&verdict, &request, authorizer, received, Instant::now());
         Ok(Answer::Verdict(answer.into()))
     }
 
@@ -272,7 +275,7 @@ impl Checker {
     }
 
     /// Counts a verdict, and offers it to the decision log.
-    fn note(
+    fn record(
         &self,
         verdict: &Verdict<'_>,
         request: &Request<'_>,

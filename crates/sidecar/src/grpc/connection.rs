@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::context::ExchangeContext;
 use super::exchange;
 use super::options::Options;
-use super::registry::{Connected, Order};
+use super::registry::{Connected, Mode};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 
@@ -38,11 +38,11 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// service hardly any streams; a limit eight times as high held 68 MiB with 20 connections.
 const ALL_STREAMS: usize = 3 << 9;
 /// Minimum number of concurrent streams per connection.
-const FEWEST_STREAMS: u32 = 4;
+const MIN_STREAMS: u32 = 4;
 /// Minimum number of streams that may be reset at once on a connection, however few it may have open. If many clients
 /// of one Envoy leave together, Envoy resets their streams; that must not close the connection, which also carries
 /// the checks of all other clients.
-const FEWEST_RESETS: usize = 1 << 10;
+const MIN_RESETS: usize = 1 << 10;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message.
 const HEADER_LIST: u32 = 16 << 10;
@@ -60,12 +60,12 @@ where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let streams = streams(&context.options, connected.others());
-    let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(FEWEST_RESETS);
+    let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
     let limits = http2(streams, resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
-        context.slices.first(&slice).await;
+        context.slices.wait_for_first(&slice).await;
         timeout(context.options.read_timeout, limits.handshake(io)).await
     };
     let h2 = tokio::select! {
@@ -79,7 +79,7 @@ where
             h2,
             slice,
             batch: Vec::new(),
-            taken: 0,
+            accepted: 0,
             resets: 0,
             max_resets: resets.saturating_mul(4),
             draining: false,
@@ -93,9 +93,9 @@ where
 /// × connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
-    let everywhere = number.saturating_mul(options.threads.max(1));
-    let share = u32::try_from(ALL_STREAMS / everywhere).unwrap_or(u32::MAX);
-    options.max_concurrent_streams.min(share.max(FEWEST_STREAMS))
+    let of_all_workers = number.saturating_mul(options.threads.max(1));
+    let share = u32::try_from(ALL_STREAMS / of_all_workers).unwrap_or(u32::MAX);
+    options.max_concurrent_streams.min(share.max(MIN_STREAMS))
 }
 
 fn http2(streams: u32, resets: usize) -> server::Builder {
@@ -105,7 +105,7 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
         // A client may cancel all its requests again and again, as Envoy does on timeouts. Each cancelled stream
         // takes some hundred bytes until it is accepted.
         .max_pending_accept_reset_streams(resets + resets / 4)
-        // Frames that still arrive for a stream that this side has reset are ignored. Once `h2` has forgotten the
+        // Frames that still arrive for a stream that this side has reset are ignored. Once `h2` no longer knows the
         // stream, such a frame would close the connection.
         .max_concurrent_reset_streams(resets.saturating_mul(4))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
@@ -123,7 +123,7 @@ struct Connection<I> {
     slice: Rc<Slice>,
     batch: Vec<Stream>,
     /// Requests read in the current time slice.
-    taken: usize,
+    accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     resets: usize,
     /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2`
@@ -147,16 +147,16 @@ enum Round {
 impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.slice.begin() {
-            self.taken = 0;
+            self.accepted = 0;
         }
         loop {
-            match self.connected.order(cx) {
-                Order::Close => return Poll::Ready(()),
-                Order::Drain if !self.draining => {
+            match self.connected.mode(cx) {
+                Mode::Close => return Poll::Ready(()),
+                Mode::Drain if !self.draining => {
                     self.draining = true;
                     self.h2.graceful_shutdown();
                 }
-                Order::Drain | Order::Serve => {}
+                Mode::Drain | Mode::Serve => {}
             }
             match self.round(cx) {
                 Round::Closed => return Poll::Ready(()),
@@ -173,15 +173,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Reads requests, answers them and writes the answers. When the slice is used up, no more is read, but
     /// everything that has been read is still answered and written.
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
-        let (taken, resets) = (self.taken, self.resets);
+        let (accepted, resets) = (self.accepted, self.resets);
         self.slice.begin_round();
         let open = loop {
             let open = self.collect(cx);
             if self.batch.is_empty() {
                 break open;
             }
-            self.taken += self.batch.len();
-            if self.taken >= BATCH {
+            self.accepted += self.batch.len();
+            if self.accepted >= BATCH {
                 self.slice.use_up();
             }
             self.answer(cx);
@@ -189,7 +189,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let is_full = self.slice.is_round_full();
         if self.resets > resets {
             self.slice.shorten_rounds();
-        } else if self.taken > taken {
+        } else if self.accepted > accepted {
             self.slice.lengthen_rounds();
         }
         match (open, is_full) {
@@ -215,7 +215,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let received = super::check::Received::now();
         self.connected.active(received.at);
         for (request, respond) in self.batch.drain(..) {
-            match exchange::take(&self.context, &self.connected, request, respond, received, cx) {
+            match exchange::accept(&self.context, &self.connected, request, respond, received, cx) {
                 StreamState::Open => self.resets = self.resets.saturating_sub(1),
                 StreamState::Reset => self.resets += 1,
             }
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_become_fewer_as_connections_become_more() {
+    fn more_connections_get_fewer_streams_each() {
         let options = Options { threads: 2, ..Options::default() };
         assert_eq!(streams(&options, 0), 768);
         assert_eq!(streams(&options, 1), 384);

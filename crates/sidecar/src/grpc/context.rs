@@ -1,4 +1,4 @@
-//! What requests need of the worker that serves them.
+//! The parts of a worker that its connections and requests use.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use super::check::Checker;
 use super::hashing::Hashing;
 use super::message::Limits;
 use super::options::Options;
-use super::others::Others;
+use super::other_services::OtherServices;
 use super::slices::SliceQueue;
 use super::token_turns::TokenTurns;
 
-/// What the connections and requests of one worker share. Only `limits`, `hashing` and `others` are shared with other
-/// workers too, and a request of a known caller writes to none of them.
+/// What the connections and requests of one worker share. Only `limits`, `hashing` and `other_services` are also shared
+/// with other workers, and a request of a known caller writes to none of them.
 pub(super) struct ExchangeContext {
     pub(super) checker: Checker,
     pub(super) options: Options,
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
-    pub(super) others: Others,
+    pub(super) other_services: OtherServices,
     pub(super) slices: Rc<SliceQueue>,
     pub(super) token_turns: Rc<TokenTurns>,
 }

@@ -1,16 +1,16 @@
 //! Counters. Each worker has its own, so that no two threads write to the same cache line for each request. Readers
 //! add them up.
 
-mod cells;
+mod counter;
 mod histogram;
-mod tally;
+mod worker;
 
-pub(super) use cells::Worker;
 pub use histogram::Distribution;
+pub(super) use worker::Worker;
 
 /// Why a check got a gRPC error instead of a verdict. None of these is answered with OK.
 ///
-/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where nobody waits for the answer any more.
+/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where the caller no longer waits for the answer.
 /// Everything else that it can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -100,7 +100,7 @@ pub struct HashingTotals {
     pub shared: u64,
     /// Checks denied with 503, because the queue was full of checks that take precedence.
     pub rejected: u64,
-    /// Checks removed from the queue, because nobody waited for them any more.
+    /// Checks removed from the queue, because all their callers had left.
     pub abandoned: u64,
     /// Hashes whose callers had all left when they were finished.
     pub unawaited: u64,

@@ -1,5 +1,5 @@
-//! What the decision log gets for each request: who asked for what, and why it got that answer. It contains no
-//! credentials.
+//! The record of a decision for the decision log: the subject, the request, and the reason of the answer. It contains
+//! no credentials.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether it takes decisions that allow, or that deny. Asked before a record is made, which costs about as much as
-    /// evaluating the rules.
+    /// Whether it takes decisions that allow, or that deny. Called before a record is made, which costs about as much
+    /// as evaluating the rules.
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;
         true

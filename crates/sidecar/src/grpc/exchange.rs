@@ -32,7 +32,7 @@ use super::source::Source;
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.
-pub(super) fn take(
+pub(super) fn accept(
     context: &Rc<ExchangeContext>,
     connected: &Connected,
     request: Request<RecvStream>,
@@ -45,13 +45,13 @@ pub(super) fn take(
         return StreamState::of(respond::plain(&mut respond, status));
     }
     if request.uri().path() != envoy::CHECK_PATH {
-        return context.others.take(request, respond, cx);
+        return context.other_services.accept(request, respond, cx);
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    let arrived = incoming.poll(&context.limits, cx);
+    let message = incoming.poll(&context.limits, cx);
     let mut exchange = Exchange { context: Rc::clone(context), respond, received, deadline: None };
-    match arrived {
+    match message {
         Poll::Ready(Ok(message)) => {
             if let Some(unverified) = exchange.check(&message) {
                 incoming.release();
@@ -161,7 +161,8 @@ impl Exchange {
                 VerificationKind::Token => {
                     let turn = self.context.token_turns.wait(source)?;
                     self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
-                    // Another request with the same token may have had its turn before.
+                    // Another request with the same token may have had its turn already, so that the token is cached
+                    // now.
                     match self.check(message) {
                         Some(Unverified(verification, _)) => {
                             let verified = self.context.checker.verify(verification)?;
@@ -196,8 +197,8 @@ impl Exchange {
 
     /// Answers a request that is not evaluated.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
-        let failed = self.context.checker.fail(failure, message, self.received);
-        self.answer(failed);
+        let answer = self.context.checker.fail(failure, message, self.received);
+        self.answer(answer);
     }
 }
 
@@ -233,10 +234,10 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 /// When a request must be answered: before the caller's `grpc-timeout` expires, and at the latest after
 /// `read_timeout`.
 fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
-    let asked = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
-    let asked = asked.map(|asked| asked - MAX_MARGIN.min(asked / 4));
+    let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
+    let requested = requested.map(|timeout| timeout - MAX_MARGIN.min(timeout / 4));
     Instant::now()
-        + asked.map_or(context.options.read_timeout, |asked| asked.min(context.options.read_timeout))
+        + requested.map_or(context.options.read_timeout, |timeout| timeout.min(context.options.read_timeout))
 }
 
 /// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is ignored.
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_timeout_as_grpc_writes_it() {
+    fn a_grpc_timeout_is_parsed() {
         assert_eq!(timeout(b"200m"), Some(Duration::from_millis(200)));
         assert_eq!(timeout(b"1S"), Some(Duration::from_secs(1)));
         assert_eq!(timeout(b"99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));

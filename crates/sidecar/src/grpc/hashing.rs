@@ -2,8 +2,8 @@
 //! for equal checks.
 //!
 //! A wrong password that is sent a thousand times at once costs one hash. A queued check whose callers have all left
-//! is removed from the queue. A hash that has been started is finished and remembered even if its callers have left:
-//! where hashing takes longer than a client waits, its next attempt then succeeds.
+//! is removed from the queue. A hash that has been started is finished, and right credentials are cached, even if its
+//! callers have left: if hashing takes longer than a client waits, its next attempt succeeds.
 
 mod queue;
 
@@ -33,7 +33,7 @@ pub(super) struct Hashing {
 pub(super) struct Wait {
     result: oneshot::Receiver<HashResult>,
     /// Removes this waiter when dropped.
-    _place: Place,
+    _registration: Registration,
 }
 
 /// Why a password was not hashed.
@@ -45,14 +45,14 @@ pub(super) enum NotHashed {
     Panicked,
 }
 
-/// Called with each hash: remembers the credentials if the password was right, and returns whether it was.
-pub(super) type Remember = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
+/// Called with each result: caches the credentials if the password was right, and returns whether it was.
+pub(super) type CacheVerified = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
 
 type HashResult = Result<Verified, NotHashed>;
 
 /// The registration of one waiter.
 #[derive(Debug)]
-struct Place {
+struct Registration {
     shared: Arc<Shared>,
     key: u128,
     number: u64,
@@ -61,7 +61,7 @@ struct Place {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    remember: Remember,
+    cache_verified: CacheVerified,
 }
 
 #[derive(Debug)]
@@ -87,7 +87,11 @@ struct Waiters(HashMap<u64, oneshot::Sender<HashResult>>);
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` checks wait for a thread.
-    pub(super) fn start(threads: usize, max_queued: usize, remember: Remember) -> io::Result<Self> {
+    pub(super) fn start(
+        threads: usize,
+        max_queued: usize,
+        cache_verified: CacheVerified,
+    ) -> io::Result<Self> {
         let state = State {
             queue: Queue::new(max_queued),
             running: HashMap::new(),
@@ -95,7 +99,7 @@ impl Hashing {
             totals: HashingTotals::default(),
             ended: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), remember });
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_verified });
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
@@ -126,7 +130,7 @@ impl Hashing {
             self.shared.wake.notify_one();
         }
         drop(state);
-        Wait { result, _place: Place { shared: Arc::clone(&self.shared), key, number } }
+        Wait { result, _registration: Registration { shared: Arc::clone(&self.shared), key, number } }
     }
 
     pub(super) fn totals(&self) -> HashingTotals {
@@ -142,7 +146,7 @@ impl Wait {
     }
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.shared.lock().leave(self.key, self.number);
     }
@@ -166,7 +170,7 @@ impl Shared {
             let key = check.key();
             let hashed = catch_unwind(AssertUnwindSafe(|| {
                 let checked = check.run();
-                let right = (self.remember)(&checked);
+                let right = (self.cache_verified)(&checked);
                 (checked, right)
             }));
             let (result, right) = match hashed {
@@ -198,7 +202,7 @@ impl State {
     fn finish(&mut self, key: u128, source: Source, right: bool, result: &HashResult) {
         self.totals.done += 1;
         if right {
-            self.queue.right(source, Instant::now());
+            self.queue.undo_attempt(source, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
         if waiters.0.is_empty() {

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_says_how_long_the_message_is() {
+    fn the_length_is_read_from_the_prefix() {
         assert_eq!(expected(&[0, 0, 0, 0], 9), Ok(None));
         assert_eq!(expected(&[0, 0, 0, 0, 0], 9), Ok(Some(5)));
         assert_eq!(expected(&[0, 0, 0, 0, 9], 9), Ok(Some(14)));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_never_overdrawn_and_comes_back() {
+    fn a_budget_is_never_exceeded_and_is_returned_on_drop() {
         let budget = Budget::new(10 + 2 * OVERHEAD);
         let mut held = budget.hold(6).unwrap();
         assert_eq!(budget.hold(5).err(), Some(Limit::Capacity));

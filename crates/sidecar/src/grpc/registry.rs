@@ -1,4 +1,4 @@
-//! The connections of one worker: what each has to do, and which one is closed when there are too many.
+//! The connections of one worker: the mode of each, and which one is closed when there are too many.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,11 +25,13 @@ pub(super) struct Registry {
     counters: Arc<counters::Worker>,
 }
 
-/// What a connection has to do.
+/// How a connection is to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum Mode {
     Serve,
+    /// Shut down gracefully.
     Drain,
+    /// Close at once.
     Close,
 }
 
@@ -43,10 +45,10 @@ pub(super) struct Connected {
 
 #[derive(Debug)]
 struct Entry {
-    order: Cell<Order>,
+    mode: Cell<Mode>,
     waker: RefCell<Option<Waker>>,
     /// When it last had a request; `None` before the first.
-    last_asked: Cell<Option<Instant>>,
+    last_request: Cell<Option<Instant>>,
     /// Number of checks that wait for the rest of their message or for a password hash.
     pending: Rc<Cell<usize>>,
 }
@@ -73,21 +75,21 @@ impl Registry {
     /// [`Registry::evict`]. `None` if all connections are busy.
     pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<Connected> {
         if self.open.borrow().len() >= self.limit && !self.evict(now) {
-            self.counters.rejected.one_more();
+            self.counters.rejected.increment();
             return None;
         }
         let number = self.last.get() + 1;
         self.last.set(number);
-        let order = if self.draining.get() { Order::Drain } else { Order::Serve };
+        let mode = if self.draining.get() { Mode::Drain } else { Mode::Serve };
         let entry = Rc::new(Entry {
-            order: Cell::new(order),
+            mode: Cell::new(mode),
             waker: RefCell::default(),
-            last_asked: Cell::new(None),
+            last_request: Cell::new(None),
             pending: Rc::default(),
         });
         self.open.borrow_mut().insert(number, Rc::clone(&entry));
-        self.counters.connections.one_more();
-        self.counters.accepted.one_more();
+        self.counters.connections.increment();
+        self.counters.accepted.increment();
         Some(Connected { number, entry, registry: Rc::clone(self) })
     }
 
@@ -96,19 +98,19 @@ impl Registry {
     pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
-        let longest = idle.min_by_key(|(number, entry)| (entry.last_asked.get(), **number));
+        let longest = idle.min_by_key(|(number, entry)| (entry.last_request.get(), **number));
         let Some(number) = longest.map(|(number, _)| *number) else { return false };
         if let Some(entry) = open.remove(&number) {
-            entry.send(Order::Close);
-            self.counters.evicted.one_more();
+            entry.set(Mode::Close);
+            self.counters.evicted.increment();
         }
         true
     }
 
-    /// Orders all connections, present and future, to shut down gracefully.
+    /// Shuts down all connections gracefully, also those that are registered later.
     pub(super) fn drain(&self) {
         self.draining.set(true);
-        self.open.borrow().values().for_each(|entry| entry.send(Order::Drain));
+        self.open.borrow().values().for_each(|entry| entry.set(Mode::Drain));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,12 +120,12 @@ impl Registry {
 
 impl Entry {
     fn is_idle(&self, now: Instant) -> bool {
-        let long_ago = |asked| now.saturating_duration_since(asked) >= IDLE_AFTER;
-        self.pending.get() == 0 && self.last_asked.get().is_none_or(long_ago)
+        let long_ago = |last| now.saturating_duration_since(last) >= IDLE_AFTER;
+        self.pending.get() == 0 && self.last_request.get().is_none_or(long_ago)
     }
 
-    fn send(&self, order: Order) {
-        self.order.set(order);
+    fn set(&self, mode: Mode) {
+        self.mode.set(mode);
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
@@ -131,18 +133,18 @@ impl Entry {
 }
 
 impl Connected {
-    /// The current order. The task of `cx` is woken when the order changes.
-    pub(super) fn order(&self, cx: &Context<'_>) -> Order {
+    /// The current mode. The task of `cx` is woken when the mode changes.
+    pub(super) fn mode(&self, cx: &Context<'_>) -> Mode {
         let mut waker = self.entry.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-        self.entry.order.get()
+        self.entry.mode.get()
     }
 
-    /// Resolves when the order is to close.
+    /// Resolves when the connection is to be closed.
     pub(super) async fn closed(&self) {
-        poll_fn(|cx| if self.order(cx) == Order::Close { Poll::Ready(()) } else { Poll::Pending }).await;
+        poll_fn(|cx| if self.mode(cx) == Mode::Close { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     /// Number of other connections of this worker.
@@ -152,7 +154,7 @@ impl Connected {
 
     /// Records that it had a request.
     pub(super) fn active(&self, now: Instant) {
-        self.entry.last_asked.set(Some(now));
+        self.entry.last_request.set(Some(now));
     }
 
     /// Registers a check of this connection that waits.
@@ -160,7 +162,7 @@ impl Connected {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);
-        counters.in_flight.one_more();
+        counters.in_flight.increment();
         Pending { count, counters }
     }
 }
@@ -168,14 +170,14 @@ impl Connected {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.count.set(self.count.get() - 1);
-        self.counters.in_flight.one_less();
+        self.counters.in_flight.decrement();
     }
 }
 
 impl Drop for Connected {
     fn drop(&mut self) {
         self.registry.open.borrow_mut().remove(&self.number);
-        self.registry.counters.connections.one_less();
+        self.registry.counters.connections.decrement();
     }
 }
 
@@ -187,12 +189,12 @@ mod tests {
         Registry::new(limit, Arc::default())
     }
 
-    fn orders(connections: &[&Connected]) -> Vec<Order> {
-        connections.iter().map(|connected| connected.entry.order.get()).collect()
+    fn modes(connections: &[&Connected]) -> Vec<Mode> {
+        connections.iter().map(|connected| connected.entry.mode.get()).collect()
     }
 
     #[test]
-    fn the_one_that_is_idle_the_longest_makes_room() {
+    fn the_connection_that_is_idle_for_longest_is_closed() {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
         let (a, b, c) = (enter(start), enter(start), enter(start));
@@ -202,28 +204,28 @@ mod tests {
         let later = start + IDLE_AFTER * 3 / 2;
         let busy = b.pending();
         let d = enter(later);
-        assert_eq!(orders(&[&a, &b, &c, &d]), [Order::Close, Order::Serve, Order::Serve, Order::Serve]);
+        assert_eq!(modes(&[&a, &b, &c, &d]), [Mode::Close, Mode::Serve, Mode::Serve, Mode::Serve]);
         drop(busy);
         d.active(later);
         let _e = enter(later);
-        assert_eq!(orders(&[&b, &c, &d]), [Order::Close, Order::Serve, Order::Serve]);
+        assert_eq!(modes(&[&b, &c, &d]), [Mode::Close, Mode::Serve, Mode::Serve]);
     }
 
     #[test]
-    fn those_that_never_asked_make_room_before_one_that_did() {
+    fn connections_without_a_request_are_closed_first() {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
-        let (asked, silent) = (enter(start), enter(start));
-        asked.active(start);
+        let (used, unused) = (enter(start), enter(start));
+        used.active(start);
         let later = start + IDLE_AFTER * 60;
         let flood: Vec<_> = (0..100).map(|_| enter(later)).collect();
-        assert_eq!(orders(&[&asked, &silent]), [Order::Serve, Order::Close]);
-        let closed = flood.iter().filter(|connected| orders(&[connected]) == [Order::Close]).count();
+        assert_eq!(modes(&[&used, &unused]), [Mode::Serve, Mode::Close]);
+        let closed = flood.iter().filter(|connected| modes(&[connected]) == [Mode::Close]).count();
         assert_eq!(closed, 98);
     }
 
     #[test]
-    fn a_busy_one_never_makes_room() {
+    fn a_busy_connection_is_never_closed() {
         let (registry, start) = (registry(1), Instant::now());
         let connected = registry.enter(start).unwrap();
         connected.active(start);
@@ -240,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn draining_reaches_those_that_are_there_and_those_to_come() {
+    fn a_drain_applies_to_open_and_new_connections() {
         let registry = registry(2);
         let a = registry.enter(Instant::now()).unwrap();
         registry.drain();
         let b = registry.enter(Instant::now()).unwrap();
-        assert_eq!(orders(&[&a, &b]), [Order::Drain, Order::Drain]);
+        assert_eq!(modes(&[&a, &b]), [Mode::Drain, Mode::Drain]);
         assert!(!registry.is_empty());
         drop((a, b));
         assert!(registry.is_empty());

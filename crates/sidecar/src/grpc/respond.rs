@@ -57,7 +57,7 @@ pub(super) fn framed(message: &[u8]) -> Bytes {
 
 /// Sends a gRPC error instead of a message.
 pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Result<(), h2::Error> {
-    let mut response = failed(status(kind));
+    let mut response = error_response(status(kind));
     if kind == ErrorKind::Compressed {
         response.headers_mut().insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
@@ -72,17 +72,17 @@ pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(
         Limit::MessageSize => ("8", "the message is too large"),
         Limit::Capacity | Limit::HeaderLines => ("8", "resource limit exceeded"),
     };
-    respond.send_response(failed(status), true).map(drop)
+    respond.send_response(error_response(status), true).map(drop)
 }
 
 /// Answers a call of an unknown method (UNIMPLEMENTED).
 pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(failed(("12", "unknown method")), true).map(drop)
+    respond.send_response(error_response(("12", "unknown method")), true).map(drop)
 }
 
 /// Answers a health check of an unknown service (NOT_FOUND).
 pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(failed(("5", "unknown service")), true).map(drop)
+    respond.send_response(error_response(("5", "unknown service")), true).map(drop)
 }
 
 /// Sends an HTTP status without a body, to a client that does not speak gRPC.
@@ -92,7 +92,7 @@ pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Re
     respond.send_response(response, true).map(drop)
 }
 
-fn failed((code, message): (&'static str, &'static str)) -> Response<()> {
+fn error_response((code, message): (&'static str, &'static str)) -> Response<()> {
     let mut response = grpc_response();
     response.headers_mut().insert(GRPC_STATUS, HeaderValue::from_static(code));
     response.headers_mut().insert(GRPC_MESSAGE, HeaderValue::from_static(message));

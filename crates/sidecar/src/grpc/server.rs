@@ -14,13 +14,13 @@ use crate::address::Address;
 
 use super::acceptor;
 use super::check::CheckService;
+use super::command::Command;
 use super::counters::{self, Totals};
 use super::hashing::Hashing;
 use super::listener::Listener;
 use super::message::{Budget, Limits};
 use super::options::Options;
-use super::orders::Order;
-use super::others::Others;
+use super::other_services::OtherServices;
 use super::phase::Phase;
 use super::worker::{self, Parts, WorkerHandle};
 
@@ -39,12 +39,12 @@ pub struct Running {
     phase: watch::Sender<Phase>,
     workers: Vec<WorkerHandle>,
     acceptor: JoinHandle<()>,
-    counting: Counting,
+    counters: Counters,
 }
 
-/// Access to the counters of a server, also while it drains and after it has stopped.
+/// The counters of a server. They can be read while it drains and after it has stopped, too.
 #[derive(Clone, Debug)]
-pub struct Counting {
+pub struct Counters {
     workers: Vec<Arc<counters::Worker>>,
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
@@ -59,11 +59,11 @@ impl Server {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let remembering = service.clone();
-        let remember = Box::new(move |verified: &Verified| remembering.remember(verified));
-        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, remember)?);
+        let caching = service.clone();
+        let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
+        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_verified)?);
         let parts = Parts {
-            others: Others::new(service.clone(), phases.clone(), options.read_timeout)
+            other_services: OtherServices::new(service.clone(), phases.clone(), options.read_timeout)
                 .map_err(io::Error::other)?,
             limits: limits(&options),
             hashing: Arc::clone(&hashing),
@@ -72,12 +72,12 @@ impl Server {
         };
         let spawn = |number| worker::spawn(number, parts.clone());
         let workers = (0..parts.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
-        let orders = workers.iter().map(|worker| worker.orders.clone()).collect();
+        let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
         let accept_errors = Arc::<AtomicU64>::default();
-        let acceptor = acceptor::start(listeners, orders, Arc::clone(&accept_errors), phases)?;
-        let counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
-        let counting = Counting { workers: counters, accept_errors, hashing };
-        Ok(Running { addresses, phase, workers, acceptor, counting })
+        let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
+        let worker_counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
+        let counters = Counters { workers: worker_counters, accept_errors, hashing };
+        Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
 
@@ -88,16 +88,16 @@ impl Running {
         &self.addresses
     }
 
-    /// Access to the counters.
+    /// The counters, to read also after this is dropped.
     #[must_use]
-    pub fn counting(&self) -> Counting {
-        self.counting.clone()
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 
     /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        self.counting.totals()
+        self.counters.totals()
     }
 
     /// Makes health checks report `NOT_SERVING`, while everything is served as before.
@@ -115,10 +115,10 @@ impl Running {
         // Connections in the kernel's backlog are served too, so the workers drain only after the acceptor has ended.
         let accepted = tokio::task::spawn_blocking(move || acceptor.join());
         let _ = timeout_at(end, accepted).await;
-        let (orders, ends): (Vec<_>, Vec<_>) =
-            workers.into_iter().map(|worker| (worker.orders, worker.ended)).unzip();
-        for orders in &orders {
-            let _ = orders.send(Order::Drain);
+        let (commands, ends): (Vec<_>, Vec<_>) =
+            workers.into_iter().map(|worker| (worker.commands, worker.ended)).unzip();
+        for commands in &commands {
+            let _ = commands.send(Command::Drain);
         }
         let all = async {
             for ended in ends {
@@ -126,12 +126,12 @@ impl Running {
             }
         };
         let in_time = timeout_at(end, all).await.is_ok();
-        drop(orders);
+        drop(commands);
         in_time
     }
 }
 
-impl Counting {
+impl Counters {
     /// The current counters, summed over all workers.
     #[must_use]
     pub fn totals(&self) -> Totals {
@@ -162,14 +162,14 @@ mod tests {
         const DEADLINE: Duration = Duration::from_millis(500);
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let hashing = Hashing::start(1, 1, Box::new(|_| false)).unwrap();
-        let (orders, _to_do) = mpsc::unbounded_channel();
+        let (commands, _receiver) = mpsc::unbounded_channel();
         let (_end, ended) = oneshot::channel();
         let running = Running {
             addresses: Vec::new(),
             phase: watch::Sender::new(Phase::Serving),
-            workers: vec![WorkerHandle { orders, counters: Arc::default(), ended }],
+            workers: vec![WorkerHandle { commands, counters: Arc::default(), ended }],
             acceptor: thread::spawn(move || _ = stopped.recv()),
-            counting: Counting {
+            counters: Counters {
                 workers: Vec::new(),
                 accept_errors: Arc::default(),
                 hashing: Arc::new(hashing),

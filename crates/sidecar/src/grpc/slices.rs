@@ -76,7 +76,7 @@ impl SliceQueue {
 
     /// Waits for a connection's first slice. Otherwise a client that opens hundreds of connections at once would get
     /// a slice on each of them, and all other connections would wait.
-    pub(super) async fn first(&self, slice: &Rc<Slice>) {
+    pub(super) async fn wait_for_first(&self, slice: &Rc<Slice>) {
         let mut has_waited = false;
         poll_fn(|cx| {
             if has_waited && !slice.queued.get() {
@@ -143,6 +143,7 @@ impl Slice {
         self.doublings.set(0);
     }
 
+    /// The limit of a round, in bytes.
     fn round(&self) -> usize {
         MIN_ROUND << self.doublings.get()
     }
@@ -180,15 +181,15 @@ impl<I> Sliced<I> {
 }
 
 impl<I: AsyncRead + Unpin> Sliced<I> {
-    /// Reads at most `most` bytes.
+    /// Reads at most `limit` bytes.
     fn poll_read_some(
         &mut self,
         cx: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
-        most: usize,
+        limit: usize,
     ) -> Poll<io::Result<()>> {
-        let most = most.min(to.remaining());
-        let mut part = ReadBuf::new(to.initialize_unfilled_to(most));
+        let limit = limit.min(to.remaining());
+        let mut part = ReadBuf::new(to.initialize_unfilled_to(limit));
         let read = Pin::new(&mut self.io).poll_read(cx, &mut part);
         let filled = part.filled().len();
         to.advance(filled);
@@ -269,7 +270,7 @@ mod tests {
 
     /// Two sockets that always have data are read in slices, in alternation.
     #[tokio::test(flavor = "local")]
-    async fn two_that_never_stop_alternate() {
+    async fn two_busy_connections_alternate() {
         let queue = Rc::new(SliceQueue::default());
         let order = Rc::new(RefCell::new(Vec::new()));
         let endless = |name: char| {
@@ -289,7 +290,7 @@ mod tests {
                         Poll::Ready(())
                     })
                     .await;
-                    queue.first(&slice).await;
+                    queue.wait_for_first(&slice).await;
                 }
             }
         };
@@ -303,7 +304,7 @@ mod tests {
 
     /// The number of streams that are read but not answered yet is bounded.
     #[tokio::test]
-    async fn a_round_has_an_end() {
+    async fn the_bytes_of_a_round_are_bounded() {
         let slice = Rc::new(Slice::default());
         let mut socket = Sliced::new(Endless, Rc::clone(&slice));
         slice.begin();
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn before_the_first_slice_nothing_is_counted() {
+    async fn reads_before_the_first_slice_are_not_limited() {
         let mut socket = Sliced::new(Endless, Rc::default());
         for _ in 0..10_000 {
             assert_eq!(socket.read(&mut [0; 64]).await.unwrap(), 64);

@@ -1,4 +1,4 @@
-//! The source of a check: hashing time is shared fairly between sources.
+//! The source of a check: sources share the time for verifying credentials fairly.
 
 #[cfg(test)]
 use std::net::Ipv4Addr;

@@ -1,9 +1,9 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
 //!
 //! A signature takes tens of microseconds to verify, many times what the request of a known caller takes, and anybody
-//! can send well-formed tokens with wrong signatures. So a worker verifies at most one token per turn of its event
-//! loop, between which all of its connections get their slices. An idle worker turns at once, so it still verifies as
-//! many as its core can.
+//! can send well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them would delay
+//! all requests. So a worker verifies at most one token per iteration of its event loop, in which its other connections
+//! get their slices. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
 //!
 //! The sources of the tokens take turns too: a flood from one of them delays new tokens of the others by one turn each.
 
@@ -17,8 +17,8 @@ use tokio::task::yield_now;
 
 use super::source::Source;
 
-/// The most requests of one worker that wait for their turn. A worker verifies about as many tokens in 50 ms, and
-/// Envoy waits for 200 ms by default.
+/// Maximum number of requests of one worker that wait for their turn. A worker verifies about as many tokens in 50 ms,
+/// and Envoy waits for 200 ms by default.
 const MAX_WAITING: usize = 1024;
 
 /// The requests of one worker that wait for their turn.
@@ -46,7 +46,7 @@ impl TokenTurns {
         let (turn, granted) = oneshot::channel();
         let mut queue = self.queue.borrow_mut();
         if queue.len >= MAX_WAITING {
-            // Those that have left take no room.
+            // Requests whose callers have left take no room.
             queue.retain(|turn| !turn.is_closed());
         }
         if queue.len >= MAX_WAITING && !queue.displace(source) {
@@ -62,10 +62,10 @@ impl TokenTurns {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
-                // A request that has left takes no turn.
+                // A request whose caller has left takes no turn.
                 Some(turn) => {
                     if turn.send(()).is_ok() {
-                        // The runtime comes back here after it has run other tasks and asked the system for events.
+                        // The runtime resumes this task only after it has run other tasks and polled for I/O events.
                         yield_now().await;
                     }
                 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_that_have_left_take_no_room() {
+    async fn cancelled_requests_take_no_room() {
         let turns = TokenTurns::default();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| turns.wait(Source::numbered(1)).unwrap()).collect();
         assert_eq!(turns.wait(Source::numbered(1)).err(), Some(Limit::Capacity));

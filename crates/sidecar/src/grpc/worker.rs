@@ -13,16 +13,16 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::check::{CheckService, Checker};
+use super::command::{Accepted, Command};
 use super::connection;
 use super::context::ExchangeContext;
 use super::counters;
 use super::hashing::Hashing;
 use super::message::Limits;
 use super::options::Options;
-use super::orders::{Accepted, Order};
-use super::others::Others;
-use super::quiet::Quiet;
+use super::other_services::OtherServices;
 use super::registry::Registry;
+use super::unix_socket::UnixSocket;
 
 /// A worker: what its requests need, and its connections.
 struct Worker {
@@ -37,13 +37,13 @@ pub(super) struct Parts {
     pub(super) options: Options,
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
-    pub(super) others: Others,
+    pub(super) other_services: OtherServices,
 }
 
 /// The handle to a worker thread.
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
-    pub(super) orders: UnboundedSender<Order>,
+    pub(super) commands: UnboundedSender<Command>,
     pub(super) counters: Arc<counters::Worker>,
     /// Resolves when the worker has ended.
     pub(super) ended: oneshot::Receiver<()>,
@@ -56,9 +56,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// default, 61, that many busy connections in a row would delay the requests of all others.
 const EVENT_INTERVAL: u32 = 8;
 
-/// Spawns a worker. It ends at once when the sender of its orders is dropped.
+/// Spawns a worker. It ends at once when the sender of its commands is dropped.
 pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
-    let (orders, to_do) = mpsc::unbounded_channel();
+    let (commands, receiver) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     let (report, started) = std::sync::mpsc::channel();
     let counters = Arc::<counters::Worker>::default();
@@ -67,14 +67,14 @@ pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
         match runtime() {
             Ok(runtime) => {
                 let _ = report.send(Ok(()));
-                runtime.block_on(work(parts, counts, to_do));
+                runtime.block_on(work(parts, counts, receiver));
             }
             Err(error) => drop(report.send(Err(error))),
         }
         drop(end);
     })?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
-    Ok(WorkerHandle { orders, counters, ended })
+    Ok(WorkerHandle { commands, counters, ended })
 }
 
 fn runtime() -> io::Result<LocalRuntime> {
@@ -84,14 +84,14 @@ fn runtime() -> io::Result<LocalRuntime> {
         .build_local(LocalOptions::default())
 }
 
-async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: UnboundedReceiver<Order>) {
+async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: UnboundedReceiver<Command>) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
     let context = Rc::new(ExchangeContext {
         checker: Checker::new(parts.service, Arc::clone(&counters)),
         options: parts.options,
         limits: parts.limits,
         hashing: parts.hashing,
-        others: parts.others,
+        other_services: parts.other_services,
         slices: Rc::default(),
         token_turns: Rc::default(),
     });
@@ -99,31 +99,31 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut orders: Unbound
     // These tasks end with the runtime.
     spawn_local(Rc::clone(&worker.context.slices).run());
     spawn_local(Rc::clone(&worker.context.token_turns).run());
-    while let Some(order) = orders.recv().await {
-        match order {
-            Order::Serve(accepted) => {
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Serve(accepted) => {
                 worker.serve(accepted);
-                // The runtime comes back here only after it has asked the system for events: thousands of new connections
-                // must not be one piece of work that all requests wait for.
+                // The runtime resumes this task only after it has polled for I/O events, so that requests do not wait
+                // until thousands of new connections are set up.
                 tokio::task::yield_now().await;
             }
-            Order::MakeRoom => drop(worker.registry.evict(Instant::now())),
-            Order::Drain => {
+            Command::CloseIdle => drop(worker.registry.evict(Instant::now())),
+            Command::Drain => {
                 worker.registry.drain();
                 tokio::select! {
-                    () = worker.emptied() => return,
-                    () = gone(&mut orders, &worker) => return,
+                    () = worker.all_closed() => return,
+                    () = serve_until_stopped(&mut commands, &worker) => return,
                 }
             }
         }
     }
 }
 
-/// Serves connections that were accepted before the drain. Ends when the sender of the orders is dropped, which means
+/// Serves connections that were accepted before the drain. Ends when the sender of the commands is dropped, which means
 /// to stop at once.
-async fn gone(orders: &mut UnboundedReceiver<Order>, worker: &Worker) {
-    while let Some(order) = orders.recv().await {
-        if let Order::Serve(accepted) = order {
+async fn serve_until_stopped(commands: &mut UnboundedReceiver<Command>, worker: &Worker) {
+    while let Some(command) = commands.recv().await {
+        if let Command::Serve(accepted) = command {
             worker.serve(accepted);
         }
     }
@@ -141,14 +141,14 @@ impl Worker {
                 }
             }
             Accepted::Unix(stream) => {
-                if let Ok(stream) = Quiet::new(stream) {
+                if let Ok(stream) = UnixSocket::new(stream) {
                     spawn_local(connection::serve(context, connected, stream));
                 }
             }
         }
     }
 
-    async fn emptied(&self) {
+    async fn all_closed(&self) {
         while !self.registry.is_empty() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }

@@ -16,15 +16,15 @@ use crate::frames::*;
 use crate::support::*;
 
 /// By how much the memory of the process may grow.
-const GROWTH_KIB: u64 = 64 << 10;
+const MAX_GROWTH_KIB: u64 = 64 << 10;
 /// Maximum duration of an attack.
 const LIMIT: Duration = Duration::from_millis(1500);
-/// How long a check of the well-behaved client may take, beside the attack and a second after it. Other tests share the
-/// processors, so this finds a client that starves; how much slower it gets is measured by `make attack`.
-const STARVED: Duration = Duration::from_secs(5);
+/// How long a check of the well-behaved client may take during the attack and a second after it. Other tests share the
+/// processors, so this only finds a client that is not served; `make attack` measures how much slower it gets.
+const MAX_CHECK_TIME: Duration = Duration::from_secs(5);
 
-/// Runs the attack on a fresh process, with a well-behaved client beside it. `reached` says whether the reaction is one
-/// of a server that the attack has reached.
+/// Runs the attack on a new process while a well-behaved client is served. `reached` returns whether the reaction shows
+/// that the attack has reached the server.
 async fn survive(
     attack: impl FnOnce(SocketAddr) -> Reaction + Send + 'static,
     reached: impl Fn(&Reaction) -> bool,
@@ -37,23 +37,23 @@ async fn survive(
     let mut server = started.unwrap();
     let address = server.listen.tcp().unwrap();
     let client = handshake(TcpStream::connect(address).await.unwrap()).await;
-    // The first check hashes the password; those after it find it verified.
+    // The first check hashes the password; for the later ones it is cached.
     slowest(&client, || true).await;
 
     let before = resident_kib(server.id());
     let peak = AtomicU64::new(before);
     let attacker = std::thread::spawn(move || attack(address));
-    let beside = slowest(&client, || {
+    let during = slowest(&client, || {
         peak.fetch_max(resident_kib(server.id()), Relaxed);
         attacker.is_finished()
     })
     .await;
     let reaction = attacker.join().unwrap();
-    let grown = peak.load(Relaxed).saturating_sub(before);
-    println!("grown by {grown} KiB, slowest check {beside:?}, {reaction:?}");
+    let growth = peak.load(Relaxed).saturating_sub(before);
+    println!("grown by {growth} KiB, slowest check {during:?}, {reaction:?}");
     assert!(reached(&reaction), "{reaction:?}");
-    assert!(grown <= GROWTH_KIB, "grown by {grown} KiB");
-    assert!(beside <= STARVED, "a check beside the attack took {beside:?}");
+    assert!(growth <= MAX_GROWTH_KIB, "grown by {growth} KiB");
+    assert!(during <= MAX_CHECK_TIME, "a check during the attack took {during:?}");
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await;
@@ -64,14 +64,14 @@ async fn survive(
             left == 0
         })
         .await;
-        assert!(after <= STARVED, "a check after the attack took {after:?}");
+        assert!(after <= MAX_CHECK_TIME, "a check after the attack took {after:?}");
     }
-    // Otherwise it would wait for connections whose tasks no longer run.
+    // A graceful stop would wait for connections whose client tasks no longer run.
     server.kill();
 }
 
-/// Sends about 500 checks per second, at least 20 and until it is over, each of which must be allowed: how long the slowest
-/// took.
+/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed. Returns the time of the
+/// slowest.
 async fn slowest(client: &Client, mut is_over: impl FnMut() -> bool) -> Duration {
     let (mut number, mut slowest) = (0, Duration::ZERO);
     while !is_over() || number < 20 {
@@ -91,8 +91,8 @@ fn resident_kib(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Writes the same again and again, on new connections when one is closed, until the time is over.
-fn hammer(
+/// Calls `write` repeatedly for [`LIMIT`], on a new connection whenever one is closed.
+fn flood(
     address: SocketAddr,
     settings: &[(u16, u32)],
     mut write: impl FnMut(&mut Raw) -> std::io::Result<()>,
@@ -135,7 +135,7 @@ async fn rapid_reset() {
         };
         let others = (1..50_000).flat_map(|number| pair(2 * number + 1, &short));
         let burst: Vec<u8> = pair(1, &first).into_iter().chain(others).collect();
-        hammer(address, &[], |raw| {
+        flood(address, &[], |raw| {
             raw.write(&burst)?;
             Err(ErrorKind::Other.into())
         })
@@ -149,7 +149,7 @@ async fn continuation_flood() {
     let attack = |address| {
         let part = literal("x-filler", &"a".repeat(1000));
         let more = frame(CONTINUATION, 0, 1, &part);
-        hammer(address, &[], |raw| {
+        flood(address, &[], |raw| {
             raw.write(&frame(HEADERS, 0, 1, &check_head()))?;
             (0..20_000).try_for_each(|_| raw.write(&more))
         })
@@ -157,12 +157,12 @@ async fn continuation_flood() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// One line into the table, then thousands of references to it (CVE-2016-6581). Each gets 431.
+/// One entry in the dynamic table, then thousands of references to it (CVE-2016-6581). Each request gets 431.
 #[tokio::test]
 async fn hpack_bomb() {
     let attack = |address| {
         let bomb = [check_head(), indexed("x", &"a".repeat(4000)), vec![0xBE; 12_000]].concat();
-        hammer(address, &[], move |raw| {
+        flood(address, &[], move |raw| {
             (0..50).try_for_each(|number| {
                 raw.write(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, &bomb))
             })?;
@@ -177,7 +177,7 @@ async fn hpack_bomb() {
 async fn settings_flood() {
     let attack = |address| {
         let settings = frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 16, 0]).repeat(100);
-        hammer(address, &[], |raw| raw.write(&settings))
+        flood(address, &[], |raw| raw.write(&settings))
     };
     survive(attack, |reaction| reaction.unread + reaction.calm > 0).await;
 }
@@ -187,7 +187,7 @@ async fn settings_flood() {
 async fn ping_flood() {
     let attack = |address| {
         let pings = frame(PING, 0, 0, b"12345678").repeat(100);
-        hammer(address, &[], |raw| raw.write(&pings))
+        flood(address, &[], |raw| raw.write(&pings))
     };
     survive(attack, |reaction| reaction.unread + reaction.calm > 0).await;
 }
@@ -197,7 +197,7 @@ async fn ping_flood() {
 async fn empty_frames() {
     let attack = |address| {
         let frames = frame(DATA, 0, 1, b"").repeat(1000);
-        hammer(address, &[], |raw| {
+        flood(address, &[], |raw| {
             raw.write(&frame(HEADERS, END_HEADERS, 1, &check_head()))?;
             (0..1000).try_for_each(|_| raw.write(&frames))
         })
@@ -205,10 +205,10 @@ async fn empty_frames() {
     survive(attack, |reaction| reaction.calm > 0).await;
 }
 
-/// CVE-2019-9511, CVE-2019-9517: many requests, and no window for the answers. Their heads
-/// come, but no data.
+/// CVE-2019-9511, CVE-2019-9517: many requests, and no flow-control window for the answers. The server sends their
+/// headers, but no data.
 #[tokio::test]
-async fn windows_that_stay_shut() {
+async fn closed_flow_control_windows() {
     let attack = |address| {
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
         let request = |stream| {
@@ -220,7 +220,7 @@ async fn windows_that_stay_shut() {
         for _ in 0..100 {
             // SETTINGS_INITIAL_WINDOW_SIZE is 0.
             if let Ok(mut raw) = Raw::open(address, &[(4, 0)]) {
-                let _ = raw.settle().and_then(|()| raw.write(&requests));
+                let _ = raw.acknowledge_settings().and_then(|()| raw.write(&requests));
                 connections.push(raw);
             }
         }
@@ -230,8 +230,8 @@ async fn windows_that_stay_shut() {
     survive(attack, |reaction| reaction.heads > 5000 && reaction.data == 0).await;
 }
 
-/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing more. At most
-/// 1,024 are kept.
+/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing
+/// more. At most 1,024 are kept.
 #[tokio::test]
 async fn idle_connections() {
     let count = 10_000.min(descriptors() / 2);
@@ -255,7 +255,7 @@ fn descriptors() -> usize {
     line.split_whitespace().next().unwrap().parse().unwrap_or(usize::MAX)
 }
 
-/// A byte now and then (slowloris), in the middle of a frame.
+/// Single bytes of a frame with pauses between them (slowloris).
 #[tokio::test]
 async fn slow_bytes() {
     let attack = |address| {
@@ -270,12 +270,12 @@ async fn slow_bytes() {
     survive(attack, |reaction| reaction.unread == 300).await;
 }
 
-/// Messages of 10 MiB, which are over the limit, as fast as they are taken.
+/// Messages of 10 MiB, which are over the limit, as fast as the server reads them.
 #[tokio::test]
 async fn messages_of_ten_mebibytes() {
     let attack = |address| {
         let start = [&[0][..], &(10_u32 << 20).to_be_bytes(), &[b'x'; 16_000]].concat();
-        hammer(address, &[], |raw| {
+        flood(address, &[], |raw| {
             (0..500).try_for_each(|number| {
                 let stream = 2 * number + 1;
                 let head = frame(HEADERS, END_HEADERS, stream, &check_head());
@@ -287,7 +287,7 @@ async fn messages_of_ten_mebibytes() {
     survive(attack, |reaction| reaction.heads > 100).await;
 }
 
-/// Messages that are within the limit each, many at once, and never finished: beyond the common budget they are denied.
+/// Many unfinished messages, each within the limit: those beyond the shared budget are denied.
 #[tokio::test]
 async fn messages_that_never_end() {
     let attack = |address| {
@@ -296,7 +296,7 @@ async fn messages_that_never_end() {
         let mut connections = Vec::new();
         for _ in 0..150 {
             let Ok(mut raw) = Raw::open(address, &[]) else { continue };
-            if raw.settle().is_err() {
+            if raw.acknowledge_settings().is_err() {
                 continue;
             }
             // As much as the windows of the connection and of its streams allow.
@@ -318,7 +318,7 @@ async fn messages_that_never_end() {
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
 
-/// Calls of health and reflection that begin a message of 4 MiB and never end it. Once tonic kept all of it.
+/// Calls of health and reflection that begin a message of 4 MiB and never end it. tonic alone would keep all of it.
 #[tokio::test]
 async fn unfinished_calls_of_other_services() {
     let attack = |address| {
@@ -332,7 +332,7 @@ async fn unfinished_calls_of_other_services() {
         let mut connections = Vec::new();
         for _ in 0..10 {
             let Ok(mut raw) = Raw::open(address, &[]) else { continue };
-            if raw.settle().is_err() {
+            if raw.acknowledge_settings().is_err() {
                 continue;
             }
             for number in 0..16 {
@@ -364,7 +364,7 @@ async fn thousands_of_watchers() {
                 bytes.extend(frame(HEADERS, END_HEADERS, stream, &head_of("/grpc.health.v1.Health/Watch")));
                 bytes.extend(frame(DATA, END_STREAM, stream, &[0; 5]));
             }
-            let _ = raw.settle().and_then(|()| raw.write(&bytes));
+            let _ = raw.acknowledge_settings().and_then(|()| raw.write(&bytes));
             connections.push(raw);
         }
         std::thread::sleep(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! Verdicts over the wire: they are right, and errors are never an OK.
+//! Verdicts over the wire: requests get the right ones, and errors are never OK.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,7 +17,7 @@ fn errors(server: &Running, kind: ErrorKind) -> u64 {
 }
 
 #[tokio::test]
-async fn both_shapes_of_headers_get_the_same_verdicts() {
+async fn both_forms_of_headers_get_the_same_verdicts() {
     let server = serve();
     let client = connect(&server).await;
     for shape in [Shape::Map, Shape::Raw] {
@@ -67,7 +67,7 @@ async fn two_authorization_headers_are_denied() {
 }
 
 #[tokio::test]
-async fn many_checks_at_once_on_few_connections_are_all_answered_right() {
+async fn parallel_checks_on_two_connections_get_the_right_answers() {
     let server = serve();
     let (one, two) = (connect(&server).await, connect(&server).await);
     let mut checks = tokio::task::JoinSet::new();
@@ -86,7 +86,7 @@ async fn many_checks_at_once_on_few_connections_are_all_answered_right() {
 }
 
 #[tokio::test]
-async fn equal_passwords_at_once_are_hashed_once() {
+async fn equal_passwords_in_parallel_are_hashed_once() {
     let server = serve();
     let client = connect(&server).await;
     for authorization in [ALICE, WRONG] {
@@ -108,7 +108,7 @@ async fn equal_passwords_at_once_are_hashed_once() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_a_denial() {
+async fn a_check_is_denied_if_the_hash_queue_is_full() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { hash_queue: 1, ..options() });
     let client = connect(&server).await;
@@ -131,7 +131,7 @@ async fn a_full_queue_is_a_denial() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_while_a_password_waits_is_a_denial() {
+async fn a_check_is_denied_if_its_deadline_passes_before_the_hash() {
     let server = serve();
     let mut client = connect(&server).await.ready().await.unwrap();
     let head = head().header("grpc-timeout", "1u").body(()).unwrap();
@@ -142,7 +142,7 @@ async fn a_deadline_that_passes_while_a_password_waits_is_a_denial() {
 }
 
 #[tokio::test]
-async fn without_a_policy_there_is_no_verdict() {
+async fn without_a_policy_every_check_is_an_error() {
     let published = Arc::new(ArcSwapOption::empty());
     let server = serve_with(CheckService::new(published.clone()), options());
     let client = connect(&server).await;
@@ -165,7 +165,7 @@ impl DecisionSink for Panics {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_for_its_request_and_for_no_other() {
+async fn a_panic_is_an_error_for_its_own_request_only() {
     let sink = Arc::new(Panics::default());
     let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
@@ -178,11 +178,11 @@ async fn a_panic_is_an_error_for_its_request_and_for_no_other() {
     assert_eq!(server.totals().connections, 1);
 }
 
-/// Keeps the records that it gets.
+/// Collects the records.
 #[derive(Debug, Default)]
-struct Keeps(std::sync::Mutex<Vec<String>>);
+struct Collects(std::sync::Mutex<Vec<String>>);
 
-impl DecisionSink for Keeps {
+impl DecisionSink for Collects {
     fn offer(&self, record: &DecisionRecord<'_>) {
         self.0.lock().unwrap().push(format!("{record:?}"));
     }
@@ -190,7 +190,7 @@ impl DecisionSink for Keeps {
 
 #[tokio::test]
 async fn the_decision_sink_gets_the_reason_and_no_secret() {
-    let sink = Arc::new(Keeps::default());
+    let sink = Arc::new(Collects::default());
     let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
     check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
@@ -210,7 +210,7 @@ async fn the_decision_sink_gets_the_reason_and_no_secret() {
 }
 
 #[tokio::test]
-async fn works_over_a_unix_socket_and_two_listeners_at_once() {
+async fn tcp_and_unix_listeners_are_served_together() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rolegate.sock");
     let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -224,9 +224,9 @@ async fn works_over_a_unix_socket_and_two_listeners_at_once() {
     }
 }
 
-/// Envoy forwards whatever bytes a client sends. What a client can cause is a denial.
+/// Envoy forwards the bytes of a client unchanged. What a client can cause is a denial.
 #[tokio::test]
-async fn texts_that_are_not_utf8_are_denied() {
+async fn fields_that_are_not_utf8_are_denied() {
     let server = serve();
     let client = connect(&server).await;
     let replaced = |text: &[u8]| {
@@ -248,9 +248,9 @@ async fn texts_that_are_not_utf8_are_denied() {
     }
 }
 
-/// What is echoed of a request is bounded: an answer waits in memory until it is read.
+/// The parts of a request in its answer are bounded, because an answer stays in memory until it is read.
 #[tokio::test]
-async fn answers_are_small_whatever_the_request() {
+async fn the_size_of_an_answer_is_bounded() {
     let server = serve();
     let client = connect(&server).await;
     let mut request = auth::CheckRequest::decode(&*message(Shape::Raw, "GET", "/people", &[])).unwrap();
@@ -267,9 +267,9 @@ async fn answers_are_small_whatever_the_request() {
     assert_eq!(reply.denied(), 400);
 }
 
-/// A known caller needs no hash, so a check answers while the hashing threads are busy.
+/// A known caller needs no hash, so its check is answered while the hashing threads are busy.
 #[tokio::test]
-async fn passwords_that_wait_do_not_keep_others_waiting() {
+async fn a_known_caller_does_not_wait_for_the_hashes_of_others() {
     let server = serve();
     let client = connect(&server).await;
     assert!(check(&client, &by_alice()).await.is_ok());

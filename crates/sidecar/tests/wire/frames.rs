@@ -1,4 +1,4 @@
-//! HTTP/2 frames, written by hand (RFC 9113, 4 and 6): a client library would not send what an attacker does.
+//! HTTP/2 frames, written by hand (RFC 9113, 4 and 6), because a client library does not send what an attacker sends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -39,16 +39,16 @@ impl Raw {
         self.0.write_all(bytes)
     }
 
-    /// Reads until nothing more comes, and returns the server's reaction.
+    /// Reads until nothing more arrives, and returns the server's reaction.
     pub(crate) fn reaction(&mut self) -> Reaction {
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         let mut buffer = [0; 1 << 16];
         let mut closed = 0;
-        while came.len() < 8 << 20 {
+        while received.len() < 8 << 20 {
             match self.0.read(&mut buffer) {
                 Ok(0) => closed = 1,
                 Ok(length) => {
-                    came.extend_from_slice(&buffer[..length]);
+                    received.extend_from_slice(&buffer[..length]);
                     continue;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => closed = 1,
@@ -56,25 +56,25 @@ impl Raw {
             }
             break;
         }
-        Reaction { closed, ..Reaction::of(&came) }
+        Reaction { closed, ..Reaction::of(&received) }
     }
 }
 
-/// Maximum wait for what must have arrived already.
-const AT_ONCE: Duration = Duration::from_millis(2);
+/// Read timeout for data that has already arrived.
+const NO_WAIT: Duration = Duration::from_millis(2);
 
 impl Raw {
-    /// The same, for what has arrived already.
+    /// The same as [`Self::reaction`], for what has already arrived.
     pub(crate) fn reaction_now(&mut self) -> Reaction {
-        self.0.set_read_timeout(Some(AT_ONCE)).unwrap();
+        self.0.set_read_timeout(Some(NO_WAIT)).unwrap();
         self.reaction()
     }
 
-    /// Reads and acknowledges the server's settings: only then are the windows open.
-    pub(crate) fn settle(&mut self) -> std::io::Result<()> {
+    /// Reads and acknowledges the server's settings, which open the flow-control windows.
+    pub(crate) fn acknowledge_settings(&mut self) -> std::io::Result<()> {
         self.0.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let mut greeting = [0; 1024];
-        let _ = self.0.read(&mut greeting)?;
+        let mut settings = [0; 1024];
+        let _ = self.0.read(&mut settings)?;
         self.write(&frame(SETTINGS, ACK, 0, &[]))?;
         std::thread::sleep(Duration::from_millis(5));
         Ok(())
@@ -87,12 +87,12 @@ impl Raw {
     }
 }
 
-/// The reaction of a server: how often it did each of these.
+/// The reaction of a server, as counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reaction {
-    /// Heads of answers.
+    /// HEADERS frames: the headers of answers, and trailers.
     pub(crate) heads: usize,
-    /// Parts of answers.
+    /// DATA frames.
     pub(crate) data: usize,
     /// Streams that were reset.
     pub(crate) resets: usize,
@@ -100,7 +100,7 @@ pub(crate) struct Reaction {
     pub(crate) calm: usize,
     /// Connections that were closed.
     pub(crate) closed: usize,
-    /// Connections that it no longer read from.
+    /// Connections that the server no longer read from.
     pub(crate) unread: usize,
 }
 

@@ -34,7 +34,7 @@ async fn a_message_may_be_split_anywhere() {
 }
 
 #[tokio::test]
-async fn a_message_split_over_time_holds_up_no_other_stream() {
+async fn an_unfinished_message_does_not_delay_other_streams() {
     let server = serve();
     let client = connect(&server).await;
     let whole = framed(&by_alice());
@@ -50,9 +50,9 @@ async fn a_message_split_over_time_holds_up_no_other_stream() {
     assert!(reply(response).await.unwrap().is_ok());
 }
 
-/// More than all windows together, many times: what is received opens the windows again.
+/// Many times as much as all windows together.
 #[tokio::test]
-async fn large_messages_one_after_the_other_do_not_get_stuck() {
+async fn large_messages_reopen_the_flow_control_windows() {
     let server = serve();
     let client = connect(&server).await;
     let large = message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 3 << 20);
@@ -72,7 +72,7 @@ async fn a_message_over_the_limit_is_denied_at_once() {
     let client = connect(&server).await;
     let mut slow = client.clone().ready().await.unwrap();
     let (response, mut stream) = slow.send_request(head().body(()).unwrap(), false).unwrap();
-    // Only the prefix; the rest never comes.
+    // Only the prefix; the rest is never sent.
     stream.send_data(Bytes::from_static(&[0, 0, 0, 3, 233]), false).unwrap();
     assert_eq!(reply(response).await.unwrap().denied(), 413);
     assert!(check(&client, &by_alice()).await.is_ok());
@@ -80,7 +80,7 @@ async fn a_message_over_the_limit_is_denied_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_one_message_is_an_error() {
+async fn a_body_that_is_not_exactly_one_message_is_an_error() {
     let server = serve();
     let client = connect(&server).await;
     let whole = framed(&by_alice());
@@ -109,7 +109,7 @@ async fn what_is_not_one_message_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_message_cut_at_any_byte_is_never_an_ok() {
+async fn a_message_truncated_at_any_byte_is_never_allowed() {
     let server = serve();
     let client = connect(&server).await;
     let message = by_alice();
@@ -121,7 +121,7 @@ async fn a_message_cut_at_any_byte_is_never_an_ok() {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_message_must_come_in_time() {
+async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
@@ -133,7 +133,7 @@ async fn the_rest_of_a_message_must_come_in_time() {
 
 /// The message is complete, but the stream has not ended.
 #[tokio::test]
-async fn the_end_of_a_message_must_come_in_time() {
+async fn a_check_is_denied_if_the_end_of_its_stream_is_late() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
@@ -144,7 +144,7 @@ async fn the_end_of_a_message_must_come_in_time() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_grpc_gets_a_plain_status() {
+async fn a_request_that_is_not_grpc_gets_an_http_status() {
     let server = serve();
     let client = connect(&server).await;
     let uri = format!("http://rolegate{}", envoy::CHECK_PATH);

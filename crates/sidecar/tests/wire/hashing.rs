@@ -30,14 +30,14 @@ fn honest() -> Vec<u8> {
 async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !condition(server) {
-        assert!(Instant::now() < end, "it never came to that: {:?}", server.totals());
+        assert!(Instant::now() < end, "timeout: {:?}", server.totals());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Counts the hashes that an honest first sign-in waits for, which is more reliable than its time.
+/// Counts the hashes that the first request of an honest user waits for, which is more reliable than its time.
 #[tokio::test]
-async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
+async fn a_flood_of_passwords_does_not_delay_another_address() {
     let server = serve();
     let client = connect(&server).await;
     let flood = flood(&client, 200);
@@ -52,7 +52,7 @@ async fn a_flood_from_another_address_does_not_keep_anybody_waiting() {
 }
 
 #[tokio::test]
-async fn a_flood_that_fills_the_queue_displaces_nobody_else() {
+async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
     let server = serve_with(CheckService::new(people()), Options { hash_queue: 4, ..options() });
     let client = connect(&server).await;
     // Enough wrong passwords for this source to come last.
@@ -87,7 +87,7 @@ async fn send(client: &Client, message: &[u8]) -> (h2::client::ResponseFuture, h
 }
 
 #[tokio::test]
-async fn a_check_whose_caller_leaves_is_not_hashed() {
+async fn a_cancelled_check_is_not_hashed() {
     let server = serve();
     let client = connect(&server).await;
     let mut calls = Vec::new();
@@ -107,7 +107,8 @@ async fn a_check_whose_caller_leaves_is_not_hashed() {
     assert!(hashing.done + hashing.abandoned <= 101, "{hashing:?}");
 }
 
-/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each time.
+/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each
+/// time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(500_000).unwrap();
     let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
@@ -117,13 +118,13 @@ fn slow_policy(password: &str) -> String {
     )
 }
 
-/// Replaces the active policy as a reload does: what was verified is carried over.
+/// Replaces the active policy as a reload does: verified credentials are carried over.
 fn replace(published: &Published, policy: &str) {
     let previous = published.load_full();
     published.store(Some(Arc::new(compiled(policy, previous.as_deref()))));
 }
 
-/// Starts to hash alice's password and returns once a thread hashes it.
+/// Sends a check of alice and returns while a thread hashes her password.
 async fn while_hashing(
     server: &Running,
     client: &Client,
@@ -134,12 +135,12 @@ async fn while_hashing(
         totals.in_flight == 1 && totals.hashing.queued == 0
     })
     .await;
-    assert_eq!(server.totals().hashing.done, 0, "hashing takes longer than this");
+    assert_eq!(server.totals().hashing.done, 0, "the hash is still running");
     sent
 }
 
 #[tokio::test]
-async fn a_hash_whose_caller_has_left_is_remembered() {
+async fn a_hash_is_cached_even_if_its_caller_has_left() {
     let server = serve_with(CheckService::new(publish(&slow_policy("wonderland"))), options());
     let client = connect(&server).await;
     let (response, mut stream) = while_hashing(&server, &client).await;
@@ -153,7 +154,7 @@ async fn a_hash_whose_caller_has_left_is_remembered() {
 
 /// The policy that is active when the answer is made decides.
 #[tokio::test]
-async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
+async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     let policy = slow_policy("wonderland");
     let without_user = policy.replace("alice: {", "eve: {").replace("users: [alice]", "users: [eve]");
     let without_grant = policy.replace("users: [alice]", "users: []");
@@ -170,9 +171,9 @@ async fn what_a_reload_removes_is_denied_also_while_a_hash_is_under_way() {
     }
 }
 
-/// The password of a user is changed during a sign-in: the old hash no longer counts, so the password is hashed again.
+/// A reload changes the stored hash of a user while the password is hashed: the result no longer counts.
 #[tokio::test]
-async fn a_hash_that_a_reload_replaces_is_hashed_again() {
+async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {
         let (published, changed) = (publish(&slow_policy("wonderland")), slow_policy(new));
         let server = serve_with(CheckService::new(published.clone()), options());
@@ -187,7 +188,7 @@ async fn a_hash_that_a_reload_replaces_is_hashed_again() {
 }
 
 #[tokio::test]
-async fn without_a_policy_a_hash_is_of_no_use() {
+async fn a_check_that_waits_for_a_hash_is_an_error_without_a_policy() {
     let published = publish(&slow_policy("wonderland"));
     let server = serve_with(CheckService::new(published.clone()), options());
     let client = connect(&server).await;

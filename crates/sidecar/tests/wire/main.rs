@@ -1,14 +1,14 @@
 //! The gRPC server over real sockets, with well-behaved clients, unusual ones and attackers.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "an answer that cannot be read is a failed test")]
-#![expect(clippy::print_stdout, reason = "what attacks cost is worth reading also where they are withstood")]
+#![expect(clippy::print_stdout, reason = "what an attack costs is worth reading even if the test passes")]
 
 mod attacks;
 mod checks;
 mod frames;
 mod framing;
 mod hashing;
-mod life;
-mod others;
+mod lifecycle;
+mod other_services;
 mod support;
 mod tokens;

@@ -1,4 +1,4 @@
-//! Tokens that must be verified: each once, in turns, and nobody waits for the tokens of others.
+//! Tokens that must be verified: each once, in turns, without delaying callers at other addresses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,17 +47,17 @@ async fn a_token_is_verified_once() {
     let signer = Signer::default();
     let server = serve_tokens(&signer);
     let client = connect(&server).await;
-    let asked = from_address("192.0.2.1", &token(&signer, "carol"));
+    let message = from_address("192.0.2.1", &token(&signer, "carol"));
     let replies: Vec<_> = (0..50)
         .map(|_| {
-            let (client, asked) = (client.clone(), asked.clone());
-            tokio::spawn(async move { check(&client, &asked).await })
+            let (client, message) = (client.clone(), message.clone());
+            tokio::spawn(async move { check(&client, &message).await })
         })
         .collect();
     for reply in replies {
         assert!(reply.await.unwrap().is_ok());
     }
-    assert!(check(&client, &asked).await.is_ok());
+    assert!(check(&client, &message).await.is_ok());
     assert_eq!(server.totals().tokens_verified, 1);
 }
 
@@ -66,9 +66,9 @@ async fn a_token_with_a_wrong_signature_is_invalid_each_time() {
     let signer = Signer::default();
     let server = serve_tokens(&signer);
     let client = connect(&server).await;
-    let asked = from_address("192.0.2.1", &token(&Signer::default(), "carol"));
+    let message = from_address("192.0.2.1", &token(&Signer::default(), "carol"));
     for _ in 0..3 {
-        assert_eq!(check(&client, &asked).await.denied(), 401);
+        assert_eq!(check(&client, &message).await.denied(), 401);
     }
     assert_eq!(server.totals().tokens_verified, 3);
 }
@@ -81,7 +81,7 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
     let server = serve_tokens(&signer);
     let client = connect(&server).await;
     let alice = from_address("192.0.2.1", ALICE);
-    assert!(check(&client, &alice).await.is_ok(), "alice is known from now on");
+    assert!(check(&client, &alice).await.is_ok(), "the credentials of alice are cached now");
     let wrong = Signer::default();
     let flood =
         (0..FLOOD).map(|number| from_address("198.51.100.7", &token(&wrong, &format!("user-{number}"))));
@@ -106,13 +106,13 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_tokens_keeps_no_known_caller_waiting() {
+async fn a_flood_of_invalid_tokens_does_not_delay_known_callers() {
     let before = answered_before(|_| from_address("192.0.2.1", ALICE)).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }
 
 #[tokio::test]
-async fn a_flood_of_wrong_tokens_keeps_no_new_token_of_another_address_waiting() {
+async fn a_flood_of_invalid_tokens_does_not_delay_new_tokens_of_another_address() {
     let before = answered_before(|signer| from_address("192.0.2.1", &token(signer, "carol"))).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }

@@ -39,7 +39,7 @@ fn hashes(seed: u32, count: u32) -> Vec<String> {
 /// The parameters of the hash that is computed for an unknown user.
 fn cost(accounts: &Accounts, name: usize) -> String {
     let decoy = accounts.decoy(&format!("nobody {name}")).unwrap();
-    decoy.written.as_ref().unwrap().0.chars().take(6).collect()
+    decoy.hash_text.as_ref().unwrap().0.chars().take(6).collect()
 }
 
 /// The percentage of names whose cost differs.
@@ -59,13 +59,13 @@ fn an_unknown_user_costs_the_same_after_a_restart_and_on_each_replica() {
 }
 
 #[test]
-fn an_unknown_user_costs_something_else_under_another_policy() {
+fn an_unknown_user_gets_another_decoy_under_another_policy() {
     let differing = differing(&accounts(&hashes(1, 40)), &accounts(&hashes(2, 40)));
     assert!((65..85).contains(&differing), "{differing} % of four costs, where 75 % are expected");
 }
 
 #[test]
-fn each_account_stands_in_as_often_as_any_other() {
+fn each_account_is_the_decoy_of_equally_many_names() {
     let accounts = accounts(&hashes(1, 5));
     let mut counts: HashMap<&str, u32> = HashMap::new();
     for name in 0..10_000 {
@@ -77,7 +77,7 @@ fn each_account_stands_in_as_often_as_any_other() {
 
 /// A user that exists keeps its cost when another changes its password. So must one that does not.
 #[test]
-fn a_changed_password_moves_few_unknown_users_to_another_cost() {
+fn a_changed_password_changes_the_cost_of_few_unknown_users() {
     let before = hashes(1, 100);
     let one = accounts(&before);
     let moved = |place: usize| {
@@ -90,7 +90,7 @@ fn a_changed_password_moves_few_unknown_users_to_another_cost() {
 }
 
 #[test]
-fn an_added_user_moves_few_unknown_users_to_another_cost() {
+fn an_added_user_changes_the_cost_of_few_unknown_users() {
     let mut hashes = hashes(1, 100);
     let one = accounts(&hashes);
     let moved = (2..32).filter(|seed| {
@@ -103,6 +103,6 @@ fn an_added_user_moves_few_unknown_users_to_another_cost() {
 }
 
 #[test]
-fn without_accounts_nobody_stands_in() {
+fn a_policy_without_accounts_has_no_decoy() {
     assert!(accounts(&[]).decoy("nobody").is_none());
 }

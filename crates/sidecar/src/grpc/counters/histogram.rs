@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::tally::Tally;
+use super::counter::Counter;
 
 /// Binary logarithm of the number of buckets per power of two.
 const FINE: u32 = 6;
@@ -19,15 +19,15 @@ const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 /// The durations recorded by one thread: 16 KiB, of which a busy server uses a few cache lines.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    counts: Box<[Tally]>,
-    nanoseconds: Tally,
+    counts: Box<[Counter]>,
+    nanoseconds: Counter,
 }
 
 impl Default for Recorder {
     fn default() -> Self {
         Self {
-            counts: std::iter::repeat_with(Tally::default).take(BUCKETS).collect(),
-            nanoseconds: Tally::default(),
+            counts: std::iter::repeat_with(Counter::default).take(BUCKETS).collect(),
+            nanoseconds: Counter::default(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Distribution {
 
     /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count (not cumulative).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let all = self.counts.iter().enumerate().map(|(place, count)| (bound(place), *count));
+        let all = self.counts.iter().enumerate().map(|(index, count)| (bound(index), *count));
         all.filter(|(_, count)| *count > 0)
     }
 
@@ -84,8 +84,8 @@ impl Distribution {
         coarse.push((None, 0));
         for (bound, count) in self.buckets() {
             let bound = Duration::from_nanos(bound);
-            let holds = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
-            if let Some((_, sum)) = coarse.iter_mut().find(holds) {
+            let covers = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
+            if let Some((_, sum)) = coarse.iter_mut().find(covers) {
                 *sum += count;
             }
         }
@@ -113,9 +113,9 @@ fn bucket(nanoseconds: u64) -> usize {
 }
 
 /// The largest duration in the bucket with this index, in nanoseconds.
-fn bound(place: usize) -> u64 {
-    let doublings = (place >> FINE).saturating_sub(1);
-    let within = place - (doublings << FINE);
+fn bound(index: usize) -> u64 {
+    let doublings = (index >> FINE).saturating_sub(1);
+    let within = index - (doublings << FINE);
     (u64::try_from(within).unwrap_or(u64::MAX) + 1) << doublings
 }
 
@@ -131,17 +131,17 @@ mod tests {
     #[test]
     fn a_duration_falls_into_the_first_bucket_that_holds_it() {
         for nanoseconds in durations() {
-            let place = bucket(nanoseconds);
-            let last = place == BUCKETS - 1;
-            assert!(nanoseconds <= bound(place) || last, "{nanoseconds}");
-            assert!(place == 0 || nanoseconds > bound(place - 1), "{nanoseconds}");
+            let index = bucket(nanoseconds);
+            let last = index == BUCKETS - 1;
+            assert!(nanoseconds <= bound(index) || last, "{nanoseconds}");
+            assert!(index == 0 || nanoseconds > bound(index - 1), "{nanoseconds}");
         }
     }
 
     #[test]
-    fn a_bucket_is_narrow() {
-        for place in 1..BUCKETS {
-            let (before, bound) = (bound(place - 1), bound(place));
+    fn each_bucket_is_at_most_a_64th_wide() {
+        for index in 1..BUCKETS {
+            let (before, bound) = (bound(index - 1), bound(index));
             assert!(before < bound && (bound - before <= 1 || (bound - before) * 64 <= before), "{bound}");
         }
         assert_eq!(bound(BUCKETS - 1), 1 << LAST);
@@ -160,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn coarse_buckets_hold_exactly_what_they_say() {
+    fn coarse_buckets_count_exactly_up_to_their_bounds() {
         let all: Distribution = durations().map(Duration::from_nanos).collect();
         let mut up_to = 0;
         for (bound, count) in all.coarse(10..=30) {
             up_to += count;
             let bound = bound.map_or(u64::MAX, |bound| u64::try_from(bound.as_nanos()).unwrap());
-            let wanted = durations().filter(|it| *it <= bound).count();
+            let wanted = durations().filter(|duration| *duration <= bound).count();
             assert_eq!(up_to, u64::try_from(wanted).unwrap(), "{bound}");
         }
     }

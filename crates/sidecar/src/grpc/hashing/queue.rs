@@ -8,7 +8,7 @@
 //!    hashed: a source whose attempts are all displaced would otherwise never be counted.
 //! 3. Among equals the newest: it has the most time left before its client gives up. First in, first out would hash
 //!    each password just as its client gives up, once more arrive than can be hashed (measured in November 2026: 0 of
-//!    6 sign-ins beside 150 wrong passwords per second with a timeout of 2 s).
+//!    6 first requests of users beside 150 wrong passwords per second, with a timeout of 2 s).
 //!
 //! When the queue is full, the last check in this order is displaced. All searches are linear in the number of
 //! entries, by default at most 256.
@@ -48,10 +48,10 @@ struct Count {
     at: Instant,
 }
 
-/// Half-life of a count: long enough to remember a source that sends a password every few seconds, short enough to
-/// forgive a mistyped password.
+/// Half-life of a count: long enough for a source that sends a password every few seconds to stay last, short enough
+/// that a mistyped password soon has no effect.
 const HALF_LIFE: Duration = Duration::from_secs(30);
-/// Maximum number of sources that are remembered: 4,096 take less than half a MiB.
+/// Maximum number of sources whose attempts are counted: 4,096 take less than half a MiB.
 const MAX_SOURCES: usize = 4096;
 
 impl<T> Queue<T> {
@@ -81,16 +81,16 @@ impl<T> Queue<T> {
         Some(self.entries.remove(next))
     }
 
-    pub(super) fn find(&mut self, is_it: impl Fn(&T) -> bool) -> Option<&mut T> {
-        self.entries.iter_mut().map(|entry| &mut entry.item).find(|item| is_it(item))
+    pub(super) fn find(&mut self, matches: impl Fn(&T) -> bool) -> Option<&mut T> {
+        self.entries.iter_mut().map(|entry| &mut entry.item).find(|item| matches(item))
     }
 
-    pub(super) fn remove(&mut self, is_it: impl Fn(&T) -> bool) {
-        self.entries.retain(|entry| !is_it(&entry.item));
+    pub(super) fn remove(&mut self, matches: impl Fn(&T) -> bool) {
+        self.entries.retain(|entry| !matches(&entry.item));
     }
 
-    /// Takes back one attempt of a source, because its password was right.
-    pub(super) fn right(&mut self, source: Source, now: Instant) {
+    /// Subtracts one attempt of a source, because its password was right.
+    pub(super) fn undo_attempt(&mut self, source: Source, now: Instant) {
         self.attempts.add(source, -1.0, now);
     }
 
@@ -120,14 +120,13 @@ impl Attempts {
     fn add(&mut self, source: Source, more: f64, now: Instant) {
         let count = (self.of(source, now) + more).max(0.0);
         if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source) {
-            self.forget_half(now);
+            self.evict_half(now);
         }
         self.0.insert(source, Count { count, at: now });
     }
 
-    /// Forgets the half of the sources with the fewest attempts. Half at once, so that a new source is cheap on
-    /// average.
-    fn forget_half(&mut self, now: Instant) {
+    /// Evicts the half of the sources with the fewest attempts. Half at once, so that a new source is cheap on average.
+    fn evict_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable_by(middle, f64::total_cmp);

@@ -19,7 +19,7 @@ fn attempt(queue: &mut Queue<&'static str>, source: u32, times: usize, now: Inst
 }
 
 #[test]
-fn the_newest_of_equals_comes_first_and_the_oldest_gives_way() {
+fn of_equal_entries_the_newest_is_first_and_the_oldest_is_displaced() {
     let now = Instant::now();
     let mut queue = Queue::new(3);
     for item in ["a", "b", "c"] {
@@ -30,7 +30,7 @@ fn the_newest_of_equals_comes_first_and_the_oldest_gives_way() {
 }
 
 #[test]
-fn who_sent_fewer_comes_first_and_never_gives_way_to_who_sent_more() {
+fn a_source_with_fewer_attempts_is_first_and_is_not_displaced() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     attempt(&mut queue, 1, 2, now);
@@ -44,7 +44,7 @@ fn who_sent_fewer_comes_first_and_never_gives_way_to_who_sent_more() {
 
 /// Each source sends one attempt, one after the other.
 #[test]
-fn of_sources_with_as_many_attempts_the_newest_comes_first() {
+fn of_sources_with_equal_attempts_the_newest_is_first() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     let at = |number: u32| now + Duration::from_millis(number.into());
@@ -56,7 +56,7 @@ fn of_sources_with_as_many_attempts_the_newest_comes_first() {
 
 /// A flood from many addresses that has just begun: none of its passwords is hashed yet.
 #[test]
-fn a_flood_is_known_from_its_second_attempt_on() {
+fn a_flood_is_ranked_last_from_its_second_attempt_on() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for _ in 0..2 {
@@ -72,14 +72,14 @@ fn a_flood_is_known_from_its_second_attempt_on() {
 }
 
 #[test]
-fn a_right_password_does_not_count() {
+fn a_right_password_does_not_count_as_an_attempt() {
     let now = Instant::now();
     let mut queue = Queue::new(100);
-    // A network whose users all sign in at the same time.
+    // A network whose users all send right passwords at the same time.
     for _ in 0..50 {
         queue.push(entry(1, "right"), now);
         queue.remove(|item| *item == "right");
-        queue.right(Source::numbered(1), now);
+        queue.undo_attempt(Source::numbered(1), now);
     }
     attempt(&mut queue, 2, 1, now);
     queue.push(entry(1, "one more"), now);
@@ -89,7 +89,7 @@ fn a_right_password_does_not_count() {
 }
 
 #[test]
-fn credentials_that_were_right_before_come_first_from_wherever() {
+fn credentials_verified_before_are_first_from_any_source() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     attempt(&mut queue, 1, 5, now);
@@ -100,7 +100,7 @@ fn credentials_that_were_right_before_come_first_from_wherever() {
 }
 
 #[test]
-fn the_past_counts_less_and_less() {
+fn old_attempts_count_less() {
     let now = Instant::now();
     let mut queue = Queue::new(4);
     attempt(&mut queue, 1, 64, now);
@@ -112,7 +112,7 @@ fn the_past_counts_less_and_less() {
 }
 
 #[test]
-fn only_so_many_sources_are_remembered_and_the_worst_among_them() {
+fn the_number_of_tracked_sources_is_bounded_and_the_worst_are_kept() {
     let now = Instant::now();
     let mut queue = Queue::new(1);
     attempt(&mut queue, 0, 2, now);
@@ -124,7 +124,7 @@ fn only_so_many_sources_are_remembered_and_the_worst_among_them() {
 }
 
 #[test]
-fn an_entry_can_leave() {
+fn an_entry_can_be_removed() {
     let now = Instant::now();
     let mut queue = Queue::new(4);
     for item in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! A Unix-socket connection without needless wake-ups.
+//! A Unix socket that does not wake its thread without need.
 //!
 //! On Linux a Unix socket becomes writable again each time the other end has read from it, and epoll reports that to
 //! everyone registered for it, which tokio's `UnixStream` always is. So each answer that Envoy read woke this thread
@@ -19,14 +19,14 @@ const CHUNK: usize = 8 << 10;
 
 /// A Unix socket.
 #[derive(Debug)]
-pub(super) struct Quiet {
+pub(super) struct UnixSocket {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
     /// The same socket, registered for writing: only while its send buffer is full.
     full: Option<AsyncFd<UnixStream>>,
 }
 
-impl Quiet {
+impl UnixSocket {
     /// From a non-blocking socket. Must be called in a runtime.
     pub(super) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self { socket: register(socket, Interest::READABLE)?, full: None })
@@ -42,7 +42,7 @@ impl Quiet {
                 None => write(self.socket.get_ref()),
                 Some(full) => {
                     let mut ready = ready!(full.poll_write_ready(cx))?;
-                    let Ok(written) = ready.try_io(|it| write(it.get_ref())) else { continue };
+                    let Ok(written) = ready.try_io(|socket| write(socket.get_ref())) else { continue };
                     drop(ready);
                     self.full = None;
                     written
@@ -63,14 +63,14 @@ impl Quiet {
 
 #[expect(
     deprecated,
-    reason = "what has taken its place is unsafe, for descriptors that change or are closed; a socket of the standard \
-              library keeps its own until it is dropped"
+    reason = "the replacement is unsafe, because a descriptor may change or be closed; a socket of the standard \
+              library keeps its descriptor until it is dropped"
 )]
 fn register(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(socket, interest)
 }
 
-impl AsyncRead for Quiet {
+impl AsyncRead for UnixSocket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
@@ -78,7 +78,7 @@ impl AsyncRead for Quiet {
             let mut bytes = [0; CHUNK];
             let room = to.remaining().min(CHUNK);
             let bytes = bytes.get_mut(..room).unwrap_or_default();
-            match ready.try_io(|it| it.get_ref().read(bytes)) {
+            match ready.try_io(|socket| socket.get_ref().read(bytes)) {
                 Ok(Ok(read)) => {
                     if 0 < read && read < room {
                         // The socket is empty now. New data makes it readable again, so no further read is needed to
@@ -96,7 +96,7 @@ impl AsyncRead for Quiet {
     }
 }
 
-impl AsyncWrite for Quiet {
+impl AsyncWrite for UnixSocket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll_write_by(cx, |mut socket| socket.write(from))
     }
@@ -132,18 +132,18 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (Quiet, Quiet) {
+    fn pair() -> (UnixSocket, UnixSocket) {
         let (one, other) = UnixStream::pair().unwrap();
-        let quiet = |socket: UnixStream| {
+        let register = |socket: UnixStream| {
             socket.set_nonblocking(true).unwrap();
-            Quiet::new(socket).unwrap()
+            UnixSocket::new(socket).unwrap()
         };
-        (quiet(one), quiet(other))
+        (register(one), register(other))
     }
 
     /// Sends far more than the socket buffers hold, so that the writer has to wait again and again.
     #[tokio::test]
-    async fn what_is_written_arrives_also_when_the_socket_is_full() {
+    async fn written_data_arrives_even_if_the_socket_is_full() {
         let (mut writer, mut reader) = pair();
         let sent: Vec<u8> =
             (0..5_000_000_u32).map(|number| number.to_le_bytes()[number as usize % 4]).collect();
@@ -163,16 +163,16 @@ mod tests {
             writer.read_to_end(&mut answer).await.unwrap();
             assert_eq!(answer, b"all there", "the other way is still open");
         });
-        let mut came = Vec::new();
-        reader.read_to_end(&mut came).await.unwrap();
-        assert!(came == wanted);
+        let mut received = Vec::new();
+        reader.read_to_end(&mut received).await.unwrap();
+        assert!(received == wanted);
         reader.write_all(b"all there").await.unwrap();
         drop(reader);
         write.await.unwrap();
     }
 
     #[tokio::test]
-    async fn an_end_that_is_gone_is_an_end_or_an_error() {
+    async fn a_closed_peer_is_an_end_of_file_or_an_error() {
         let (mut one, other) = pair();
         drop(other);
         assert_eq!(one.read(&mut [0; 8]).await.unwrap(), 0);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_read_byte_by_byte_is_read_to_the_last() {
+    async fn data_read_byte_by_byte_is_complete() {
         let (mut one, mut other) = pair();
         let read = tokio::spawn(async move {
             let mut all = [0; 6];

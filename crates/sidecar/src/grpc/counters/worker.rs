@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::counter::Counter;
 use super::histogram::Recorder;
-use super::tally::Tally;
 use super::{ErrorKind, Totals};
 
 /// Maximum number of reasons that are counted separately. There are about thirty.
@@ -14,56 +14,56 @@ const REASONS: usize = 64;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(in super::super) struct Worker {
-    allowed: Tally,
-    denied: [(OnceLock<&'static str>, Tally); REASONS],
-    errors: [Tally; ErrorKind::ALL.len()],
+    allowed: Counter,
+    denied: [(OnceLock<&'static str>, Counter); REASONS],
+    errors: [Counter; ErrorKind::ALL.len()],
     handler: Recorder,
     evaluation: Recorder,
-    tokens_verified: Tally,
-    pub(in super::super) in_flight: Tally,
-    pub(in super::super) connections: Tally,
-    pub(in super::super) accepted: Tally,
-    pub(in super::super) evicted: Tally,
-    pub(in super::super) rejected: Tally,
+    tokens_verified: Counter,
+    pub(in super::super) in_flight: Counter,
+    pub(in super::super) connections: Counter,
+    pub(in super::super) accepted: Counter,
+    pub(in super::super) evicted: Counter,
+    pub(in super::super) rejected: Counter,
 }
 
 impl Default for Worker {
     fn default() -> Self {
         Self {
-            allowed: Tally::default(),
+            allowed: Counter::default(),
             denied: std::array::from_fn(|_| Default::default()),
             errors: Default::default(),
             handler: Recorder::default(),
             evaluation: Recorder::default(),
-            tokens_verified: Tally::default(),
-            in_flight: Tally::default(),
-            connections: Tally::default(),
-            accepted: Tally::default(),
-            evicted: Tally::default(),
-            rejected: Tally::default(),
+            tokens_verified: Counter::default(),
+            in_flight: Counter::default(),
+            connections: Counter::default(),
+            accepted: Counter::default(),
+            evicted: Counter::default(),
+            rejected: Counter::default(),
         }
     }
 }
 
 impl Worker {
     pub(in super::super) fn allowed(&self) {
-        self.allowed.one_more();
+        self.allowed.increment();
     }
 
     pub(in super::super) fn denied(&self, reason: &'static str) {
         let slot = self.denied.iter().find(|(name, _)| *name.get_or_init(|| reason) == reason);
         if let Some((_, count)) = slot {
-            count.one_more();
+            count.increment();
         }
     }
 
     pub(in super::super) fn error(&self, kind: ErrorKind) {
         let counts = ErrorKind::ALL.iter().zip(&self.errors);
-        counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.one_more());
+        counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.increment());
     }
 
     pub(in super::super) fn token_verified(&self) {
-        self.tokens_verified.one_more();
+        self.tokens_verified.increment();
     }
 
     /// Records how long the evaluation of a request took.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_up_what_each_worker_counted() {
+    fn totals_are_the_sum_over_all_workers() {
         let workers = [Worker::default(), Worker::default()];
         for worker in &workers {
             worker.allowed();
@@ -110,10 +110,10 @@ mod tests {
             worker.error(ErrorKind::Framing);
             worker.evaluated(Duration::from_micros(3));
             worker.handed_over(Duration::from_micros(5), 2);
-            worker.in_flight.one_more();
+            worker.in_flight.increment();
         }
         workers[1].denied("denied");
-        workers[1].in_flight.one_less();
+        workers[1].in_flight.decrement();
         let totals = Totals::sum(workers.iter());
         assert_eq!((totals.allowed, totals.in_flight), (2, 1));
         assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);

@@ -1,4 +1,4 @@
-//! Proofs that nobody could have made, and proofs with anything in them.
+//! Arbitrary credentials: unsigned ones never authenticate, signed ones only with valid claims.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::memory::{KEYS, Memory};
 
-/// The clock: a day in 2027.
+/// The current time: a day in 2027.
 const NOW: Time = Duration::from_secs(1_800_000_000);
 
-/// One issuer with [`KEYS`], and passwords that somebody else has checked.
-const TRUSTING: &[u8] = b"version: 1
+/// One issuer with [`KEYS`], and Basic without verification.
+const UNVERIFIED: &[u8] = b"version: 1
 identity:
   basic: { realm: fuzz, verify: false }
   jwt:
@@ -26,8 +26,8 @@ identity:
 roles: { authenticated: { allow: [GET /] } }
 ";
 
-/// One user, who has a password.
-const STRICT: &[u8] = br#"version: 1
+/// One user with a password hash.
+const VERIFIED: &[u8] = br#"version: 1
 identity:
   basic:
     realm: fuzz
@@ -36,36 +36,36 @@ identity:
 roles: { authenticated: { allow: [GET /] } }
 "#;
 
-/// `SECURITY.md`, S18: nobody is authenticated without a password that was checked, and names have neither colons nor
-/// control characters in them.
+/// `SECURITY.md`, S18: no caller is authenticated without a verified password, and names have neither colons nor
+/// control characters.
 pub fn basic(data: &[u8]) {
     static BOTH: OnceLock<[Option<Authenticator<()>>; 2]> = OnceLock::new();
-    let [strict, trusting] =
-        BOTH.get_or_init(|| [authenticator(STRICT, KEYS), authenticator(TRUSTING, KEYS)]);
-    let (Some(strict), Some(trusting)) = (strict, trusting) else { unreadable() };
+    let [verifying, unverified] =
+        BOTH.get_or_init(|| [authenticator(VERIFIED, KEYS), authenticator(UNVERIFIED, KEYS)]);
+    let (Some(verifying), Some(unverified)) = (verifying, unverified) else { invalid_policy() };
     let encoded = format!("Basic {}", STANDARD.encode(data));
     for header in [data, encoded.as_bytes()] {
         let cache = &mut LocalCache::default();
-        let known = strict.identify(Some(header), None, NOW, cache, |_| ());
-        assert!(known.is_err(), "nobody is known whose password was not hashed");
+        let known = verifying.identify(Some(header), None, NOW, cache, |_| ());
+        assert!(known.is_err(), "a caller is known whose password was not hashed");
     }
     let cache = &mut LocalCache::default();
-    if let Ok(Some(known)) = trusting.identify(Some(encoded.as_bytes()), None, NOW, cache, |_| ()) {
+    if let Ok(Some(known)) = unverified.identify(Some(encoded.as_bytes()), None, NOW, cache, |_| ()) {
         let user = &known.subject.user;
-        assert!(!user.is_empty() && !user.contains(':'), "a user has a name that can be sent");
-        assert!(!user.chars().any(char::is_control), "and no control characters in it");
+        assert!(!user.is_empty() && !user.contains(':'), "a user name is empty or has a colon");
+        assert!(!user.chars().any(char::is_control), "a user name has a control character");
     }
 }
 
 /// `SECURITY.md`, S15 to S17: a token without a signature never authenticates; a signed one does only while it is valid
-/// and meant for us. The first line is the header of a token that is signed, the rest its claims.
+/// and for this audience. The first line of `data` is the header of the token that is signed, the rest its claims.
 pub fn jwt(data: &[u8]) {
     static TOKENS: OnceLock<Option<Authenticator<()>>> = OnceLock::new();
-    let Some(tokens) = TOKENS.get_or_init(|| authenticator(TRUSTING, KEYS)) else { unreadable() };
+    let Some(tokens) = TOKENS.get_or_init(|| authenticator(UNVERIFIED, KEYS)) else { invalid_policy() };
     let unsigned = [b"Bearer ".as_slice(), data].concat();
     let cache = &mut LocalCache::default();
     let known = tokens.identify_inline(Some(&unsigned), NOW, cache, |_| ());
-    assert!(known.is_err(), "nobody has signed this");
+    assert!(known.is_err(), "an unsigned token is accepted");
 
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let (header, claims) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -73,39 +73,37 @@ pub fn jwt(data: &[u8]) {
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[b'k'; 32]), token.as_bytes());
     let signed = format!("Bearer {token}.{}", URL_SAFE_NO_PAD.encode(signature));
     if let Ok(Some(known)) = tokens.identify_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
-        assert!(!known.subject.user.is_empty(), "a user has a name");
-        valid(header, claims);
+        assert!(!known.subject.user.is_empty(), "a user name is empty");
+        assert_valid(header, claims);
     }
 }
 
-/// A key set is taken or refused, and never anything else.
+/// A key set is accepted or rejected, without a panic.
 pub fn jwks(data: &[u8]) {
-    // What comes of it is of no interest: a panic is.
-    let _ = authenticator(TRUSTING, data);
+    // Only a panic is of interest.
+    let _ = authenticator(UNVERIFIED, data);
 }
 
-/// What must hold of a token that was believed.
-fn valid(header: &[u8], claims: &[u8]) {
+/// Checks that an accepted token was valid.
+fn assert_valid(header: &[u8], claims: &[u8]) {
     let header: Value = serde_json::from_slice(header).unwrap_or_default();
     let claims: Value = serde_json::from_slice(claims).unwrap_or_default();
-    assert_eq!(header.get("alg"), Some(&Value::from("HS256")), "the key says what the algorithm is");
+    assert_eq!(header.get("alg"), Some(&Value::from("HS256")), "the algorithm is not that of the key");
     for name in ["crit", "zip", "jwk", "jku", "x5u", "x5c"] {
-        assert_eq!(header.get(name), None, "`{name}` is refused");
+        assert_eq!(header.get(name), None, "`{name}` is accepted");
     }
-    assert_eq!(claims.get("iss"), Some(&Value::from("https://fuzz.example")), "it is of our issuer");
+    assert_eq!(claims.get("iss"), Some(&Value::from("https://fuzz.example")), "the issuer is another one");
     let audience = claims.get("aud").cloned().unwrap_or_default();
     let audiences = audience.as_array().cloned().unwrap_or_else(|| vec![audience]);
-    assert!(audiences.contains(&Value::from("fuzz")), "it is meant for us");
-    // A minute is the tolerance.
+    assert!(audiences.contains(&Value::from("fuzz")), "the audience is another one");
+    // The clock skew is a minute.
     let now = NOW.as_secs_f64();
-    assert!(
-        claims.get("exp").and_then(Value::as_f64).is_some_and(|it| it + 61.0 > now),
-        "it has not expired"
-    );
+    assert!(claims.get("exp").and_then(Value::as_f64).is_some_and(|exp| exp + 61.0 > now), "it has expired");
     for name in ["nbf", "iat"] {
-        let begins = claims.get(name);
-        let fits = begins.is_none_or(|it| it.as_f64().is_some_and(|it| name == "iat" || it <= now + 61.0));
-        assert!(fits, "`{name}` is a time, and not in the future");
+        let begin = claims.get(name);
+        let fits = begin
+            .is_none_or(|begin| begin.as_f64().is_some_and(|begin| name == "iat" || begin <= now + 61.0));
+        assert!(fits, "`{name}` is no time, or in the future");
     }
 }
 
@@ -116,7 +114,7 @@ fn authenticator(policy: &[u8], keys: &[u8]) -> Option<Authenticator<()>> {
     Some(compiled.0)
 }
 
-#[expect(clippy::panic, reason = "a fuzzer that tests nothing must not look as if it did")]
-fn unreadable() -> ! {
+#[expect(clippy::panic, reason = "a fuzzer without a policy tests nothing, so it must fail")]
+fn invalid_policy() -> ! {
     panic!("the policies of the fuzzers do not load")
 }

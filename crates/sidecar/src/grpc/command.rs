@@ -1,4 +1,4 @@
-//! What the acceptor and the server send to a worker.
+//! The commands that the acceptor and the server send to a worker.
 
 /// An accepted connection that is not served yet.
 #[derive(Debug)]
@@ -7,13 +7,13 @@ pub(super) enum Accepted {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// An order to a worker.
+/// A command to a worker.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum Command {
     /// Serve this connection.
     Serve(Accepted),
     /// Close an idle connection, because file descriptors have run out.
-    MakeRoom,
+    CloseIdle,
     /// Shut down all connections gracefully, then end.
     Drain,
 }

@@ -1,4 +1,4 @@
-//! Basic and tokens side by side: proofs are tried by what the request carries.
+//! A policy with Basic and tokens: the scheme of the credentials decides which method verifies them.
 
 use identity::CredentialsError;
 
@@ -12,16 +12,16 @@ fn both() -> Auth {
 }
 
 #[test]
-fn each_proof_goes_to_its_own_method() {
+fn credentials_are_verified_by_the_method_of_their_scheme() {
     let auth = both();
-    assert_eq!(&*ask(&auth, &header("alice:wonderland")).unwrap().user, "alice");
-    assert_eq!(&*ask(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
+    assert_eq!(&*authenticate(&auth, &header("alice:wonderland")).unwrap().user, "alice");
+    assert_eq!(&*authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
     assert_eq!(
-        ask(&auth, &format!("Basic {}", signer::token("ES256"))).unwrap_err(),
+        authenticate(&auth, &format!("Basic {}", signer::token("ES256"))).unwrap_err(),
         CredentialsError::MalformedCredentials
     );
     let credentials = header("alice:wonderland").replace("Basic ", "Bearer ");
-    assert_eq!(ask(&auth, &credentials).unwrap_err(), CredentialsError::MalformedToken);
+    assert_eq!(authenticate(&auth, &credentials).unwrap_err(), CredentialsError::MalformedToken);
 }
 
 /// RFC 8725, 3.8 and 3.10: the issuer decides the keys; another issuer's key verifies nothing.
@@ -34,7 +34,7 @@ fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
     let auth = compile(&settings);
     let of = |issuer: &str, algorithm: &str| {
         let claims = signer::claims_with("iss", Some(issuer.into()));
-        ask(&auth, &signer::bearer(&signer::signed(algorithm, &signer::header(algorithm), &claims)))
+        authenticate(&auth, &signer::bearer(&signer::signed(algorithm, &signer::header(algorithm), &claims)))
     };
     assert!(of(ISSUER, "ES256").is_ok());
     assert!(of("https://other.example.com", "EdDSA").is_ok());
@@ -43,9 +43,9 @@ fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
 }
 
 #[test]
-fn every_refusal_has_a_name_of_its_own() {
+fn each_credentials_error_has_a_unique_name() {
     let names: std::collections::HashSet<&str> =
-        CredentialsError::ALL.iter().map(|refusal| refusal.name()).collect();
+        CredentialsError::ALL.iter().map(|error| error.name()).collect();
     assert_eq!(names.len(), CredentialsError::ALL.len());
     assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
 }

@@ -1,4 +1,4 @@
-//! Connections that come and go: cancelled checks, too many connections, and the end of the server.
+//! The lifecycle of connections: cancelled checks, the connection limit, and the drain of the server.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ async fn a_burst_of_cancelled_checks_does_not_close_the_connection() {
     assert_eq!((server.totals().connections, server.totals().connections_accepted), (1, 1));
 }
 
-/// The same on one of many connections, each of which may have few streams.
+/// The same with many connections, each of which may have few streams.
 #[tokio::test]
 async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
     let server = serve();
@@ -43,7 +43,7 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
     let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let left = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::open(address, &[]).unwrap();
-        raw.settle().unwrap();
+        raw.acknowledge_settings().unwrap();
         let message = framed(&message(Shape::Raw, "GET", "/people", &[]));
         for round in 0..25_u32 {
             let burst = (0..40).flat_map(|number| {
@@ -63,7 +63,7 @@ async fn a_burst_of_cancelled_checks_closes_none_of_many_connections() {
 }
 
 #[tokio::test]
-async fn cancelled_checks_that_wait_for_a_hash_leave_nothing_behind() {
+async fn cancelled_checks_do_not_stay_in_flight() {
     let server = serve();
     let client = connect(&server).await;
     let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", WRONG)]);
@@ -80,13 +80,13 @@ async fn cancelled_checks_that_wait_for_a_hash_leave_nothing_behind() {
 async fn wait_until(condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(5);
     while !condition() {
-        assert!(Instant::now() < end, "it never came to that");
+        assert!(Instant::now() < end, "timeout");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
-async fn with_too_many_connections_the_idle_one_makes_room() {
+async fn at_the_connection_limit_an_idle_connection_is_closed() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { threads: 1, max_connections: 2, ..options() });
     let first = connect(&server).await;
@@ -109,7 +109,7 @@ async fn with_too_many_connections_the_idle_one_makes_room() {
 }
 
 #[tokio::test]
-async fn a_connection_must_say_in_time_that_it_speaks_http2() {
+async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
@@ -126,9 +126,9 @@ async fn a_drain_loses_no_request() {
     let address = server.addresses()[0].clone();
     let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
     assert!(check(&clients[0], &by_alice()).await.is_ok());
-    let mut asking = tokio::task::JoinSet::new();
+    let mut callers = tokio::task::JoinSet::new();
     for client in clients {
-        asking.spawn(async move {
+        callers.spawn(async move {
             let mut answered = 0;
             // Until GOAWAY says that no new stream may be opened.
             while let Ok(mut client) = client.clone().ready().await {
@@ -149,7 +149,7 @@ async fn a_drain_loses_no_request() {
     });
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(server.drain(Duration::from_secs(10)).await);
-    while let Some(answered) = asking.join_next().await {
+    while let Some(answered) = callers.join_next().await {
         assert!(answered.unwrap() > 0);
     }
     assert_eq!(hashing.await.unwrap().denied(), 401);
@@ -158,7 +158,7 @@ async fn a_drain_loses_no_request() {
 }
 
 #[tokio::test]
-async fn a_drain_does_not_wait_for_ever() {
+async fn a_drain_ends_at_its_deadline() {
     let server = serve();
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, _stream) = client.send_request(head().body(()).unwrap(), false).unwrap();

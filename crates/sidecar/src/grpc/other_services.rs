@@ -1,4 +1,4 @@
-//! All calls except `Check`: health, implemented here, and reflection, by tonic.
+//! The services other than ext_authz: health, implemented here, and reflection, by tonic.
 //!
 //! Every client that reaches the listener can make these calls, so each has a deadline and counts against a budget.
 //! That budget is separate: these calls never keep a check from being answered.
@@ -44,7 +44,7 @@ const WATCH: usize = 6 << 10;
 const REFLECTION: usize = 64 << 10;
 
 #[derive(Clone)]
-pub(super) struct Others {
+pub(super) struct OtherServices {
     health: Health,
     reflection: Arc<Reflection>,
     /// Limits of the messages of health calls.
@@ -62,7 +62,7 @@ enum Method {
     Reflection,
 }
 
-impl Others {
+impl OtherServices {
     /// # Errors
     /// When the protobuf descriptors are inconsistent.
     pub(super) fn new(
@@ -80,7 +80,7 @@ impl Others {
     }
 
     /// Accepts a stream: answers it now, or spawns a task that answers it.
-    pub(super) fn take(
+    pub(super) fn accept(
         &self,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
@@ -89,13 +89,13 @@ impl Others {
         let Some(method) = method(request.uri().path()) else {
             return StreamState::of(respond::unimplemented(&mut respond));
         };
-        let others = Rc::new(self.clone());
+        let services = Rc::new(self.clone());
         if method == Method::Reflection {
             return match self.calls.hold(REFLECTION) {
                 Err(limit) => StreamState::of(respond::limit(&mut respond, limit)),
                 Ok(held) => {
                     spawn_local(async move {
-                        others.reflection.serve(request, respond, others.read_timeout).await;
+                        services.reflection.serve(request, respond, services.read_timeout).await;
                         drop(held);
                     });
                     StreamState::Open
@@ -110,10 +110,10 @@ impl Others {
                     return StreamState::of(respond::limit(&mut respond, limit));
                 }
                 spawn_local(async move {
-                    let message = poll_fn(|cx| incoming.poll(&others.limits, cx));
-                    let message = timeout(others.read_timeout, message).await;
+                    let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
+                    let message = timeout(services.read_timeout, message).await;
                     // A failed send means that the caller has closed the stream: nothing is left to do.
-                    let _ = others.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
+                    let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
                 StreamState::Open
             }

@@ -76,7 +76,7 @@ async fn a_health_watcher_gets_each_change() {
 }
 
 #[tokio::test]
-async fn reflection_knows_all_services_and_our_messages() {
+async fn reflection_describes_all_services_and_messages() {
     let server = serve();
     let client = connect(&server).await;
     for version in ["v1", "v1alpha"] {
@@ -97,7 +97,7 @@ async fn reflection_knows_all_services_and_our_messages() {
 }
 
 #[tokio::test]
-async fn other_calls_do_not_exist() {
+async fn unknown_methods_are_unimplemented() {
     let server = serve();
     let client = connect(&server).await;
     for path in [
@@ -111,7 +111,7 @@ async fn other_calls_do_not_exist() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_a_stream_open_disturbs_nobody() {
+async fn open_streams_do_not_affect_other_calls() {
     let server = serve();
     let client = connect(&server).await;
     let mut open = Vec::new();
@@ -162,7 +162,7 @@ async fn a_message_over_four_kib_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_message_must_come_in_time() {
+async fn a_call_whose_message_is_late_fails() {
     let service = CheckService::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let client = connect(&server).await;
@@ -177,7 +177,7 @@ async fn a_message_must_come_in_time() {
 
 /// A client that sends requests and reads no answers: the answers are not queued without limit.
 #[tokio::test]
-async fn a_reflection_client_that_reads_nothing_loses_its_call() {
+async fn a_reflection_call_whose_answers_are_not_read_is_reset() {
     let server = serve();
     let client = connect(&server).await;
     let (response, mut stream) = begin(&client, REFLECTION, b"").await;
@@ -203,10 +203,10 @@ async fn a_reflection_client_that_reads_nothing_loses_its_call() {
 
 /// Long calls can use up their budget without an effect on health checks or checks.
 #[tokio::test]
-async fn watchers_beyond_the_budget_are_turned_away() {
+async fn watchers_beyond_the_budget_are_rejected() {
     let server = serve();
     let mut watched = Vec::new();
-    let mut turned_away = 0;
+    let mut rejected = 0;
     let clients = [connect(&server).await, connect(&server).await];
     for number in 0..1000 {
         let (response, mut stream) = begin(&clients[number % 2], HEALTH_WATCH, &framed(b"")).await;
@@ -215,17 +215,17 @@ async fn watchers_beyond_the_budget_are_turned_away() {
         match head.headers().get("grpc-status") {
             Some(status) => {
                 assert_eq!(status, "8");
-                turned_away += 1;
+                rejected += 1;
             }
             None => watched.push(head),
         }
     }
-    assert!(turned_away > 500 && watched.len() > 100, "{turned_away}, {}", watched.len());
+    assert!(rejected > 500 && watched.len() > 100, "{rejected}, {}", watched.len());
     for client in &clients {
         assert_eq!(health(client, "").await, Ok(ServingStatus::Serving));
         assert!(check(client, &by_alice()).await.is_ok());
     }
-    // Their budget is free again.
+    // Dropping the watches returns their budget.
     drop(watched);
     for _ in 0..500 {
         let (response, mut stream) = begin(&clients[0], HEALTH_WATCH, &framed(b"")).await;
@@ -235,5 +235,5 @@ async fn watchers_beyond_the_budget_are_turned_away() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("nothing came back");
+    panic!("the budget is not returned");
 }
