@@ -6,7 +6,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use policy::canonical::{Buffers, path};
 
-/// What it is called, the path, its canonical form (`None` where it is refused), and how many interpretations must all be
+/// What it is called, the path, its canonical form (`None` where it is invalid), and how many interpretations must all be
 /// allowed.
 struct Case {
     name: &'static str,
@@ -33,7 +33,7 @@ fn cases() -> Vec<Case> {
         case("two slashes", "/people//1", Some("/people/1"), 1),
         case("parameters", "/people;v=1/1", Some("/people;v=1/1"), 2),
         case("several readings", "/people;v=1/a%2Cb/%2541", Some("/people;v=1/a%2Cb/%2541"), 0),
-        case("refused", "/people%2F1", None, 0),
+        case("invalid", "/people%2F1", None, 0),
     ]
 }
 

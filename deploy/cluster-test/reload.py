@@ -25,7 +25,7 @@ def checks(report, namespace):
     report.check("a load of 200 requests per second begins", begin)
     with namespace.forwarded("service/people", 8080) as people, namespace.forwarded("deployment/people", 9192) as admin:
         report.check("a changed policy takes effect within 15 s", policy, namespace, people, admin)
-        report.check("a broken policy is refused, and the last good one stays", broken, namespace, people, admin)
+        report.check("a broken policy is rejected, and the last good one is kept", broken, namespace, people, admin)
         report.check("changed users take effect within 15 s", users, namespace, people, admin)
         report.check("what was there before comes back", back, namespace, people)
     if load:

@@ -347,7 +347,7 @@ fn opa(name: String, of: &Histogram<u64>) -> Vec<String> {
 fn columns(first: &str, rows: Vec<Vec<String>>) -> Part {
     let heads = COLUMNS.map(|it| format!("{it} %"));
     let heads: Vec<&str> =
-        std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "50 %"]).collect();
+        std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "p50"]).collect();
     table(&heads, rows)
 }
 

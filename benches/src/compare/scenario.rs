@@ -73,7 +73,7 @@ impl Server {
     /// The servers that are always compared, followed by the peers.
     pub(crate) fn all(peers: &[Self]) -> Vec<Self> {
         let ours = [
-            ("rolegate, NOP", Role::Nop),
+            ("rolegate, allows everything", Role::Nop),
             ("rolegate, Basic", Role::Basic),
             ("rolegate, JWT", Role::Jwt),
             ("baseline", Role::Baseline),

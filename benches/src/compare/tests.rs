@@ -39,7 +39,7 @@ fn every_server_is_reached_in_every_way() {
     let names = [
         "app",
         "Envoy, no ext_authz",
-        "+ rolegate, NOP",
+        "+ rolegate, allows everything",
         "+ rolegate, Basic",
         "+ rolegate, JWT",
         "+ baseline",
@@ -93,7 +93,7 @@ fn rounds_are_interleaved_and_fit_into_their_time() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_time_it_needs() {
+fn a_plan_that_does_not_fit_is_rejected_with_the_time_it_needs() {
     let scenarios = Scenario::all(&Server::all(&[]), true);
     let why = Schedule::new(&scenarios, &depth(30)).unwrap_err();
     assert!(why.starts_with("198 measurements do not fit into 30 s; they need "), "{why}");

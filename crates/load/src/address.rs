@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_a_url_is_refused_and_not_repeated() {
+    fn a_password_in_a_url_is_rejected_and_not_repeated() {
         for url in
             ["https://app/", "app:80", "http://", "http://alice:wonderland@app/", "http://a b:wonderland/"]
         {

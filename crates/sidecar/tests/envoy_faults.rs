@@ -29,7 +29,7 @@ fn patient() -> Settings {
 }
 
 fn alice() -> Kinds {
-    Kinds { authorization: ALICE.to_owned(), allowed: ("GET", "/people"), refused: ("POST", "/people") }
+    Kinds { authorization: ALICE.to_owned(), allowed: ("GET", "/people"), denied: ("POST", "/people") }
 }
 
 async fn get(stack: &Stack) -> u16 {
@@ -40,7 +40,7 @@ async fn get(stack: &Stack) -> u16 {
 
 /// No request reached the application that the policy denies.
 fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
-    assert_eq!(tally.refused.get(&200), None, "{tally:?}");
+    assert_eq!(tally.denied.get(&200), None, "{tally:?}");
     assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
 }
 
@@ -205,9 +205,8 @@ async fn a_rolling_restart_fails_no_request() {
 
 fn only_right_answers(stack: &Stack, tally: &Tally) {
     nothing_slipped_through(stack, tally);
-    let (allowed, refused): (Vec<_>, Vec<_>) =
-        (tally.allowed.keys().collect(), tally.refused.keys().collect());
-    assert_eq!((allowed, refused), (vec![&200], vec![&403]), "{tally:?}\n{}", stack.envoy.log());
+    let (allowed, denied): (Vec<_>, Vec<_>) = (tally.allowed.keys().collect(), tally.denied.keys().collect());
+    assert_eq!((allowed, denied), (vec![&200], vec![&403]), "{tally:?}\n{}", stack.envoy.log());
 }
 
 /// Waits until this many instances are healthy to Envoy.

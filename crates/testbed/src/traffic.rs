@@ -28,7 +28,7 @@ pub struct Kinds {
     /// Method and path of the request that must be allowed.
     pub allowed: (&'static str, &'static str),
     /// Method and path of the request that must be denied. It has [`MUST_NOT_ARRIVE`].
-    pub refused: (&'static str, &'static str),
+    pub denied: (&'static str, &'static str),
 }
 
 /// The number of responses by status. Requests without a response count as status 0.
@@ -37,7 +37,7 @@ pub struct Tally {
     /// For requests that must be allowed.
     pub allowed: BTreeMap<u16, u64>,
     /// For requests that must be denied.
-    pub refused: BTreeMap<u16, u64>,
+    pub denied: BTreeMap<u16, u64>,
 }
 
 impl Traffic {
@@ -79,7 +79,7 @@ impl Traffic {
             // A client that panicked counts as a missing response.
             let one = one.unwrap_or_else(|_| Tally { allowed: BTreeMap::from([(0, 1)]), ..Tally::default() });
             add(&mut all.allowed, one.allowed);
-            add(&mut all.refused, one.refused);
+            add(&mut all.denied, one.denied);
         }
         all
     }
@@ -107,9 +107,9 @@ async fn client(
         let proof = std::slice::from_ref(&proof);
         let status = send(envoy, version, &mut connection, method, path, proof).await;
         *tally.allowed.entry(status).or_default() += 1;
-        let (method, path) = kinds.refused;
+        let (method, path) = kinds.denied;
         let status = send(envoy, version, &mut connection, method, path, &marked).await;
-        *tally.refused.entry(status).or_default() += 1;
+        *tally.denied.entry(status).or_default() += 1;
         answered.fetch_add(2, Ordering::SeqCst);
     }
     tally

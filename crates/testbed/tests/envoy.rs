@@ -8,7 +8,7 @@ use testbed::{App, Envoy};
 
 /// To Envoy no answer is an error, and `failure_mode_allow` is false in every configuration under `deploy/`.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_rolegate_every_request_is_refused() {
+async fn without_rolegate_every_request_is_denied() {
     for settings in [
         Settings::default(),
         Settings {

@@ -102,7 +102,7 @@ fn answers(of: &Measured) -> String {
             vec![name.clone(), units::count(it.count), at(50.0), at(99.0), at(99.9)]
         })
         .collect();
-    table(&["answer", "count", "50 %", "99 %", "99.9 %"], &rows)
+    table(&["answer", "count", "p50", "p99", "p99.9"], &rows)
 }
 
 fn errors(of: &Measured) -> String {

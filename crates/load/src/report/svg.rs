@@ -88,7 +88,7 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
     let last = units::float(curves.iter().map(|it| it.of.len()).max()?).max(10.0);
     let ends = curves.iter().flat_map(|it| [it.of.min().max(1), it.of.max().max(2)]).map(units::float);
-    let marks = MARKS.map(|percent| (100.0 / (100.0 - percent), format!("{percent} %")));
+    let marks = MARKS.map(|percent| (100.0 / (100.0 - percent), format!("p{percent}")));
     let x = Axis {
         label: "percentile, by 1/(1−p)".to_owned(),
         ends: (1.0, last),

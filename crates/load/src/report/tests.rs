@@ -54,9 +54,9 @@ fn the_table_says_what_was_measured() {
         "  answers                    10,000",
         "  errors                          2",
         "  mean                      5.00 ms      2.50 ms",
-        "  50 % (median)             5.00 ms      2.50 ms",
-        "  99 %                      9.90 ms      4.95 ms",
-        "  99.999 %                        –            –",
+        "  p50 (median)              5.00 ms      2.50 ms",
+        "  p99                       9.90 ms      4.95 ms",
+        "  p99.999                         –            –",
         "  403                           100   1.00 %",
         "           2  connection closed, by the server",
     ] {

@@ -91,9 +91,9 @@ pub(super) fn rows(
     ];
     for percent in PERCENTILES {
         let name = match percent {
-            50.0 => "50 % (median)".to_owned(),
+            50.0 => "p50 (median)".to_owned(),
             100.0 => "max".to_owned(),
-            _ => format!("{percent} %"),
+            _ => format!("p{percent}"),
         };
         rows.push(both(&name, &|it| units::known(percentile(it, percent))));
     }
@@ -114,7 +114,7 @@ fn by_answer(of: &Measured) -> String {
         &mut text,
         &format!(
             "  {:<20} {:>12} {:>8} {:>10} {:>10} {:>10}",
-            "answer", "count", "share", "mean", "50 %", "99 %"
+            "answer", "count", "share", "mean", "p50", "p99"
         ),
     );
     for (name, answers) in &of.answers {

@@ -80,7 +80,7 @@ fn a_run_without_an_answer_is_not_fast() {
 }
 
 #[test]
-fn what_is_no_condition_is_refused() {
+fn an_invalid_condition_is_rejected() {
     for text in [
         "",
         "p99",

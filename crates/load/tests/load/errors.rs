@@ -88,7 +88,7 @@ fn a_run_that_is_stopped_has_the_results_so_far() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_plans_are_rejected() {
     let plan = Plan::http("http://127.0.0.1:9/").unwrap();
     let second = Some(Duration::from_secs(1));
     for wrong in [
