@@ -28,7 +28,7 @@ pub enum Verdict<'a> {
 /// An allowed request, and how its headers change before it is forwarded.
 #[derive(Debug)]
 pub struct Allowed<'a> {
-    /// The rule that allowed it, as `role: rule`.
+    /// The rule that allowed it, as `<role>: <rule>`.
     pub rule: &'a str,
     /// The caller's user name; `None` is an anonymous caller.
     pub user: Option<&'a str>,
@@ -42,11 +42,11 @@ pub struct Allowed<'a> {
 pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
-    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured method.
+    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication scheme.
     pub headers: &'a [AnswerHeader],
     /// The body of the answer.
     pub body: &'a str,
-    /// The `deny` rule that matched, as `role: rule`, if one did.
+    /// The `deny` rule that matched, as `<role>: <rule>`, if one did.
     pub rule: Option<&'a str>,
     /// The caller's user name; `None` if the caller is anonymous or not authenticated.
     pub user: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! One stream: a request and its answer. It is answered at once if possible, or in a task of its own if it has to
-//! wait for the rest of the message or for a password hash.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation,
+//! or in a task of its own if it has to wait for the rest of the message or for the verification of its credentials.
 
 use std::future::poll_fn;
 use std::rc::Rc;

@@ -2,7 +2,8 @@
 //! length.
 //!
 //! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
-//! in a buffer; the total size of all buffers is bounded for the whole process.
+//! in a buffer. The memory of all requests that wait, for the rest of their message or for the verification of their
+//! credentials, is bounded for the whole process: otherwise clients that send slowly could occupy all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,14 +17,14 @@ use authorizer::Limit;
 use super::check::Failure;
 use super::counters::ErrorKind;
 
-/// Maximum size of a message, and the budget that all unfinished messages share.
+/// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
 }
 
-/// Bytes that all unfinished requests together may hold.
+/// Bytes that all waiting requests together may still take.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: AtomicUsize,
@@ -52,7 +53,7 @@ enum Arrived {
 }
 
 impl Incoming {
-    /// Reserves a part of the budget, because the rest of the message has not arrived yet.
+    /// Prepares to wait for the rest of the message: reserves a part of the budget for it.
     ///
     /// # Errors
     /// When not enough of the budget is left.
@@ -60,7 +61,7 @@ impl Incoming {
         match &self.arrived {
             Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?),
             // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
-            // read into.
+            // read into, which is larger than most messages.
             Arrived::Whole(message) => {
                 let held = limits.budget.hold(message.len())?;
                 self.arrived = Arrived::Parts(message.to_vec(), held);
@@ -70,8 +71,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Reopens the flow-control window for a message that is kept for a while. For all others it reopens when their
-    /// stream is dropped.
+    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the client can send
+    /// others meanwhile. For messages that are answered at once, dropping the stream reopens it.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
         // It fails only if more is released than was received.
@@ -89,10 +90,10 @@ impl Incoming {
         Self { body, arrived: Arrived::Nothing }
     }
 
-    /// The message, once the stream has ended after it.
+    /// The message without its prefix, once the stream has ended after it.
     ///
-    /// The limits are borrowed: a clone of their budget for each message would be a write to memory that all workers
-    /// share.
+    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to a reference count
+    /// that all workers share.
     pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match ready!(self.body.poll_data(cx)) {
