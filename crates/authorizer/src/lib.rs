@@ -364,8 +364,7 @@ impl Authorizer {
         Verdict::Denied(Denied { reason, headers, body, rule, user, path: parsed.paths.first() })
     }
 
-    /// Denies a request that is invalid, or that exceeds a limit. The verdict has no path, because a canonical one is not
-    /// known.
+    /// Denies a request that is invalid or exceeds a limit. Its canonical path is not known, so the verdict has none.
     fn deny_unparsed<'a>(
         &'a self,
         request: &Request<'a>,

@@ -55,14 +55,15 @@ pub struct Denied<'a> {
 }
 
 impl<'a> Allowed<'a> {
-    /// Request headers to set, replacing any of that name. Names are in lower case; values are not empty and have no
-    /// control characters.
+    /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case; values
+    /// are not empty and have no control characters.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set()
     }
 
     /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
-    /// the aliases of both that the request has. None of them is also in [`Allowed::set`]. A name may occur twice.
+    /// headers of the request that an upstream may confuse with one of these, such as `x_user` with `x-user`. None of
+    /// them is also in [`Allowed::set`]. A name may occur twice.
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }

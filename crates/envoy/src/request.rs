@@ -84,6 +84,7 @@ impl<'a> CheckRequest<'a> {
 struct Reader<'a, L> {
     request: CheckRequest<'a>,
     lines: usize,
+    /// Whether the message has an `attributes.request.http`.
     found: bool,
     line: L,
 }

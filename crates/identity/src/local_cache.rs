@@ -78,12 +78,12 @@ impl<T> LocalCache<T> {
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
             return Ok(last.insert(look_up()?.known));
         };
-        // The slot that has this key, or else one that is free; if both are taken, the second is replaced.
+        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced.
         let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
         let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
         let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
-        // An entry that is found is taken out and put back, because a reference to it cannot be returned from here and
-        // the slot be written below (the borrow checker does not accept it).
+        // A found entry is taken out and put back below: the borrow checker rejects an early return of a reference to it
+        // in a function that may also replace it.
         let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
             Some(entry) => entry,
             None => {

@@ -42,9 +42,9 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const ALL_STREAMS: usize = 3 << 9;
 /// Minimum number of concurrent streams per connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum number of streams that may be reset at once on a connection, however few it may have open. If many clients
-/// of one Envoy leave together, Envoy resets their streams; that must not close the connection, which also carries
-/// the checks of all other clients.
+/// Number of streams that every connection may reset at once, even if fewer may be open on it. If many clients of one
+/// Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
+/// of all other clients.
 const MIN_RESETS: usize = 1 << 10;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message.
@@ -105,11 +105,11 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // A client may cancel all its requests again and again, as Envoy does on timeouts. Each cancelled stream
-        // takes some hundred bytes until it is accepted.
+        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels all
+        // its requests again and again, as Envoy does on timeouts. Each such stream takes some hundred bytes.
         .max_pending_accept_reset_streams(resets + resets / 4)
-        // Frames that still arrive for a stream that this side has reset are ignored. Once `h2` no longer knows the
-        // stream, such a frame would close the connection.
+        // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
+        // ignored; a frame for a stream that `h2` has forgotten would close the connection.
         .max_concurrent_reset_streams(resets.saturating_mul(4))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)

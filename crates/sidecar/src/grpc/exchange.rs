@@ -26,9 +26,9 @@ use super::respond::{self, StreamState};
 use super::source::Source;
 
 /// Upper bound of the margin between the deadline of an answer and the caller's timeout; the margin is a quarter of
-/// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, which
-/// `failure_mode_allow` lets pass. So a denial must arrive earlier, even when Envoy and this process share a busy
-/// machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
+/// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, on
+/// which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even when Envoy
+/// and this process share a busy machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.
@@ -218,7 +218,8 @@ async fn expiry(deadline: Option<Instant>) {
     }
 }
 
-/// The HTTP status for a request that is not gRPC ("gRPC over HTTP2": 415 for another content type).
+/// The HTTP status for a request that is not gRPC; `None` if it is. The specification "gRPC over HTTP2" asks for 415 if
+/// the content type is another one.
 fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);

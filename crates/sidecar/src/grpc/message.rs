@@ -30,7 +30,7 @@ pub(super) struct Budget {
     left: AtomicUsize,
 }
 
-/// A part of a budget. Dropping it returns the bytes.
+/// Bytes taken from a budget. Dropping this returns them.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
@@ -82,7 +82,7 @@ impl Incoming {
 
 /// Size of the prefix: flag and length.
 const PREFIX: usize = 5;
-/// Approximate bytes that a waiting request holds in addition to its message: a task, a stream, its headers.
+/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
 const OVERHEAD: usize = 2 << 10;
 
 impl Incoming {

@@ -211,6 +211,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
         }
         let before = to.filled().len();
         let round = self.slice.round();
+        // A short round needs a limit per read. A long one only ends after the read that exceeds it, which is at most
+        // as long as the buffer of `h2`.
         let read = if round < MAX_ROUND {
             self.poll_read_some(cx, to, round)
         } else {
