@@ -28,8 +28,7 @@ use clap::{Parser, Subcommand};
 use load::Exit;
 use testbed::{Failed, Process, block_on};
 
-/// The load generator runs in this process. It allocates for each request, and must cost little compared with the
-/// servers that it measures.
+/// Makes the load generator, which runs in this process, cheap compared with the servers that it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -27,9 +27,9 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// Whether there are more than [`MAX_HEADERS`] header lines. A client can cause that, so it is not an error, on
-    /// which `failure_mode_allow` would let the request through. But a request of which not all lines were seen must be
-    /// denied.
+    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, because the lines that
+    /// were not passed on may matter. It is not a decoding error, because a client can cause it, and on an error an Envoy
+    /// with `failure_mode_allow` lets the request through.
     pub too_many_headers: bool,
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],

@@ -118,8 +118,8 @@ const HEADER: u8 = 1 << 3 | 2;
 const KEY: u8 = 1 << 3 | 2;
 const VALUE: u8 = 2 << 3 | 2;
 
-/// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present: an OK is said, not
-/// concluded from a missing field.
+/// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present, so that an OK is
+/// explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
 /// Both ways to say that a header replaces those of its name: `append: false`, for Envoy up to 1.40, and
 /// `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, for later versions.

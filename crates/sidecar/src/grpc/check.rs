@@ -56,11 +56,13 @@ pub(super) enum Failure {
     Error(ErrorKind),
 }
 
-/// When a request was received.
+/// When a request was received, by the wall clock and the monotonic clock: when its message was complete or, if it never
+/// is, when its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Wall-clock time since the Unix epoch.
+    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
     pub(super) time: Duration,
+    /// Monotonic: for the latency.
     pub(super) at: Instant,
 }
 
@@ -153,7 +155,7 @@ impl Checker {
         self.guarded(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
 
-    /// Verifies a token on this thread.
+    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_turns`.
     ///
     /// # Errors
     /// If it panics.

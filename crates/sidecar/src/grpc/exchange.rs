@@ -106,6 +106,7 @@ impl Exchange {
         match message {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
+                // Latency counts from the complete message: how fast a client sends is not ours to measure.
                 self.received = Received::now();
                 if let Some(unverified) = self.check(&message) {
                     incoming.release();

@@ -44,11 +44,13 @@ pub(super) struct Incoming {
     arrived: Arrived,
 }
 
+/// What has arrived of a message.
 #[derive(Debug)]
 enum Arrived {
     Nothing,
     /// The whole message, in one frame.
     Whole(Bytes),
+    /// The bytes so far, copied into one buffer, with their share of the budget.
     Parts(Vec<u8>, Held),
 }
 
