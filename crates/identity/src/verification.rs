@@ -27,8 +27,8 @@ pub enum VerificationKind {
     Token,
 }
 
-/// The result of a [`Verification`]. It does not say whether the credentials are valid: that is for the
-/// [`Authenticator`](crate::Authenticator) of the policy that is active by then, which may have another hash or other keys.
+/// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
+/// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another hash or other keys.
 #[derive(Clone)]
 pub struct Verified(pub(crate) Checked);
 

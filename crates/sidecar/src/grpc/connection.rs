@@ -30,8 +30,8 @@ const BATCH: usize = 64;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// The n-th connection of each worker may have this number, divided by n and by the number of workers, of concurrent
-/// streams. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
+/// Divided by n and by the number of workers, this is the maximum number of concurrent streams of a worker's n-th
+/// connection. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
 /// second, and Envoy opens another connection when one is full.
 ///
 /// It bounds the memory that hostile clients can occupy. An answer that the client does not read, or opens no window

@@ -25,10 +25,10 @@ use super::registry::Connected;
 use super::respond::{self, StreamState};
 use super::source::Source;
 
-/// Upper bound of the margin between the deadline of an answer and the caller's timeout; the margin is a quarter of
-/// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, on
-/// which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even when Envoy
-/// and this process share a busy machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
+/// The most time by which the deadline of an answer is before the caller's timeout. It is a quarter of the timeout if
+/// that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check as
+/// an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even
+/// when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.

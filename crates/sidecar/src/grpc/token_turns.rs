@@ -6,8 +6,8 @@
 //! event loop, in which other connections are served too. An idle worker begins the next iteration at once, so it still
 //! verifies as many as its core can.
 //!
-//! The sources of the tokens take turns too, so a new token waits for at most one token of each other source, however
-//! many these have sent.
+//! The sources of the tokens (`source`: the client's IP address or network) take turns too. So the next token of a source
+//! waits for at most one token of each other source, however many these have sent.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
