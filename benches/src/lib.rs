@@ -1,5 +1,5 @@
-//! What several benchmarks share: messages as Envoy sends them, the people policy, and [`note`]s of measurements that
-//! criterion does not make.
+//! What several benchmarks share: messages as Envoy sends them, the example policy `policies/people`, and [`note`] for
+//! measurements that criterion does not make (memory, and checks per second).
 //!
 //! The program `measure` (`src/main.rs`) runs whole experiments, and turns a run of the benchmarks into records, charts
 //! and verdicts.

@@ -1,7 +1,8 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `scale`, `wire` and `attack` measure running servers; `results` evaluates what criterion measured. All of
-//! them have one notion of [`spread`], [`verdict`], [`machine`], [`records`] and [`document`].
+//! `compare`, `scale`, `wire` and `attack` measure running servers; `results` evaluates what criterion measured. They
+//! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about process
+//! and machine), [`records`] (the CSV file) and [`document`] (a report, written as text, HTML or Markdown).
 
 #![expect(clippy::disallowed_methods, reason = "it starts processes, reads clocks and writes reports")]
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
@@ -27,7 +28,7 @@ use clap::{Parser, Subcommand};
 use load::Exit;
 use testbed::{Failed, Process, block_on};
 
-/// Makes the generator cheap compared with what it measures.
+/// Makes the load generator, which runs in this process, cheap compared with the servers that it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     .into()
 }
 
-/// The baseline: the named program, else the one beside this one.
+/// The path of the baseline program: `named`, else the file `baseline` in the folder of this program.
 fn baseline(named: Option<&PathBuf>) -> Result<PathBuf, Failed> {
     let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
     let program = named.cloned().unwrap_or_else(|| own.with_file_name("baseline"));

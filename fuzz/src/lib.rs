@@ -1,6 +1,7 @@
-//! The fuzz targets: one function each. It takes arbitrary bytes and panics if an invariant does not hold.
+//! The fuzz targets. Each is a function that takes arbitrary bytes and panics if an invariant does not hold.
 //!
-//! `make fuzz` runs them with libFuzzer; the tests run them on `corpus/` and on mutations of it.
+//! `make fuzz` runs them with libFuzzer; the tests run them on `corpus/` and on mutations of it. [`every_path()`] is not
+//! random: it checks all short paths against the [`interpretations()`] that servers could make of them.
 
 mod credentials;
 mod every_path;
@@ -75,7 +76,7 @@ pub fn host(data: &[u8]) {
     );
 }
 
-/// The users of any htpasswd file have valid names and hashes.
+/// If an htpasswd file loads, all its users have valid names and hashes.
 pub fn htpasswd(data: &[u8]) {
     let others = [("users", data)];
     let files = Memory::new(memory::HTPASSWD_POLICY, &others);
@@ -86,7 +87,7 @@ pub fn htpasswd(data: &[u8]) {
     }
 }
 
-/// A policy loads, with the same result each time, or has problems with places and messages.
+/// A policy loads, with the same result each time, or each of its problems has a line, a column and a message.
 pub fn policy(data: &[u8]) {
     let others = [("roles/more.yaml", memory::INCLUDED), ("jwks.json", memory::KEYS)];
     let files = Memory::new(data, &others);
@@ -112,7 +113,7 @@ pub fn policy(data: &[u8]) {
     }
 }
 
-/// Cases parse, or have problems.
+/// The test cases of a policy (`cases.yaml`) parse, or at least one problem is reported.
 pub fn cases(data: &[u8]) {
     if let Err(problems) = ::policy::cases::parse(std::path::Path::new("cases.yaml"), data) {
         assert!(!problems.is_empty(), "cases do not parse, without a problem");

@@ -11,7 +11,7 @@
 //! * `revision`: the id of a policy and its keys;
 //! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people. Both use
 //!   `matched`: the rules that match a request;
-//! * `case`: the golden cases of a policy.
+//! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -51,7 +51,7 @@ pub use crate::request::{Header, Request};
 pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 pub use crate::who_can::{Permission, WhoCan};
 
-/// A compiled policy with its keys and caches. Only the caches change; all threads share it, and a reload replaces it.
+/// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
@@ -59,7 +59,7 @@ pub struct Authorizer {
     authenticator: Authenticator<Attached>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
-    /// The values of `set_headers` for an anonymous caller.
+    /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
     anonymous: Box<[Rendered]>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
@@ -77,11 +77,13 @@ pub struct Scratch {
 
 #[derive(Debug, Default)]
 struct AnswerScratch {
+    /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
     with_rule: Vec<String>,
     body: String,
 }
 
-/// What this policy gives to a verified subject: computed when the subject is verified, and cached with it.
+/// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
+/// cached with it, so that its next requests neither resolve roles nor format headers.
 #[derive(Debug)]
 struct Attached {
     roles: RoleSet,
@@ -102,7 +104,7 @@ impl Authorizer {
     /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
     ///
     /// If `previous` was compiled from the same `Arc` of the loaded policy, its engine is reused, so that a change of
-    /// keys alone costs little. Credentials that `previous` has verified are carried over.
+    /// keys alone costs little. Basic credentials that `previous` has verified are carried over; tokens are not.
     ///
     /// # Errors
     /// Every problem of the policy's keys and password hashes, if at least one of them is an error.
@@ -134,7 +136,8 @@ impl Authorizer {
         Ok((authorizer, warnings))
     }
 
-    /// Carries over the credentials that `previous` has verified; see [`Authenticator::carry_over`].
+    /// Carries over the Basic credentials that `previous` has verified, if this was compiled without `previous`. See
+    /// [`Authenticator::carry_over`] for why that may be a step of its own.
     pub fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
     }
@@ -142,8 +145,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
     /// this again with the result as `verified`.
     ///
-    /// The policy of the last call decides. A reload may have replaced the one of the first call: if the new one has
-    /// another hash for the user, or other keys, `verified` does not count, and the outcome may be pending again.
+    /// A reload may replace the authorizer between the two calls; then call this on the new one, whose policy decides.
+    /// If it has another hash for the user, or other keys, `verified` is ignored, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -171,8 +174,8 @@ impl Authorizer {
         self.authenticator.cache_verified(verified, now, |subject| self.attach(subject))
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread if needed: milliseconds, so for tools
-    /// and tests.
+    /// Authorizes a request, and verifies its credentials on the calling thread if needed. A password takes
+    /// milliseconds, so this is for tools and tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
@@ -235,12 +238,12 @@ impl Authorizer {
         Attached { roles, values }
     }
 
-    /// This subject as a caller, without any verification.
+    /// This subject with its roles and header values, without any verification.
     fn unverified(&self, subject: Subject) -> Arc<Known<Attached>> {
         Arc::new(Known { attached: self.attach(&subject), subject })
     }
 
-    /// Authorizes a request for the caller that `caller` returns, by the value of its `Authorization` header.
+    /// Authorizes a request. `caller` gets the value of the `Authorization` header and returns the caller.
     fn check_for<'a>(
         &'a self,
         request: &Request<'a>,
@@ -289,14 +292,16 @@ impl Authorizer {
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
-        // An anonymous caller is asked for credentials (401), also where a `deny` rule matches.
+        // An anonymous caller is asked for credentials (401), also where a `deny` rule matches: with credentials, the
+        // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let user = caller.map(|known| &*known.subject.user);
         self.deny(request, parsed, reason, rule, user, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
-    /// `deny_only`. Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
+    /// `deny_only` (see [`PathInterpretations`]). Nearly every path has one interpretation: itself. Returns the decision
+    /// and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = parsed.paths.first();
         let first = self.decide_one(parsed, canonical, caller);
@@ -359,7 +364,7 @@ impl Authorizer {
         Verdict::Denied(Denied { reason, headers, body, rule, user, path: parsed.paths.first() })
     }
 
-    /// Denies a request that is invalid, or that exceeds a limit.
+    /// Denies a request that is invalid or exceeds a limit. Its canonical path is not known, so the verdict has none.
     fn deny_unparsed<'a>(
         &'a self,
         request: &Request<'a>,

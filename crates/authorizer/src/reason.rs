@@ -42,9 +42,9 @@ pub enum Limit {
     HeaderLines,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
-    /// No capacity is left to receive the message or to hash its password: 503 (RFC 9110, 15.6.4).
+    /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110, 15.6.4).
     Capacity,
-    /// The message, or the hash of its password, was not complete in time: 503.
+    /// The message was not complete, or its credentials were not verified, in time: 503.
     Deadline,
 }
 

@@ -7,7 +7,7 @@ use crate::reason::Reason;
 /// A request as the proxy received it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The method, byte for byte.
+    /// The method as received: methods are case-sensitive.
     pub method: &'a [u8],
     /// The host, with its port if it has one, in its original case.
     pub host: &'a [u8],
@@ -39,7 +39,8 @@ pub(crate) struct ParsedRequest<'a> {
     pub(crate) authorization: Option<&'a [u8]>,
 }
 
-/// Buffers for the host and the interpretations of the path, where they differ from what was received.
+/// Buffers for the host and the interpretations of the path, reused by all requests of a thread. Written only where the
+/// canonical form differs from what was received.
 #[derive(Debug, Default)]
 pub(crate) struct ParseScratch {
     host: Vec<u8>,
@@ -81,8 +82,9 @@ pub(crate) fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8
     Ok(Some(line.value))
 }
 
-/// Whether the scheme of this value allows commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
-/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). All other schemes are denied later, whatever follows them.
+/// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616, 3.4). Basic and Bearer
+/// credentials have none (RFC 7617, 2; RFC 6750, 2.1). Requests with any other scheme are denied later, by the
+/// authenticator, with the reason that the scheme is not supported.
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
     is_token(scheme)

@@ -4,15 +4,15 @@
 use crate::answer::{Rendered, rendered};
 use crate::request::Header;
 
-/// The header names of a policy's `allow_response`, ready to compare with those of a request.
+/// The header names of a policy's `allow_response`, in lower case, to compare with those of a request.
 #[derive(Debug)]
 pub(crate) struct HeaderSanitizer {
     /// Set on every allowed request, or removed where the value is empty.
     set: Box<[Box<str>]>,
     /// Removed from every allowed request. Contains no name of `set`.
     removed: Box<[Box<str>]>,
-    /// The lengths of all these names, one bit each. Each header of a request is compared with each of these names; its
-    /// length alone rules most of them out, which costs one bit test and no comparison of bytes.
+    /// One bit for each length that one of these names has. Most headers of a request have none of these lengths, so one
+    /// bit test shows that they are no alias, instead of a comparison with each name.
     lengths: u128,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct HeaderSanitizer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Changes<'a> {
     pub(crate) sanitizer: &'a HeaderSanitizer,
-    /// One value for each name in the sanitizer's `set`.
+    /// One value for each name in the sanitizer's `set`, rendered for the caller.
     pub(crate) values: &'a [Rendered],
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
@@ -41,9 +41,9 @@ impl HeaderSanitizer {
         Self { set, removed, lengths }
     }
 
-    /// Whether an upstream may take this header of a request for one of the policy's: the names are equal if `_` and
-    /// `.` count as `-`, but not otherwise. Servers that pass headers on as environment variables do not distinguish
-    /// these characters (RFC 3875, 4.1.18).
+    /// Whether an upstream may confuse this header of a request with one of the policy's: the names differ, but only in
+    /// `_` or `.` instead of `-`. Servers that pass headers on as environment variables do not distinguish these
+    /// characters (RFC 3875, 4.1.18). A header of exactly such a name is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self.names().any(|known| is_alias_or_equal(known.as_bytes(), name))

@@ -28,7 +28,7 @@ pub enum Verdict<'a> {
 /// An allowed request, and how its headers change before it is forwarded.
 #[derive(Debug)]
 pub struct Allowed<'a> {
-    /// The rule that allowed it, as `role: rule`.
+    /// The rule that allowed it, as `<role>: <rule>`.
     pub rule: &'a str,
     /// The caller's user name; `None` is an anonymous caller.
     pub user: Option<&'a str>,
@@ -42,11 +42,11 @@ pub struct Allowed<'a> {
 pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
-    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured method.
+    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication scheme.
     pub headers: &'a [AnswerHeader],
     /// The body of the answer.
     pub body: &'a str,
-    /// The `deny` rule that matched, as `role: rule`, if one did.
+    /// The `deny` rule that matched, as `<role>: <rule>`, if one did.
     pub rule: Option<&'a str>,
     /// The caller's user name; `None` if the caller is anonymous or not authenticated.
     pub user: Option<&'a str>,
@@ -55,14 +55,15 @@ pub struct Denied<'a> {
 }
 
 impl<'a> Allowed<'a> {
-    /// Request headers to set, replacing any of that name. Names are in lower case; values are not empty and have no
-    /// control characters.
+    /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case; values
+    /// are not empty and have no control characters.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set()
     }
 
     /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
-    /// the aliases of both that the request has. None of them is also in [`Allowed::set`]. A name may occur twice.
+    /// headers of the request that an upstream may confuse with one of these, such as `x_user` with `x-user`. None of
+    /// them is also in [`Allowed::set`]. A name may occur twice.
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }

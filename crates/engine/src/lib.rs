@@ -1,11 +1,13 @@
-//! The production evaluator: an index that gives the same decisions as the reference evaluator in `policy`, at a cost
-//! that does not grow with the policy. It knows nothing of HTTP: actions, scopes and resources are bytes.
+//! The evaluator that serves requests: an index that gives the same decisions as the reference evaluator in `policy`,
+//! in a number of steps that does not depend on the number of rules, roles and users. It knows nothing of HTTP: actions
+//! (methods), scopes (hosts) and resources (paths) are bytes.
 //!
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
-//! uses them: `callers` (subject → roles), `roles` (sets of roles), `scopes` (scope → tries), `trie` (resource → rows
-//! of the matching patterns) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
-//! and `rows` (action and roles → the deciding rule). `interner` gives ids to byte strings, `prefix` compares short
-//! byte strings as integers, and `cost` counts steps in tests.
+//! uses them: `callers` (subject → roles), `roles` (sets of roles), `actions` (action → id), `scopes` (scope → tries),
+//! `trie` (resource → the nodes at which matching patterns end) with `segments` (splits the resource) and with
+//! `literals` and `globs` (the trie's edges), and `rows` (each such node has a row of rules: action and roles → the
+//! deciding rule). `ids` has the ids that these parts share, `interner` gives ids to byte strings, `prefix` compares
+//! short byte strings as integers, and `cost` counts steps in tests.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -49,8 +51,8 @@ impl Engine {
     /// Compiles a policy.
     ///
     /// # Panics
-    /// If the policy has more than 2³² names, patterns or roles. No engine exists then, so nothing is allowed by
-    /// mistake.
+    /// If the policy has more than 2³² names, patterns or roles: an id that wrapped around would stand for two of them,
+    /// and could allow what the policy does not.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)
@@ -62,8 +64,9 @@ impl Engine {
         self.callers.anonymous()
     }
 
-    /// The roles of a subject with verified credentials. Allocates only if the set is not one that the policy itself
-    /// implies: that of a user, of a group, or of a single role.
+    /// The roles of a subject with verified credentials. Compilation builds the sets that the policy itself implies: of
+    /// each user, of each group and of each single role. Only another set, such as that of two groups of a token,
+    /// allocates.
     pub fn roles_of<'n>(
         &self,
         user: &str,
@@ -78,17 +81,19 @@ impl Engine {
         self.callers.names(roles)
     }
 
-    /// Evaluates one question, without allocating for all but hostile resources.
+    /// Evaluates one question. Allocates only if more than sixteen patterns overlap on the resource.
     ///
-    /// Compilation has done what can be done without the request: roles are closed under `extends`, and each end of a
-    /// pattern has a row of the rules there. What is left is one walk over the resource and one search in each row that
-    /// it meets, so the cost follows from the shape of the resource, not from the number of rules.
+    /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
+    /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the resource
+    /// and one search in each row that it reaches. So the number of steps depends on the resource, not on the number of
+    /// rules. The time still depends on the CPU caches: with 100 to 100,000 resources, 64 repeated requests take 79 to
+    /// 90 ns each, and random ones 94 to 367 ns (November 2026, `benches/results/README.md`).
     ///
-    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule, and of several rules
-    /// that decide alike the lowest is named.
+    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule. Of several rules that
+    /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
-    /// `owner` is the subject's user name, not percent-encoded, if there is one. `roles` must
-    /// come from this engine: role ids differ between engines.
+    /// `owner` is the subject's user name, not percent-encoded, if there is one; `{user}` in a pattern matches it.
+    /// `roles` must come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(&self, roles: &RoleSet, owner: Option<&[u8]>, question: Question<'_>) -> Decision {
         let mut search = Search::new(roles, self.actions.find(question.action));

@@ -1,9 +1,10 @@
 //! Decodes `CheckRequest` and encodes `CheckResponse` (`envoy.service.auth.v3`).
 //!
-//! Both are written by hand, because building a message of maps and strings, as generated code does, costs more than
-//! a decision: [`request`] decodes in one pass and borrows from the message, and [`Encoder`] writes into one buffer of
-//! the right size, gRPC prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form,
-//! for server reflection.
+//! Both are written by hand, because generated code builds messages of maps and strings, which costs more than to
+//! evaluate the rules: a message of 560 bytes is decoded in 0.7 to 0.9 µs here and in 2.3 to 2.7 µs by prost, and an
+//! evaluation takes about 0.1 µs (November 2026, `benches/results/README.md`). [`request`] decodes in one pass and
+//! borrows from the message. [`Encoder`] returns each answer in one allocation of its exact size, gRPC prefix included.
+//! `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form, for server reflection.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

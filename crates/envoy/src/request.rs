@@ -1,18 +1,19 @@
 //! Decodes a `CheckRequest` in one pass, borrowing from the message.
 //!
 //! Strings are not checked to be UTF-8, although protobuf requires it. Clients can get any bytes into most of them,
-//! since Envoy does not check either, and a decoding error is an error of the server, on which an Envoy with
-//! `failure_mode_allow` lets the request through. The code that reads a string decides which bytes are valid, and
-//! denies the rest.
+//! since Envoy does not check either. A decoding error would be an error of the server, on which an Envoy with
+//! `failure_mode_allow` lets the request through. So the strings are passed on as bytes, and the authorizer denies those
+//! that are not valid.
 //!
-//! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A field that occurs twice is merged as protobuf defines
-//! it: the last scalar wins, messages are merged, repeated fields are concatenated. A name that occurs twice in the
-//! `headers` map counts as two lines, which is stricter than "the last wins": so a second `authorization` is seen and
-//! denied.
+//! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A
+//! field that occurs twice is merged as protobuf defines it: the last scalar wins, messages are merged, repeated fields
+//! are concatenated. There is one exception: a name that occurs twice in the `headers` map counts as two lines, although
+//! in protobuf the last wins. So a second `authorization` is seen, and the request is denied.
 
 use crate::wire::{Fields, Value, WireError};
 
-/// The most header lines that are passed on; further ones are not. Envoy itself accepts 100 per request by default.
+/// The most header lines that are passed on; a request with more is denied. It bounds the time for one request, and is
+/// far above what an Envoy accepts (100 by default).
 pub const MAX_HEADERS: usize = 10_000;
 
 /// What Envoy sends about an HTTP request. Its header lines are passed on while it is decoded.
@@ -26,9 +27,9 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// Whether there are more than [`MAX_HEADERS`] header lines. A client can cause that, so it is not an error, on
-    /// which `failure_mode_allow` would let the request through. But a request of which not all lines were seen must be
-    /// denied.
+    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, because the lines that
+    /// were not passed on may matter. It is not a decoding error, because a client can cause it, and on an error an Envoy
+    /// with `failure_mode_allow` lets the request through.
     pub too_many_headers: bool,
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],
@@ -83,12 +84,14 @@ impl<'a> CheckRequest<'a> {
 struct Reader<'a, L> {
     request: CheckRequest<'a>,
     lines: usize,
+    /// Whether the message has an `attributes.request.http`.
     found: bool,
     line: L,
 }
 
-/// A line as all encoders write it: the name, and then the value as `value` or `raw_value`, each of fewer than 128 bytes.
-/// Most of a message is such lines, and this takes a third of the instructions of [`any_line`] (November 2026).
+/// A header line as all encoders write it: the name, and then the value as `value` or `raw_value`, both shorter than 128
+/// bytes, so that their lengths take one byte. `None` if it is not like that. Most of a message is such lines, and this
+/// takes a third of the instructions of [`any_line`] (November 2026).
 fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     const NAME: u8 = 1 << 3 | 2;
     const VALUE: u8 = 2 << 3 | 2;
@@ -99,7 +102,7 @@ fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     (value.len() == usize::from(length)).then_some(Header { name, value })
 }
 
-/// A line with any fields in any order.
+/// A header line with any fields in any order and of any length.
 fn any_line<'a>(message: &'a [u8], of: &'static str) -> Decoded<Header<'a>> {
     let (mut name, mut text, mut raw) = (&[][..], &[][..], &[][..]);
     let mut fields = Fields::new(message);

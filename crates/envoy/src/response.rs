@@ -1,5 +1,5 @@
-//! Encodes a `CheckResponse` into one buffer of the right size. The five bytes that gRPC puts before a message
-//! (compression flag 0, length) are included, so the buffer is the whole body of the gRPC response.
+//! Encodes a `CheckResponse`. The five bytes that gRPC puts before a message (compression flag 0, length) are included,
+//! so the result is the whole body of the gRPC response, and the server need not copy it to add them.
 
 use crate::wire::{varint_length, write_varint};
 
@@ -20,15 +20,16 @@ pub enum EncodeError {
     TooLarge,
 }
 
-/// Encodes answers. Keeps a buffer, so that each answer is written in one pass and then copied to an allocation of its
-/// exact size: the length of a protobuf message comes before it, and computing it first costs as much as writing.
+/// Encodes answers. In protobuf the length of a message comes before it, and computing the length first costs as much as
+/// writing. So the fields are written to a buffer, which is kept for the next answers, and then copied behind their
+/// length, to an allocation of the exact size of the answer.
 #[derive(Debug, Default)]
 pub struct Encoder {
     fields: Vec<u8>,
 }
 
-/// The most memory that an encoder keeps, in bytes. Most answers take some hundred; a client can make one long, but not
-/// all that follow.
+/// The most memory that an encoder keeps from one answer to the next, in bytes. Most answers take some hundred bytes. A
+/// client can cause a long one, whose memory must not stay allocated.
 const KEEP: usize = 16 << 10;
 
 impl Encoder {
@@ -90,7 +91,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The whole message: this status, and the fields in a message of their own.
+    /// The whole answer: prefix, status, and the written fields as the message with the key `response`.
     fn message(&self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
         let length = status.len() + delimited(self.fields.len());
         let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
@@ -117,11 +118,11 @@ const HEADER: u8 = 1 << 3 | 2;
 const KEY: u8 = 1 << 3 | 2;
 const VALUE: u8 = 2 << 3 | 2;
 
-/// `status` with code 0. Code 0 is the default and takes no bytes, but the field is present, so that no client must
-/// guess.
+/// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present, so that an OK is
+/// explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// `append: false`, which Envoy up to 1.40 obeys, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, which later versions
-/// do.
+/// Both ways to say that a header replaces those of its name: `append: false`, for Envoy up to 1.40, and
+/// `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, for later versions.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
 /// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's length.
 const PREFIX: usize = 5;

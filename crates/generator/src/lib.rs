@@ -96,7 +96,7 @@ impl Rng {
     }
 }
 
-/// The place of everything that is generated.
+/// The place in a file that everything generated gets, because the policy's data model requires one.
 fn nowhere() -> Place {
     Place::start_of(Path::new("generated.yaml"))
 }

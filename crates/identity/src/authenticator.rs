@@ -1,4 +1,7 @@
-//! The entry point of this crate: from the header's value to the caller.
+//! The entry point of this crate: from the value of an `Authorization` header to the caller.
+//!
+//! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
+//! credentials carried over from the previous policy, and a verification, which the caller of this crate runs.
 
 mod basic;
 mod carried;
@@ -28,11 +31,12 @@ use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unide
 use basic::Basic;
 use known::known;
 
-/// How far the clock may be set back before cached credentials must be verified again.
+/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must be
+/// verified again, so that a clock that was wrong for a while cannot keep them valid for longer.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token and its scheme. Longer
-/// ones are invalid, unless they are mostly spaces, so they are not worth hashing.
+/// ones are invalid unless they contain many spaces, and the time to hash them would be lost.
 const MAX_VALUE: usize = jwt::MAX_BYTES + 16;
 
 /// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
@@ -47,7 +51,8 @@ pub struct Authenticator<T> {
     id: u64,
     basic: Option<Basic<T>>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over: other key sets may not accept them.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key sets
+    /// may not accept them.
     tokens: Cache<Arc<Known<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -56,8 +61,8 @@ pub struct Authenticator<T> {
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
-    /// Credentials that `previous` has verified are carried over where the stored hash is the same, so that a reload
-    /// does not make all callers hash again at once.
+    /// Basic credentials that `previous` has verified are carried over if the user's stored hash is the same. Otherwise
+    /// the passwords of all callers would have to be hashed at once after a reload.
     ///
     /// # Errors
     /// Every problem with its place, if a hash or a key is unreadable or too weak.
@@ -100,11 +105,12 @@ impl<T: HeapSize> Authenticator<T> {
         Ok((this, problems))
     }
 
-    /// Carries over the credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it before
+    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it before
     /// this authenticator serves requests.
     ///
-    /// It takes locks that requests take too, so a thread of low priority, which may wait long for a CPU, must not call
-    /// it.
+    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in a
+    /// thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
+    /// and requests would wait for it.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic)
@@ -119,8 +125,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// anonymous: `Ok(None)`.
     ///
     /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
-    /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it does
-    /// not count, and this may return another verification.
+    /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it is
+    /// ignored, and this may return another verification.
     ///
     /// The first call for a subject calls `attach`. Later calls find the result in `cache` or in the cache of all
     /// threads, and allocate nothing.
@@ -145,8 +151,8 @@ impl<T: HeapSize> Authenticator<T> {
         cache.get_or_look_up(self.id, self.hasher.whole(value), now, look_up).map(Some)
     }
 
-    /// The same as [`Authenticator::identify`], but runs a verification on the calling thread: milliseconds, so for
-    /// tools and tests.
+    /// The same as [`Authenticator::identify`], but runs a verification on the calling thread. A password takes
+    /// milliseconds, so this is for tools and tests.
     ///
     /// # Errors
     /// If the credentials are invalid.
@@ -166,19 +172,20 @@ impl<T: HeapSize> Authenticator<T> {
         match found {
             Ok(found) => Ok(Some(cache.hold(found.known))),
             Err(Unidentified::Invalid(error)) => Err(error),
-            // This authenticator began the verification, so its result counts and no other is needed.
+            // Cannot happen: this authenticator made the verification, so it does not ignore the result. An error all
+            // the same, so that a bug here denies.
             Err(Unidentified::Pending(_)) => Err(CredentialsError::BadPassword),
         }
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
-    /// never cached. To be called when the verification has run, even if no request waits for it any more; it may be
-    /// called more than once.
+    /// never cached. Call it when the verification has run, even if no request waits for the result any more: the
+    /// client's next attempt then needs no verification. It may be called more than once.
     pub fn cache_verified(&self, verified: &Verified, now: Time, attach: impl Fn(&Subject) -> T) -> bool {
         matches!(self.resolve(verified, now, attach), Some(Ok(_)))
     }
 
-    /// The subject of a token with these claims, without verifying a token.
+    /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
     ///
     /// # Errors
     /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the roles are malformed.
@@ -194,7 +201,7 @@ impl<T: HeapSize> Authenticator<T> {
         self.issuers.iter().filter_map(Issuer::take_refetch)
     }
 
-    /// Authenticates a caller who is not in the thread's own cache.
+    /// Authenticates a caller whose header value is not in the thread's own cache.
     fn look_up(
         &self,
         value: &[u8],
@@ -253,8 +260,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// The user of the credentials without a password check (`verify: false`): something in front of the proxy has
-    /// checked the password.
+    /// The user of the credentials without a password check. With `verify: false`, something in front of the proxy checks
+    /// the password.
     fn unverified(
         &self,
         basic: &Basic<T>,
@@ -286,6 +293,7 @@ impl<T: HeapSize> Authenticator<T> {
         match self.resolve_for(hash, verified, now, attach) {
             Some(result) => Ok(result?),
             None => {
+                // With the id, so that checks of one token by two authenticators, which may have other keys, differ.
                 let key = self.hasher.pair(&hash.to_le_bytes(), &self.id.to_le_bytes());
                 let check = TokenCheck::new(text, &self.issuers, now, hash, key);
                 Err(Unidentified::Pending(Verification(Check::Token(check))))
@@ -303,7 +311,7 @@ impl<T: HeapSize> Authenticator<T> {
         self.tokens.find(hash, now, found).valid()
     }
 
-    /// The result of [`Self::resolve`], if `verified` is a verification of the credentials with this key.
+    /// The result of [`Self::resolve`], if `verified` belongs to the credentials with this cache key; otherwise `None`.
     fn resolve_for(
         &self,
         key: u128,
@@ -314,8 +322,8 @@ impl<T: HeapSize> Authenticator<T> {
         self.resolve(verified.filter(|verified| verified.credentials() == key)?, now, attach)
     }
 
-    /// The result of a verification under this policy; `None` if it does not count under this policy. A subject is also
-    /// cached.
+    /// What the result of a verification means under this policy; `None` if the verification was made under another
+    /// policy, in which the hash or the keys differ, or the token is not valid now. A subject is also cached.
     fn resolve(
         &self,
         verified: &Verified,
@@ -328,8 +336,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// A password check counts if the user has the same stored hash in both policies, byte for byte, or exists in
-    /// neither.
+    /// A password check counts if the user has the same stored hash, byte for byte, in this policy and in that of the
+    /// check, or exists in neither.
     fn resolve_password(
         &self,
         checked: &PasswordChecked,

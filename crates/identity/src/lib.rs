@@ -1,11 +1,11 @@
 //! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
 //! keys are arguments; nothing here does I/O or waits.
 //!
-//! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `basic` and `password`
-//! implement HTTP Basic and the formats of password hashes; `jwt` and [`jwks`] implement tokens and the keys that
-//! verify them; `verification` separates the slow part of both, so that it can run later and on other threads. `cache`
-//! keeps verified credentials for all threads under the keyed hashes of `keyed_hasher`, `local_cache` for one thread,
-//! and `memory` computes how much memory they take.
+//! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `authorization` splits the
+//! value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password hashes;
+//! `jwt` and [`jwks`] implement JSON Web Tokens and the keys that verify them. `verification` separates the slow part of
+//! both, so that it can run later and on other threads. `cache` keeps verified credentials for all threads, by the keyed
+//! hashes of `keyed_hasher`; `local_cache` is a smaller cache of one thread. `memory` computes how much memory both take.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -45,7 +45,8 @@ pub type Time = Duration;
 /// The bytes of the key sets that were fetched, by URL.
 pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 
-/// A caller whose credentials have been verified.
+/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified in front of
+/// the proxy).
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
@@ -54,13 +55,13 @@ pub struct Subject {
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
-    /// The claims of the token, for `attach` in [`Authenticator::identify`]; `Null` for Basic, and in [`Known`].
-    ///
-    /// They are not cached: a map of one member takes 640 bytes, so claims can take 80 times the size of their text.
+    /// The claims of the token, for `attach` in [`Authenticator::identify`]. `Null` for Basic, and in each [`Known`]:
+    /// claims are not cached, because a map of one member takes 640 bytes, so they can take 80 times the size of their
+    /// text.
     pub claims: serde_json::Value,
 }
 
-/// Why a caller with credentials is not known.
+/// Why no subject is returned for credentials.
 #[derive(Debug)]
 pub enum Unidentified {
     /// The credentials are invalid.
@@ -69,7 +70,8 @@ pub enum Unidentified {
     Pending(Verification),
 }
 
-/// A verified subject, and what the user of this crate attached to it (its roles, for example).
+/// A subject, and what the user of this crate attached to it (its roles under the policy, for example). This is what
+/// the caches hold.
 #[derive(Debug)]
 pub struct Known<T> {
     /// The subject.

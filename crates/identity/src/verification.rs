@@ -7,10 +7,10 @@ use crate::basic::{PasswordCheck, PasswordChecked};
 use crate::jwt::{TokenCheck, TokenChecked};
 
 /// Credentials that have to be verified before their subject is known. Hashing a password takes milliseconds, so it
-/// must not run on a thread that serves requests. Verifying a token takes tens of microseconds, so a thread that serves
-/// requests must not run many in a row.
+/// must not run on a thread that serves requests. Verifying a token takes 10 µs (HS512) to 470 µs (ES512; November 2026,
+/// `benches/results/README.md`), so a thread that serves requests may run one, but not many in a row.
 ///
-/// Credentials that it holds are overwritten when it is dropped.
+/// The credentials in it are overwritten when it is dropped.
 pub struct Verification(pub(crate) Check);
 
 pub(crate) enum Check {
@@ -23,12 +23,12 @@ pub(crate) enum Check {
 pub enum VerificationKind {
     /// A password: milliseconds.
     Password,
-    /// A token: tens of microseconds.
+    /// A token: less than a millisecond.
     Token,
 }
 
-/// The result of a [`Verification`]. Whether it counts depends on the policy: only the
-/// [`Authenticator`](crate::Authenticator) can say, and it may be one of a newer policy.
+/// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
+/// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another hash or other keys.
 #[derive(Clone)]
 pub struct Verified(pub(crate) Checked);
 
@@ -48,7 +48,7 @@ impl Verification {
         }
     }
 
-    /// The memory that it takes while it waits, in bytes, with the credentials.
+    /// The memory that it takes while it waits, in bytes, credentials included.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let held = match &self.0 {
@@ -61,9 +61,9 @@ impl Verification {
     /// Whether the same credentials were verified before in this process against the same stored hash, but too long ago
     /// to count now. Never true for a token.
     ///
-    /// Such a verification goes ahead of others in the queue: a flood of wrong passwords cannot produce one. This can
-    /// be false for credentials that were verified, because the cache is bounded. It describes the moment when the
-    /// verification was created, and does not replace running it.
+    /// Queues let such a verification go first, because nobody without valid credentials can cause one: so a flood of
+    /// wrong passwords does not delay users who were verified before. It can be false for credentials that were
+    /// verified, because the cache is bounded. It is only a hint: the credentials must still be verified.
     #[must_use]
     pub fn verified_before(&self) -> bool {
         match &self.0 {

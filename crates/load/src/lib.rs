@@ -1,7 +1,8 @@
 //! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
-//! A [`Plan`] says what to do, [`run()`] does it, [`Measured`] has the results, and reports are made only from these.
-//! It depends on no other crate of this workspace, and can test any server.
+//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns a [`Measured`], from which alone
+//! the reports are made; [`find_max`] searches for the highest rate within a latency limit. This crate depends on no
+//! other crate of this workspace and can test any HTTP or ext_authz server.
 
 use std::ffi::OsString;
 

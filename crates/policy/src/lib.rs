@@ -3,8 +3,8 @@
 //! Read in this order: [`model`] (the policy as plain data, in which every value is valid), [`pattern`] (what a rule
 //! matches), [`decision`] (what an evaluator is asked, and its answer), [`mod@reference`] (the reference evaluator: slow,
 //! and written to be obviously right), [`canonical`] (the canonical form in which paths and hosts are compared with
-//! rules), then [`load()`], which parses files with a [`document`] reader, resolves names and warns of what is probably
-//! not intended, with its [`problem`]s, and the golden [`cases`].
+//! rules), then [`load()`]: it reads the files as YAML ([`document`]), parses them, resolves names and reports
+//! [`problem`]s, among them warnings of what is probably not intended. [`cases`] are the test cases of a policy.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 

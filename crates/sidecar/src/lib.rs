@@ -1,8 +1,8 @@
 //! The `rolegate` process: listeners, policy reload, key fetching, admin pages, metrics, logs and the command line.
 //!
 //! Where to start: [`cli`] lists the commands and `settings` the configuration. `serve` starts and stops the server,
-//! `reload` loads and activates policies, and [`grpc`] serves requests. Only this crate does I/O and reads the clock
-//! and the environment.
+//! `reload` loads and activates policies, and [`grpc`] serves requests. Of the crates in the program, only this one does
+//! I/O and reads the clock and the environment; the others get bytes and times as arguments.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -1,7 +1,7 @@
 //! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of it, and rolegate.
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
-//! [`envoy`] and [`rolegate`]; [`client`] sends requests; [`golden`] checks a running stack against the cases beside a
+//! [`envoy`] and [`rolegate`]; [`client`] sends requests; [`golden`] checks a running stack against the `cases.yaml` of a
 //! policy.
 
 #![expect(

@@ -25,8 +25,8 @@ pub struct CheckService {
     decisions: Option<Arc<dyn DecisionSink>>,
 }
 
-/// The snapshot that is active while a request is answered. A guard and not an `Arc`, whose reference count all workers
-/// would write to for each request.
+/// The snapshot (policy, keys and caches) that is active while a request is answered. A guard of `arc_swap` and not an
+/// `Arc`, whose reference count all workers would write to for each request.
 type Snapshot = Guard<Option<Arc<Authorizer>>>;
 
 /// The result of checking a message.
@@ -56,11 +56,13 @@ pub(super) enum Failure {
     Error(ErrorKind),
 }
 
-/// When a request was received.
+/// When a request was received, by the wall clock and the monotonic clock: when its message was complete or, if it never
+/// is, when its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
-    /// Wall-clock time since the Unix epoch.
+    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
     pub(super) time: Duration,
+    /// Monotonic: for the latency.
     pub(super) at: Instant,
 }
 
@@ -70,7 +72,7 @@ pub(super) struct Checker {
     counters: Arc<counters::Worker>,
     scratch: RefCell<Scratch>,
     encoder: RefCell<envoy::Encoder>,
-    /// Verdicts that have not been handed over for writing yet.
+    /// Number of verdicts that have not been handed over for writing yet.
     answers: Cell<u64>,
 }
 
@@ -82,8 +84,8 @@ const MAX_ANSWER: usize = 64 << 10;
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl CheckService {
-    /// Authorizes with the snapshot that `snapshot` holds at the time. While it holds `None`, every check is an
-    /// error.
+    /// Authorizes each request with the snapshot that `snapshot` holds when it is answered. While it holds `None`, every
+    /// check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
         Self { snapshot, decisions: None }
@@ -139,8 +141,8 @@ impl Checker {
         }
     }
 
-    /// Authorizes a message with the active snapshot. `verified` is the verification that the message has waited for; a
-    /// user or a permission that a reload has removed in the meantime is denied.
+    /// Authorizes a message with the active snapshot. `verified` is the result of the verification that the message has
+    /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied.
     pub(super) fn check(
         &self,
         message: &[u8],
@@ -153,7 +155,7 @@ impl Checker {
         self.guarded(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
 
-    /// Verifies a token on this thread.
+    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_turns`.
     ///
     /// # Errors
     /// If it panics.
@@ -190,8 +192,8 @@ impl Checker {
         )
     }
 
-    /// Records that all verdicts so far have been handed over for writing. Answers leave together, so a batch of them
-    /// costs one read of the clock.
+    /// Records that all verdicts so far have been handed over for writing. The answers of a batch leave in one write, so
+    /// the clock is read once for all of them.
     pub(super) fn handed_over(&self, received: Received) {
         let answers = self.answers.take();
         if answers > 0 {

@@ -1,9 +1,9 @@
 //! One HTTP/2 connection: its limits, and the loop that reads and answers requests in batches.
 //!
-//! A connection first reads what has arrived, then answers all requests in it, then sends all answers in one write. A
-//! request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is used
-//! directly, not through hyper: 412,000 instead of 365,000 checks per second per core, in a measurement that decoded
-//! no messages (August 2026).
+//! A connection reads what has arrived, up to a limit, then answers all requests in it, then sends all answers in one
+//! write. A request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is
+//! used directly, not through hyper: 412,000 instead of 365,000 checks per second per core, in a measurement of the
+//! transport alone, which decoded no messages (August 2026).
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -23,33 +23,36 @@ use super::registry::{Connected, Mode};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 
-/// Maximum number of requests that are read before they are answered, and the number of requests that ends a time
-/// slice (see `slices`). Enough to fill a large write; few enough that the first does not wait long for the last.
+/// Maximum number of requests that are read before they are answered. So many in one time slice (see `slices`) also end
+/// it. Enough to fill a large write; few enough that the first does not wait long for the last.
 const BATCH: usize = 64;
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// Concurrent streams of a worker's n-th connection, times n, over all workers. That is far more than Envoy needs: at
-/// one millisecond per answer, ten streams carry 10,000 checks per second, and Envoy opens another connection when
-/// one is full. All 1,024 connections together may then have fewer than 13,000 streams. An answer that the client
-/// does not read, or opens no window for, takes 3.4 KiB until its connection is closed (November 2026): 40 MiB at
-/// most, in addition to the connections themselves. Division by n² would leave the hundredth connection of a shared
-/// service hardly any streams; a limit eight times as high held 68 MiB with 20 connections.
+/// Divided by n and by the number of workers, this is the maximum number of concurrent streams of a worker's n-th
+/// connection. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
+/// second, and Envoy opens another connection when one is full.
+///
+/// It bounds the memory that hostile clients can occupy. An answer that the client does not read, or opens no window
+/// for, takes 3.4 KiB until its connection is closed (November 2026). With the default of 1,024 connections there are
+/// fewer than 13,000 streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high
+/// held 68 MiB with only 20 connections. Division by n² instead of n would leave the hundredth connection of a service
+/// that many Envoys share hardly any streams.
 const ALL_STREAMS: usize = 3 << 9;
 /// Minimum number of concurrent streams per connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum number of streams that may be reset at once on a connection, however few it may have open. If many clients
-/// of one Envoy leave together, Envoy resets their streams; that must not close the connection, which also carries
-/// the checks of all other clients.
+/// Number of streams that every connection may reset at once, even if fewer may be open on it. If many clients of one
+/// Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
+/// of all other clients.
 const MIN_RESETS: usize = 1 << 10;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message.
 const HEADER_LIST: u32 = 16 << 10;
 /// Maximum bytes that wait to be sent on a stream that the client does not read. Answers are far smaller.
 const SEND_BUFFER: usize = 64 << 10;
-/// Client errors that are answered with a stream reset before the connection is closed. This is the default of `h2`,
-/// set explicitly because tonic switches it off.
+/// Number of client errors on a connection that are answered with a stream reset; one more closes the connection. This
+/// is the default of `h2`. It is set explicitly because the limit is optional: a tonic server has none.
 const LOCAL_ERROR_RESETS: usize = 1024;
 
 type Stream = (Request<RecvStream>, SendResponse<Bytes>);
@@ -88,9 +91,9 @@ where
     }
 }
 
-/// Maximum concurrent streams of a worker's next connection. The first few connections get all that the settings
-/// allow, because Envoy opens few. Each further one gets fewer, because an attacker can make the server keep streams
-/// × connections.
+/// Maximum concurrent streams of a worker's next connection; `connections` are open already. The first ones get most,
+/// because Envoy opens few. Each further one gets fewer (see [`ALL_STREAMS`]), because the memory that an attacker can
+/// occupy grows with streams × connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
     let of_all_workers = number.saturating_mul(options.threads.max(1));
@@ -102,11 +105,11 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // A client may cancel all its requests again and again, as Envoy does on timeouts. Each cancelled stream
-        // takes some hundred bytes until it is accepted.
+        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels all
+        // its requests again and again, as Envoy does on timeouts. Each such stream takes some hundred bytes.
         .max_pending_accept_reset_streams(resets + resets / 4)
-        // Frames that still arrive for a stream that this side has reset are ignored. Once `h2` no longer knows the
-        // stream, such a frame would close the connection.
+        // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
+        // ignored; a frame for a stream that `h2` has forgotten would close the connection.
         .max_concurrent_reset_streams(resets.saturating_mul(4))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
@@ -126,9 +129,9 @@ struct Connection<I> {
     accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     resets: usize,
-    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM (CVE-2023-44487). The limit of `h2`
-    /// counts only streams that wait to be accepted; a client that resets them slightly slower than they are accepted
-    /// stays below it.
+    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the client does nothing but
+    /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only streams
+    /// that wait to be accepted, and a client that resets them slightly slower than they are accepted stays below it.
     max_resets: usize,
     draining: bool,
 }

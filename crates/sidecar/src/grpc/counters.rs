@@ -83,7 +83,7 @@ pub struct Totals {
     /// Counters of password hashing.
     pub hashing: HashingTotals,
     /// Time from a complete message until its answer is handed over for writing. Answers that leave in one write have
-    /// the same time; if a check waited for a password hash, the wait is included.
+    /// the same time; if a check waited until its credentials were verified, the wait is included.
     pub handler: Distribution,
     /// Time from a decoded request to its verdict, without waiting.
     pub evaluation: Distribution,

@@ -1,5 +1,5 @@
-//! One stream: a request and its answer. It is answered at once if possible, or in a task of its own if it has to
-//! wait for the rest of the message or for a password hash.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation,
+//! or in a task of its own if it has to wait for the rest of the message or for the verification of its credentials.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -25,10 +25,10 @@ use super::registry::Connected;
 use super::respond::{self, StreamState};
 use super::source::Source;
 
-/// Upper bound of the margin between the deadline of an answer and the caller's timeout; the margin is a quarter of
-/// the timeout if that is less. When the timeout expires, Envoy treats the check as an error, which
-/// `failure_mode_allow` lets pass. So a denial must arrive earlier, even when Envoy and this process share a busy
-/// machine. Of Envoy's default timeout, 200 ms, 150 ms remain.
+/// The most time by which the deadline of an answer is before the caller's timeout. It is a quarter of the timeout if
+/// that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check as
+/// an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even
+/// when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.
@@ -106,6 +106,7 @@ impl Exchange {
         match message {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
+                // Latency counts from the complete message: how fast a client sends is not ours to measure.
                 self.received = Received::now();
                 if let Some(unverified) = self.check(&message) {
                     incoming.release();
@@ -218,7 +219,8 @@ async fn expiry(deadline: Option<Instant>) {
     }
 }
 
-/// The HTTP status for a request that is not gRPC ("gRPC over HTTP2": 415 for another content type).
+/// The HTTP status for a request that is not gRPC; `None` if it is. The specification "gRPC over HTTP2" asks for 415 if
+/// the content type is another one.
 fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);

@@ -2,7 +2,8 @@
 //! length.
 //!
 //! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
-//! in a buffer; the total size of all buffers is bounded for the whole process.
+//! in a buffer. The memory of all requests that wait, for the rest of their message or for the verification of their
+//! credentials, is bounded for the whole process: otherwise clients that send slowly could occupy all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,20 +17,20 @@ use authorizer::Limit;
 use super::check::Failure;
 use super::counters::ErrorKind;
 
-/// Maximum size of a message, and the budget that all unfinished messages share.
+/// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) message: usize,
     pub(super) budget: Arc<Budget>,
 }
 
-/// Bytes that all unfinished requests together may hold.
+/// Bytes that all waiting requests together may still take.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: AtomicUsize,
 }
 
-/// A part of a budget. Dropping it returns the bytes.
+/// Bytes taken from a budget. Dropping this returns them.
 #[derive(Debug)]
 pub(super) struct Held {
     budget: Arc<Budget>,
@@ -43,16 +44,18 @@ pub(super) struct Incoming {
     arrived: Arrived,
 }
 
+/// What has arrived of a message.
 #[derive(Debug)]
 enum Arrived {
     Nothing,
     /// The whole message, in one frame.
     Whole(Bytes),
+    /// The bytes so far, copied into one buffer, with their share of the budget.
     Parts(Vec<u8>, Held),
 }
 
 impl Incoming {
-    /// Reserves a part of the budget, because the rest of the message has not arrived yet.
+    /// Prepares to wait for the rest of the message: reserves a part of the budget for it.
     ///
     /// # Errors
     /// When not enough of the budget is left.
@@ -60,7 +63,7 @@ impl Incoming {
         match &self.arrived {
             Arrived::Nothing => self.arrived = Arrived::Parts(Vec::new(), limits.budget.hold(0)?),
             // Only the end of the stream is missing. Copied, because `message` keeps alive the buffer that `h2` has
-            // read into.
+            // read into, which is larger than most messages.
             Arrived::Whole(message) => {
                 let held = limits.budget.hold(message.len())?;
                 self.arrived = Arrived::Parts(message.to_vec(), held);
@@ -70,8 +73,8 @@ impl Incoming {
         Ok(())
     }
 
-    /// Reopens the flow-control window for a message that is kept for a while. For all others it reopens when their
-    /// stream is dropped.
+    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the client can send
+    /// others meanwhile. For messages that are answered at once, dropping the stream reopens it.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
         // It fails only if more is released than was received.
@@ -81,7 +84,7 @@ impl Incoming {
 
 /// Size of the prefix: flag and length.
 const PREFIX: usize = 5;
-/// Approximate bytes that a waiting request holds in addition to its message: a task, a stream, its headers.
+/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
 const OVERHEAD: usize = 2 << 10;
 
 impl Incoming {
@@ -89,10 +92,10 @@ impl Incoming {
         Self { body, arrived: Arrived::Nothing }
     }
 
-    /// The message, once the stream has ended after it.
+    /// The message without its prefix, once the stream has ended after it.
     ///
-    /// The limits are borrowed: a clone of their budget for each message would be a write to memory that all workers
-    /// share.
+    /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to a reference count
+    /// that all workers share.
     pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match ready!(self.body.poll_data(cx)) {

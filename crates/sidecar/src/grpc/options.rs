@@ -15,8 +15,8 @@ pub struct Options {
     pub max_connections: usize,
     /// Maximum number of concurrent streams per connection (RFC 9113, 6.5.2).
     pub max_concurrent_streams: u32,
-    /// Maximum time for the connection preface, for the rest of a message, and for waiting for a password hash. A
-    /// shorter `grpc-timeout` replaces it for that request.
+    /// Maximum time for the connection preface, for the rest of a message, and for the verification of its credentials.
+    /// A shorter `grpc-timeout` replaces it for that request.
     pub read_timeout: Duration,
     /// Number of threads that hash passwords; 0 means half the cores, but at least one.
     pub hash_threads: usize,

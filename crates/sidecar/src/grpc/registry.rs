@@ -49,7 +49,7 @@ struct Entry {
     waker: RefCell<Option<Waker>>,
     /// When it last had a request; `None` before the first.
     last_request: Cell<Option<Instant>>,
-    /// Number of checks that wait for the rest of their message or for a password hash.
+    /// Number of checks that wait for the rest of their message or until their credentials are verified.
     pending: Rc<Cell<usize>>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes gRPC answers to a stream ("gRPC over HTTP2": Responses).
+//! Writes gRPC answers to an HTTP/2 stream, as the specification "gRPC over HTTP2" says in its section Responses.
 
 use authorizer::Limit;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ pub(super) enum StreamState {
 }
 
 impl StreamState {
-    /// The state after sending an answer at once, which fails only if the stream has been reset.
+    /// The state of a stream from the result of sending an answer to it, which fails only if the stream has been reset.
     pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
         if sent.is_ok() { Self::Open } else { Self::Reset }
     }

@@ -1,8 +1,8 @@
 //! Cooperative scheduling of the connections of one worker.
 //!
 //! `h2` reads for as long as there is data, so one client can occupy a thread for milliseconds, and sixty clients for
-//! a tenth of a second, while requests on other connections wait (November 2026: beside a client that sent 100,000
-//! resets, the p99 of another was 10 times its usual value). So a connection reads for at most one slice of time, in
+//! a tenth of a second, while requests on other connections wait (November 2026: while one client sent 100,000 stream
+//! resets, the p99 of another was 10 times its usual value). So a connection reads for at most one time slice, in
 //! rounds: it reads a limited number of bytes, then answers all requests in them. A connection that has used up its
 //! slice is queued for the next one, and a new connection is queued for its first. Each time the runtime polls for
 //! I/O events, one queued connection is resumed.
@@ -21,15 +21,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Length of a slice: how long a connection reads before others get their turn. Enough for some dozens of requests or
 /// a few hundred resets.
 const SLICE: Duration = Duration::from_micros(200);
-/// Number of reads with data before the clock is read. A wake-up usually has one.
+/// Number of reads that return data before the clock is read for the first time in a slice. Usually one such read
+/// empties the socket, and then the clock is not read at all.
 const FREE_READS: u32 = 2;
-/// Maximum bytes that are read before they are answered. `h2` keeps every stream that it has read until the stream is
-/// accepted: 2 KB for one that was opened and reset in 28 bytes (November 2026: 60 such connections that waited for
-/// their slices held 230 MiB). So a connection never waits with unanswered streams. 16 KiB hold 50 checks; Envoy
-/// sends fewer at once.
+/// Number of bytes after which a round ends: what was read is answered before more is read. `h2` keeps every stream
+/// that it has read until the stream is accepted: 2 KB for one that was opened and reset in 28 bytes. Without
+/// rounds, 60 connections full of such streams held 230 MiB while they waited for their slices (November 2026). 16 KiB
+/// hold 50 checks; Envoy sends fewer at once. The last read of a round of this length may exceed it.
 const MAX_ROUND: usize = 16 << 10;
-/// Bytes of a connection's first round, and of each round after one in which most streams were reset. They hold 70
-/// resets, which take 100 µs. Each other round is twice as long as the one before, up to [`MAX_ROUND`].
+/// Bytes of a connection's first round, and of each round after one in which most streams were reset: they hold 70
+/// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
 
 /// The connections of a worker that wait for their next slice, first come, first served.
@@ -43,7 +44,7 @@ pub(super) struct SliceQueue {
 /// What a connection has used of its slice.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
-    /// Number of reads with data; `None` before the first slice, when nothing is counted.
+    /// Number of reads that returned data in this slice; `None` before the first slice, when nothing is limited.
     reads: Cell<Option<u32>>,
     /// When the clock was first read in this slice.
     since: Cell<Option<Instant>>,
@@ -89,7 +90,7 @@ impl SliceQueue {
         .await;
     }
 
-    /// Resumes one queued connection after the other, for ever.
+    /// Resumes the queued connections, one each time the runtime polls for I/O events. Never returns.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = poll_fn(|cx| match self.waiting.borrow_mut().pop_front() {
@@ -210,6 +211,8 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
         }
         let before = to.filled().len();
         let round = self.slice.round();
+        // A short round needs a limit per read. A long one only ends after the read that exceeds it, which is at most
+        // as long as the buffer of `h2`.
         let read = if round < MAX_ROUND {
             self.poll_read_some(cx, to, round)
         } else {

@@ -1,11 +1,13 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
 //!
-//! A signature takes tens of microseconds to verify, many times what the request of a known caller takes, and anybody
-//! can send well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them would delay
-//! all requests. So a worker verifies at most one token per iteration of its event loop, in which its other connections
-//! get their slices. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
+//! A token takes 10 µs (HS512) to 470 µs (ES512) to verify, and the whole check of a known caller 2 to 3 µs (November
+//! 2026, `benches/results/README.md`). Anybody can send well-formed tokens with wrong signatures. If each were verified
+//! as it arrives, a flood of them would delay all requests. So a worker verifies at most one token per iteration of its
+//! event loop, in which other connections are served too. An idle worker begins the next iteration at once, so it still
+//! verifies as many as its core can.
 //!
-//! The sources of the tokens take turns too: a flood from one of them delays new tokens of the others by one turn each.
+//! The sources of the tokens (`source`: the client's IP address or network) take turns too. So the next token of a source
+//! waits for at most one token of each other source, however many these have sent.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -17,8 +19,8 @@ use tokio::task::yield_now;
 
 use super::source::Source;
 
-/// Maximum number of requests of one worker that wait for their turn. A worker verifies about as many tokens in 50 ms,
-/// and Envoy waits for 200 ms by default.
+/// Maximum number of requests of one worker that wait for their turn. An idle worker verifies as many RS256 tokens in
+/// about 30 ms, and Envoy waits for 200 ms by default: a longer queue would hold requests that nobody waits for.
 const MAX_WAITING: usize = 1024;
 
 /// The requests of one worker that wait for their turn.
@@ -38,10 +40,11 @@ struct Queue<T> {
 }
 
 impl TokenTurns {
-    /// Waits for the turn of a request: when the receiver resolves, it may verify one token.
+    /// Queues a request. When the receiver resolves, the request may verify one token; when it fails, a request of
+    /// another source has taken the place.
     ///
     /// # Errors
-    /// If no other source has more requests waiting, and there is no room for another one.
+    /// If the queue is full, and no source has at least two more requests in it than this one.
     pub(super) fn wait(&self, source: Source) -> Result<oneshot::Receiver<()>, Limit> {
         let (turn, granted) = oneshot::channel();
         let mut queue = self.queue.borrow_mut();
@@ -105,8 +108,8 @@ impl<T> Queue<T> {
         entry
     }
 
-    /// Removes the newest entry of the source with most entries, to make room for one of `source`. Returns false if no
-    /// source has more than `source` itself.
+    /// Removes the newest entry of the source with most entries, to make room for one of `source`. Returns false if that
+    /// source has at most one entry more than `source`: the two would only change places.
     fn displace(&mut self, source: Source) -> bool {
         let own = self.of_source.get(&source).map_or(0, VecDeque::len);
         let longest = self.of_source.values_mut().max_by_key(|entries| entries.len());
