@@ -47,7 +47,10 @@ fn push_role(text: &mut String, policy: &Policy, role: &Role) {
 }
 
 fn rule_text(rule: &Rule) -> String {
-    if *rule.name == *crate::random::name_of(rule) && rule.scopes.len() < 2 && rule.resources.len() == 1 {
+    // In the short form, a host of one label is taken for a path without its slash.
+    let has_dot = rule.scopes.iter().all(|scope| scope.to_string().contains('.'));
+    let is_short = rule.scopes.len() < 2 && rule.resources.len() == 1 && has_dot;
+    if is_short && *rule.name == *crate::random::name_of(rule) {
         return quoted(&rule.name);
     }
     let methods: Vec<&str> = match &rule.actions {

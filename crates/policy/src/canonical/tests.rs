@@ -487,7 +487,7 @@ fn rules_are_in_the_canonical_form_of_paths_and_hosts() {
         ("*.Example.com.", "a.EXAMPLE.com."),
         ("[0:0::1]", "[::1]:80"),
         ("[2001:DB8::A]", "[2001:db8:0::a]"),
-        ("my_host-1", "my_host-1"),
+        ("my_host-1.example", "my_host-1.example"),
     ] {
         let mut lowered = Vec::new();
         let raw = host(raw.as_bytes(), &mut lowered).unwrap();

@@ -114,6 +114,10 @@ impl PathParser<'_, '_> {
     }
 
     fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
+        if let Some((message, help)) = regex_fault(part) {
+            self.error(part, message, help);
+            return None;
+        }
         if part.contains(['{', '}']) {
             return self.placeholder(part).map(|canonical| ParsedSegment { canonical, raw: None });
         }
@@ -144,9 +148,10 @@ impl PathParser<'_, '_> {
             Some(name)
                 if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
             {
-                if name.eq_ignore_ascii_case("user") {
+                if is_like_user(name) {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
-                    self.reader.warning_help(self.text.locate(part), message, "did you mean `{user}`?");
+                    let help = "did you mean `{user}`? If not, call it `{id}`";
+                    self.reader.warning_help(self.text.locate(part), message, help);
                 }
                 Some(Segment::One(name.into()))
             }
@@ -222,6 +227,53 @@ impl PathParser<'_, '_> {
         self.failed = true;
         self.reader.error_help(self.text.locate(part), message, help);
     }
+}
+
+/// Names that other systems give to the caller.
+const LIKE_USER: [&str; 14] = [
+    "username",
+    "user_name",
+    "user-name",
+    "userid",
+    "user_id",
+    "user-id",
+    "name",
+    "usr",
+    "sub",
+    "subject",
+    "uid",
+    "me",
+    "self",
+    "owner",
+];
+
+/// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
+/// lets each caller reach every user.
+fn is_like_user(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    LIKE_USER.contains(&&*name) || strsim::damerau_levenshtein(&name, "user") <= 1
+}
+
+/// Why a segment looks like a regular expression, or like a variable of a shell, and what to write instead.
+fn regex_fault(part: &str) -> Option<(String, String)> {
+    if let Some(name) = part.strip_prefix("${").and_then(|part| part.strip_suffix('}')) {
+        return Some((format!("`{part}` is not a placeholder"), format!("did you mean `{{{name}}}`?")));
+    }
+    let is_class = || part.split_once('[').is_some_and(|(_, after)| after.contains(']'));
+    let is_group =
+        || part.split_once('(').is_some_and(|(_, after)| after.contains('|') && after.contains(')'));
+    let help = if [".*", ".+"].contains(&part) {
+        "write `*` for exactly one segment, and `**` at the end for any number of them"
+    } else if part.starts_with('^') || part.ends_with('$') {
+        "leave it out: a pattern matches the whole path (`%24` is the character `$`)"
+    } else if is_class() {
+        "write `{id}` for any segment, or `%5B` and `%5D` for the characters themselves"
+    } else if is_group() {
+        "write one path for each of them"
+    } else {
+        return None;
+    };
+    Some((format!("`{part}` is a regular expression, and a path is not"), help.to_owned()))
 }
 
 /// The glob that the author of `{id}.json` probably wants: `*.json`.

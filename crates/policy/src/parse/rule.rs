@@ -75,6 +75,11 @@ fn place(
         reader.error_help(text.locate(target), format!("`{target}` has no path"), help);
         return None;
     }
+    if let Some(help) = forgotten_slash(host, path) {
+        let message = format!("`{host}` is read as a host, not as the start of the path");
+        reader.error_help(text.locate(target), message, help);
+        return None;
+    }
     let scope = (!host.is_empty()).then(|| host::read(reader, text, host));
     let resources = path::read(reader, text, path);
     let scopes = match scope {
@@ -82,6 +87,19 @@ fn place(
         None => Vec::new(),
     };
     Some((scopes, resources?))
+}
+
+/// What to write instead of `internal/**`, which would be every path of a host named `internal`: a `deny` rule that
+/// denies nothing, or an `allow` rule for every path of whoever sends that host. Nearly all hosts have a dot. One of a
+/// single label must be meant, and can be written in the long form. `localhost` is no likely start of a path.
+fn forgotten_slash(host: &str, path: &str) -> Option<String> {
+    let is_label = |host: &str| !host.is_empty() && !host.contains(['.', ':', '*', '[']);
+    (is_label(host) && !host.eq_ignore_ascii_case("localhost")).then(|| {
+        if host.starts_with('^') {
+            return format!("did you mean `{path}`? A path is not a regular expression");
+        }
+        format!("did you mean `/{host}{path}`? If it is a host, write `hosts: [{host}]` in the long form")
+    })
 }
 
 fn asterisk(
