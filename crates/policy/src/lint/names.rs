@@ -29,7 +29,11 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
             unknown_names(policy, basic, &mut Warnings::new(problems));
         }
         None if identity.jwt.is_empty() => no_identity(policy, problems),
-        Some(_) | None => ambiguous_names(policy, identity, &mut Warnings::new(problems)),
+        Some(_) | None => {
+            let sources = sources(identity);
+            ambiguous_names(policy, &sources, &mut Warnings::new(problems));
+            names_of_no_source(policy, &sources, &mut Warnings::new(problems));
+        }
     }
 }
 
@@ -102,9 +106,8 @@ struct Names<'i> {
 }
 
 /// Warns of granted names that two sources could provide.
-fn ambiguous_names(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mut Warnings<'_>) {
-    let sources = sources(identity);
-    let sources = sources.get(..MAX_SOURCES).unwrap_or(&sources);
+fn ambiguous_names(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+    let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
     for (number, second) in sources.iter().enumerate() {
         for first in sources.iter().take(number) {
             let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
@@ -113,6 +116,63 @@ fn ambiguous_names(policy: &UnresolvedPolicy, identity: &Identity, warnings: &mu
             warn_of_shared(group, "group", first, second, warnings);
         }
     }
+}
+
+/// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
+/// with any name, but hardly one that begins with the prefix of another source.
+fn names_of_no_source(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
+    // Names × sources: a policy with very many of both gets only some of these warnings.
+    let most = MAX_COMPARISONS / sources.len().max(1);
+    let users = policy.grants.iter().flat_map(|grant| grant.users.iter().map(move |named| (grant, named)));
+    let groups = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(move |named| (grant, named)));
+    let mut compared = 0;
+    for (grant, named) in users.take(most) {
+        let names = sources.iter().map(|source| (source, &source.users));
+        warn_of_absent(grant, named, "user", names, &mut compared, warnings);
+    }
+    for (grant, named) in groups.take(most) {
+        let names = sources.iter().map(|source| (source, &source.groups));
+        warn_of_absent(grant, named, "group", names, &mut compared, warnings);
+    }
+}
+
+fn warn_of_absent<'s, 'i: 's>(
+    grant: &UnresolvedGrant,
+    named: &NameRef,
+    what: &str,
+    sources: impl Iterator<Item = (&'s Source<'i>, &'s Names<'i>)>,
+    compared: &mut usize,
+    warnings: &mut Warnings<'_>,
+) {
+    let name = &named.name;
+    // The sources with the longest prefix that fits.
+    let mut likely: Vec<_> = sources.filter(|(_, names)| name.starts_with(names.prefix)).collect();
+    let longest = likely.iter().map(|(_, names)| names.prefix.len()).max();
+    likely.retain(|(_, names)| Some(names.prefix.len()) == longest);
+    if likely.iter().any(|(_, names)| names.may_be(name)) {
+        return;
+    }
+    let (message, help) = match likely.first() {
+        Some((source, names)) => {
+            let own = name.strip_prefix(names.prefix).unwrap_or(name);
+            *compared = compared.saturating_add(names.only.as_ref().map_or(0, HashSet::len));
+            let near = if *compared > MAX_COMPARISONS {
+                None
+            } else {
+                let mut known: Vec<&str> = names.only.iter().flatten().copied().collect();
+                known.sort_unstable();
+                closest(own, known)
+            };
+            let help = near.map(|near| format!("did you mean `{}{near}`?", names.prefix));
+            (format!("{} has no {what} that is called `{name}`", source.what), help)
+        }
+        None => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
+    };
+    let problem = Problem::warning(place(grant, named), message);
+    warnings.push(match help {
+        Some(help) => problem.help(help),
+        None => problem,
+    });
 }
 
 fn sources(identity: &Identity) -> Vec<Source<'_>> {
