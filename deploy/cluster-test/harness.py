@@ -44,7 +44,7 @@ def job(namespace):
 
 def percentiles(namespace, run):
     log = namespace.kubectl("logs", "job/people-load", "--container", run)
-    found = dict(re.findall(r"^ *(\d+(?:\.\d+)?) %(?: \(median\))? +([\d.,]+ \S+)", log, re.M))
+    found = dict(re.findall(r"^ *p(\d+(?:\.\d+)?)(?: \(median\))? +([\d.,]+ \S+)", log, re.M))
     expect({"50", "90", "99", "99.9"} <= set(found), f"no percentiles in the log:\n{log}")
     for name in ("errors", "unexpected answers"):
         count = re.search(rf"^ *{name} +(\d+)", log, re.M)
