@@ -293,9 +293,7 @@ impl<T: HeapSize> Authenticator<T> {
         match self.resolve_for(hash, verified, now, attach) {
             Some(result) => Ok(result?),
             None => {
-                // With the id, so that checks of one token by two authenticators, which may have other keys, differ.
-                let key = self.hasher.pair(&hash.to_le_bytes(), &self.id.to_le_bytes());
-                let check = TokenCheck::new(text, &self.issuers, now, hash, key);
+                let check = TokenCheck::new(text, &self.issuers, now, hash);
                 Err(Unidentified::Pending(Verification(Check::Token(check))))
             }
         }

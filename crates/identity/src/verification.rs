@@ -72,13 +72,14 @@ impl Verification {
         }
     }
 
-    /// Equal for equal credentials under the same stored hash or the same keys, so that equal verifications can be run
-    /// once. Depends on a secret of this process.
+    /// Equal for equal passwords under the same stored hash, so that equal verifications can be run once. For a token it
+    /// does not depend on the keys: the result of one policy may not count under another. Depends on a secret of this
+    /// process.
     #[must_use]
     pub fn key(&self) -> u128 {
         match &self.0 {
             Check::Password(check) => check.key(),
-            Check::Token(check) => check.key(),
+            Check::Token(check) => check.hash(),
         }
     }
 

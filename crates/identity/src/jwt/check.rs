@@ -20,7 +20,6 @@ pub(crate) struct TokenCheck {
     now: Time,
     /// The cache key of the token.
     hash: u128,
-    key: u128,
 }
 
 /// The result of a [`TokenCheck`].
@@ -34,21 +33,21 @@ pub(crate) struct TokenChecked {
 }
 
 impl TokenCheck {
-    /// `hash` is the cache key of the token, `key` that of the token under these issuers.
-    pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: Time, hash: u128, key: u128) -> Self {
-        Self { token: Zeroizing::new(token.into()), issuers: Arc::clone(issuers), now, hash, key }
+    /// `hash` is the cache key of the token.
+    pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: Time, hash: u128) -> Self {
+        Self { token: Zeroizing::new(token.into()), issuers: Arc::clone(issuers), now, hash }
     }
 
     pub(crate) fn heap_size(&self) -> usize {
         allocated(self.token.len())
     }
 
-    pub(crate) fn key(&self) -> u128 {
-        self.key
+    pub(crate) fn hash(&self) -> u128 {
+        self.hash
     }
 
     pub(crate) fn run(self) -> TokenChecked {
-        let Self { token, issuers, now, hash, .. } = self;
+        let Self { token, issuers, now, hash } = self;
         let verify =
             |token: Token<'_>| issuer::find_issuer(&issuers, token.payload.get("iss"))?.verify(token, now);
         let result = Token::parse(&token).and_then(verify).map(Arc::new);
