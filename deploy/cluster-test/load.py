@@ -24,7 +24,9 @@ class Load:
         Load.number += 1
         self.namespace, self.rate, self.seconds = namespace, rate, seconds
         self.name = f"load-{Load.number}"
-        given = [kind, target, *arguments, "--rate", str(rate), "--duration", f"{seconds}s", "--json", "-"]
+        # A pod that is ready is not yet an endpoint of its Service on every node: until it is, connections are refused.
+        waiting = ["--wait", "10s"]
+        given = [kind, target, *arguments, *waiting, "--rate", str(rate), "--duration", f"{seconds}s", "--json", "-"]
         namespace.apply(pod(self.name, given))
         try:
             until(f"{self.name} runs", 30, self.has_begun)
