@@ -34,7 +34,6 @@ use identity::{
     Verified,
 };
 use policy::KeyUrl;
-use policy::canonical::PathInterpretations;
 use policy::model::RuleId;
 use policy::problem::Problem;
 
@@ -77,6 +76,8 @@ pub struct Scratch {
 
 #[derive(Debug, Default)]
 struct AnswerScratch {
+    /// The headers of the request to remove because they are aliases of those that the policy sets or removes.
+    aliases: Vec<usize>,
     /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
     with_rule: Vec<String>,
     body: String,
@@ -287,7 +288,7 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let (reason, rule) = match self.decide(&parsed, caller).1 {
             Decision::Allowed(rule) => {
-                return self.allow(request, parsed.paths, caller, rule, &mut scratch.with_rule);
+                return self.allow(request, parsed, caller, rule, scratch);
             }
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
@@ -300,7 +301,7 @@ impl Authorizer {
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
-    /// `deny_only` (see [`PathInterpretations`]). Nearly every path has one interpretation: itself. Returns the decision
+    /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself. Returns the decision
     /// and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = parsed.paths.first();
@@ -336,17 +337,22 @@ impl Authorizer {
     fn allow<'a>(
         &'a self,
         request: &Request<'a>,
-        paths: PathInterpretations<'a>,
+        parsed: ParsedRequest<'a>,
         caller: Caller<'a>,
         rule: RuleId,
-        with_rule: &'a mut Vec<String>,
+        scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
+        let user = caller.map(|known| &*known.subject.user);
+        let AnswerScratch { with_rule, aliases, body } = scratch;
+        if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
+            return self.deny(request, parsed, Reason::Limit(limit), None, user, body);
+        }
         let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
-        let changes = Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers };
-        let user = caller.map(|known| &*known.subject.user);
-        Verdict::Allowed(Allowed { rule, user, path: paths.first(), changes })
+        let changes =
+            Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
+        Verdict::Allowed(Allowed { rule, user, path: parsed.paths.first(), changes })
     }
 
     fn deny<'a>(

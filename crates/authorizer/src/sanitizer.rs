@@ -2,6 +2,7 @@
 //! reads in them.
 
 use crate::answer::{Rendered, rendered};
+use crate::reason::Limit;
 use crate::request::Header;
 
 /// The header names of a policy's `allow_response`, in lower case, to compare with those of a request.
@@ -25,7 +26,13 @@ pub(crate) struct Changes<'a> {
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
     pub(crate) headers: &'a [Header<'a>],
+    /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
+    pub(crate) aliases: &'a [usize],
 }
+
+/// The most aliases of different names that a request may have. Each is named in the answer, which stays in memory until
+/// the client reads it. Proxies and libraries send none; one for each header of a policy is already suspicious.
+const MAX_ALIASES: usize = 16;
 
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
@@ -50,6 +57,28 @@ impl HeaderSanitizer {
             && !self.names().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
     }
 
+    /// Finds the aliases among the headers of a request, each name once: removing a header removes all its lines, and
+    /// ignores case (RFC 9110, 5.1).
+    ///
+    /// # Errors
+    /// When there are more than [`MAX_ALIASES`].
+    pub(crate) fn find_aliases(&self, headers: &[Header<'_>], aliases: &mut Vec<usize>) -> Result<(), Limit> {
+        aliases.clear();
+        for (at, header) in headers.iter().enumerate().filter(|(_, header)| self.is_alias(header.name)) {
+            let same = |other: &usize| {
+                headers.get(*other).is_some_and(|other| other.name.eq_ignore_ascii_case(header.name))
+            };
+            if aliases.iter().any(same) {
+                continue;
+            }
+            if aliases.len() == MAX_ALIASES {
+                return Err(Limit::HeaderLines);
+            }
+            aliases.push(at);
+        }
+        Ok(())
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
         self.set.iter().chain(&self.removed).map(|name| &**name)
     }
@@ -72,8 +101,8 @@ impl<'a> Changes<'a> {
     }
 
     fn aliases(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
-        let aliases = self.headers.iter().filter(move |header| self.sanitizer.is_alias(header.name));
-        aliases.filter_map(|header| std::str::from_utf8(header.name).ok())
+        let headers = self.aliases.iter().filter_map(move |at| self.headers.get(*at));
+        headers.filter_map(|header| std::str::from_utf8(header.name).ok())
     }
 }
 
