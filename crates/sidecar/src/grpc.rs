@@ -27,6 +27,7 @@ mod source;
 mod token_turns;
 mod unix_socket;
 mod worker;
+mod wrong_protocol;
 
 pub use check::CheckService;
 pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
@@ -34,3 +35,4 @@ pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::Listener;
 pub use options::Options;
 pub use server::{Counters, Running, Server};
+pub use wrong_protocol::WrongProtocol;

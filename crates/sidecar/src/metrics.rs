@@ -12,6 +12,7 @@
 //! | `rolegate_connections_evicted_total` | | idle connections closed to make room for others |
 //! | `rolegate_connections_rejected_total` | | new connections closed at once: too many, and none was idle |
 //! | `rolegate_accept_errors_total` | | failed accepts, for example without file descriptors |
+//! | `rolegate_wrong_protocol_total` | `protocol` | connections and requests that are not ext_authz over gRPC |
 //! | `rolegate_tokens_verified_total` | | tokens whose signature and claims were checked |
 //! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
 //! | `rolegate_hashes_total` | | passwords hashed |
@@ -137,6 +138,11 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
         totals.connections_rejected,
     )?;
     page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
+    let help = "Connections and requests that are not ext_authz over gRPC";
+    let mut wrong = page.family("rolegate_wrong_protocol", help, MetricType::Counter)?;
+    for (protocol, number) in &totals.wrong_protocols {
+        count(&mut wrong, &[("protocol", protocol.name())], *number)?;
+    }
     page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified)?;
     let hashing = &totals.hashing;
     page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;

@@ -122,12 +122,25 @@ impl Envoy {
     /// # Errors
     /// Like [`Self::start`].
     pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
-        let program = program()?;
         let template = repository().join("deploy/envoy/envoy.yaml");
         let template = std::fs::read_to_string(&template)
             .map_err(|error| Failed::io(template.display().to_string(), &error))?;
+        let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
+        Self::start_configured(folder, &render(&template, app, listeners)?, &names).await
+    }
+
+    /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_configured(
+        folder: &Path,
+        configuration: &str,
+        listeners: &[&str],
+    ) -> Result<Self, Failed> {
+        let program = program()?;
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
-        std::fs::write(&file, render(&template, app, listeners)?)
+        std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
         let [config_path, admin_path] = [&file, &admin].map(|it| it.display().to_string());
         let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
@@ -166,7 +179,7 @@ impl Envoy {
 }
 
 /// The addresses of its admin interface and of its listeners, once it accepts requests.
-async fn ready(file: &Path, listeners: &[Listener]) -> Option<(SocketAddr, Vec<SocketAddr>)> {
+async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<SocketAddr>)> {
     let admin: SocketAddr = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
     if get(admin, "/ready", &[]).await.ok()?.text().trim() != "LIVE" {
         return None;
@@ -174,7 +187,7 @@ async fn ready(file: &Path, listeners: &[Listener]) -> Option<(SocketAddr, Vec<S
     let lines = get(admin, "/listeners", &[]).await.ok()?.text();
     let address =
         |name: &str| lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
-    let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|it| address(&it.name)).collect();
+    let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|name| address(name)).collect();
     Some((admin, addresses?))
 }
 

@@ -110,10 +110,10 @@ impl Socket {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         match self {
             Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| {
-                let (stream, _) = accepted?;
+                let (stream, client) = accepted?;
                 // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
                 stream.set_nodelay(true)?;
-                stream.into_std().map(Accepted::Tcp)
+                stream.into_std().map(|stream| Accepted::Tcp(stream, client))
             }),
             Self::Unix(listener) => listener.poll_accept(cx).map(|accepted| {
                 let (stream, _) = accepted?;

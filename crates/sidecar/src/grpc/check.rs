@@ -76,7 +76,9 @@ pub(super) struct Checker {
     answers: Cell<u64>,
 }
 
-/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it.
+/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it. A
+/// client hardly influences its size: the headers to set are those of the policy, with the caller's user name, roles and
+/// claims, and at most sixteen of those to remove come from the request. Envoy accepts 60 KiB of headers by default.
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
@@ -235,7 +237,7 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                // The answer names the request headers to remove, so a client can make it long.
+                // Claims of a token may be long.
                 if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
                     let denied = self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);

@@ -1,9 +1,12 @@
 //! The commands that the acceptor and the server send to a worker.
 
+use std::net::SocketAddr;
+
 /// An accepted connection that is not served yet.
 #[derive(Debug)]
 pub(super) enum Accepted {
-    Tcp(std::net::TcpStream),
+    /// With the address of the client.
+    Tcp(std::net::TcpStream, SocketAddr),
     Unix(std::os::unix::net::UnixStream),
 }
 

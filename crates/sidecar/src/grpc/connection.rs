@@ -10,36 +10,39 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use h2::server::{self, SendResponse};
-use h2::{Reason, RecvStream};
-use http::Request;
+use h2::Reason;
+use h2::server;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::context::ExchangeContext;
-use super::exchange;
+use super::exchange::{self, Stream};
 use super::options::Options;
 use super::registry::{Connected, Mode};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
+use super::wrong_protocol::{Peer, WrongProtocol};
 
 /// Maximum number of requests that are read before they are answered. So many in one time slice (see `slices`) also end
 /// it. Enough to fill a large write; few enough that the first does not wait long for the last.
 const BATCH: usize = 64;
-/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones.
+/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. So much of
+/// unfinished messages can one connection make this process hold. Chosen, not measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// HTTP/2 flow-control window of a stream, in bytes.
+/// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few kilobytes, arrives
+/// without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not measured.
 const STREAM_WINDOW: u32 = 256 << 10;
 /// Divided by n and by the number of workers, this is the maximum number of concurrent streams of a worker's n-th
 /// connection. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
 /// second, and Envoy opens another connection when one is full.
 ///
 /// It bounds the memory that hostile clients can occupy. An answer that the client does not read, or opens no window
-/// for, takes 3.4 KiB until its connection is closed (November 2026). With the default of 1,024 connections there are
-/// fewer than 13,000 streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high
-/// held 68 MiB with only 20 connections. Division by n² instead of n would leave the hundredth connection of a service
-/// that many Envoys share hardly any streams.
-const ALL_STREAMS: usize = 3 << 9;
+/// for, takes 3.4 KiB until its connection is closed (November 2026, with `policies/people`; a policy whose answers are
+/// longer than some hundred bytes adds their length). With the default of 1,024 connections there are fewer than 13,000
+/// streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high held 68 MiB with only
+/// 20 connections. Division by n² instead of n would leave the hundredth connection of a service that many Envoys share
+/// hardly any streams.
+const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection.
 const MIN_STREAMS: u32 = 4;
 /// Number of streams that every connection may reset at once, even if fewer may be open on it. If many clients of one
@@ -49,64 +52,74 @@ const MIN_RESETS: usize = 1 << 10;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message.
 const HEADER_LIST: u32 = 16 << 10;
-/// Maximum bytes that wait to be sent on a stream that the client does not read. Answers are far smaller.
+/// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask for
+/// capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
 /// Number of client errors on a connection that are answered with a stream reset; one more closes the connection. This
 /// is the default of `h2`. It is set explicitly because the limit is optional: a tonic server has none.
 const LOCAL_ERROR_RESETS: usize = 1024;
 
-type Stream = (Request<RecvStream>, SendResponse<Bytes>);
-
 /// Serves a connection until it ends.
-pub(super) async fn serve<I>(context: Rc<ExchangeContext>, connected: Connected, io: I)
+pub(super) async fn serve<I>(context: Rc<ExchangeContext>, connected: Connected, io: I, peer: Peer)
 where
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let streams = streams(&context.options, connected.others());
     let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
-    let limits = http2(streams, resets);
+    let http2 = http2_builder(streams, resets);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
         context.slices.wait_for_first(&slice).await;
-        timeout(context.options.read_timeout, limits.handshake(io)).await
+        timeout(context.options.read_timeout, http2.handshake(io)).await
     };
     let h2 = tokio::select! {
         h2 = handshake => h2,
         () = connected.closed() => return,
     };
-    if let Ok(Ok(h2)) = h2 {
-        let mut connection = Connection {
-            context,
-            connected,
-            h2,
-            slice,
-            batch: Vec::new(),
-            accepted: 0,
-            resets: 0,
-            max_resets: resets.saturating_mul(4),
-            draining: false,
-        };
-        poll_fn(|cx| connection.poll(cx)).await;
+    match h2 {
+        Ok(Ok(h2)) => {
+            let mut connection = Connection {
+                context,
+                connected,
+                peer,
+                h2,
+                slice,
+                batch: Vec::new(),
+                accepted: 0,
+                resets: 0,
+                max_resets: resets.saturating_mul(4),
+                draining: false,
+            };
+            poll_fn(|cx| connection.poll(cx)).await;
+        }
+        Ok(Err(_)) => {
+            if let Some(wrong) = WrongProtocol::of_first_bytes(&slice.first_bytes()) {
+                context.wrong_protocols.notice(wrong, peer, None);
+            }
+        }
+        // A client that sends nothing speaks no protocol.
+        Err(_elapsed) => {}
     }
 }
 
 /// Maximum concurrent streams of a worker's next connection; `connections` are open already. The first ones get most,
-/// because Envoy opens few. Each further one gets fewer (see [`ALL_STREAMS`]), because the memory that an attacker can
+/// because Envoy opens few. Each further one gets fewer (see [`STREAMS_DIVIDEND`]), because the memory that an attacker can
 /// occupy grows with streams × connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
-    let of_all_workers = number.saturating_mul(options.threads.max(1));
-    let share = u32::try_from(ALL_STREAMS / of_all_workers).unwrap_or(u32::MAX);
+    let divisor = number.saturating_mul(options.threads.max(1));
+    let share = u32::try_from(STREAMS_DIVIDEND / divisor).unwrap_or(u32::MAX);
     options.max_concurrent_streams.min(share.max(MIN_STREAMS))
 }
 
-fn http2(streams: u32, resets: usize) -> server::Builder {
+fn http2_builder(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
         // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels all
-        // its requests again and again, as Envoy does on timeouts. Each such stream takes some hundred bytes.
+        // its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again before
+        // the first were accepted. Each such stream takes some hundred bytes.
         .max_pending_accept_reset_streams(resets + resets / 4)
         // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
         // ignored; a frame for a stream that `h2` has forgotten would close the connection.
@@ -122,6 +135,7 @@ fn http2(streams: u32, resets: usize) -> server::Builder {
 struct Connection<I> {
     context: Rc<ExchangeContext>,
     connected: Connected,
+    peer: Peer,
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
     batch: Vec<Stream>,
@@ -140,7 +154,7 @@ struct Connection<I> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     /// Everything that had arrived was read.
-    Drained,
+    Empty,
     /// The limit of a round was reached: there may be more to read.
     Full,
     /// The connection has ended.
@@ -168,7 +182,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                     return Poll::Pending;
                 }
                 Round::Full => {}
-                Round::Drained => return Poll::Pending,
+                Round::Empty => return Poll::Pending,
             }
         }
     }
@@ -198,7 +212,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         match (open, is_full) {
             (false, _) => Round::Closed,
             (true, true) => Round::Full,
-            (true, false) => Round::Drained,
+            (true, false) => Round::Empty,
         }
     }
 
@@ -217,8 +231,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn answer(&mut self, cx: &mut Context<'_>) {
         let received = super::check::Received::now();
         self.connected.active(received.at);
-        for (request, respond) in self.batch.drain(..) {
-            match exchange::accept(&self.context, &self.connected, request, respond, received, cx) {
+        for stream in self.batch.drain(..) {
+            match exchange::accept(&self.context, &self.connected, self.peer, stream, received, cx) {
                 StreamState::Open => self.resets = self.resets.saturating_sub(1),
                 StreamState::Reset => self.resets += 1,
             }

@@ -10,9 +10,10 @@ use super::options::Options;
 use super::other_services::OtherServices;
 use super::slices::SliceQueue;
 use super::token_turns::TokenTurns;
+use super::wrong_protocol::WrongProtocols;
 
-/// What the connections and requests of one worker share. Only `limits`, `hashing` and `other_services` are also shared
-/// with other workers, and a request of a known caller writes to none of them.
+/// What the connections and requests of one worker share. Only `limits`, `hashing`, `other_services` and
+/// `wrong_protocols` are also shared with other workers, and a request of a known caller writes to none of them.
 pub(super) struct ExchangeContext {
     pub(super) checker: Checker,
     pub(super) options: Options,
@@ -21,4 +22,5 @@ pub(super) struct ExchangeContext {
     pub(super) other_services: OtherServices,
     pub(super) slices: Rc<SliceQueue>,
     pub(super) token_turns: Rc<TokenTurns>,
+    pub(super) wrong_protocols: Arc<WrongProtocols>,
 }

@@ -5,6 +5,7 @@ mod counter;
 mod histogram;
 mod worker;
 
+use super::wrong_protocol::WrongProtocol;
 pub use histogram::Distribution;
 pub(super) use worker::Worker;
 
@@ -80,6 +81,8 @@ pub struct Totals {
     pub connections_rejected: u64,
     /// Failed accepts, for example because no file descriptors are left.
     pub accept_errors: u64,
+    /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each is listed.
+    pub wrong_protocols: Vec<(WrongProtocol, u64)>,
     /// Counters of password hashing.
     pub hashing: HashingTotals,
     /// Time from a complete message until its answer is handed over for writing. Answers that leave in one write have

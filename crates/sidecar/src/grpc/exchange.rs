@@ -24,6 +24,7 @@ use super::message::Incoming;
 use super::registry::Connected;
 use super::respond::{self, StreamState};
 use super::source::Source;
+use super::wrong_protocol::{Peer, WrongProtocol};
 
 /// The most time by which the deadline of an answer is before the caller's timeout. It is a quarter of the timeout if
 /// that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check as
@@ -31,26 +32,34 @@ use super::source::Source;
 /// when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
+/// A stream that was opened by the client.
+pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
+
 /// Accepts a stream: answers it now, or spawns a task that answers it.
 pub(super) fn accept(
     context: &Rc<ExchangeContext>,
     connected: &Connected,
-    request: Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
+    peer: Peer,
+    (request, mut respond): Stream,
     received: Received,
     cx: &mut Context<'_>,
 ) -> StreamState {
     // A failed send means that the caller has closed the stream: nothing is left to do.
     if let Some(status) = not_grpc(&request) {
+        context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
         return StreamState::of(respond::plain(&mut respond, status));
     }
     if request.uri().path() != envoy::CHECK_PATH {
+        if !context.other_services.serves(request.uri().path()) {
+            let method = Some(request.uri().path());
+            context.wrong_protocols.notice(WrongProtocol::UnknownMethod, peer, method);
+        }
         return context.other_services.accept(request, respond, cx);
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
     let message = incoming.poll(&context.limits, cx);
-    let mut exchange = Exchange { context: Rc::clone(context), respond, received, deadline: None };
+    let mut exchange = Exchange { context: Rc::clone(context), peer, respond, received, deadline: None };
     match message {
         Poll::Ready(Ok(message)) => {
             if let Some(unverified) = exchange.check(&message) {
@@ -87,6 +96,7 @@ pub(super) fn accept(
 
 struct Exchange {
     context: Rc<ExchangeContext>,
+    peer: Peer,
     respond: SendResponse<Bytes>,
     received: Received,
     deadline: Option<Instant>,
@@ -190,7 +200,12 @@ impl Exchange {
     fn answer(&mut self, answer: Answer) {
         let sent = match answer {
             Answer::Verdict(message) => respond::message(&mut self.respond, message),
-            Answer::Error(kind) => respond::error(&mut self.respond, kind),
+            Answer::Error(kind) => {
+                if kind == ErrorKind::Malformed {
+                    self.context.wrong_protocols.notice(WrongProtocol::NotCheckRequest, self.peer, None);
+                }
+                respond::error(&mut self.respond, kind)
+            }
         };
         // A failed send means that the caller has closed the stream: nothing is left to do.
         drop(sent);

@@ -79,6 +79,11 @@ impl OtherServices {
         })
     }
 
+    /// Whether one of these services has the method with this path.
+    pub(super) fn serves(&self, path: &str) -> bool {
+        method(path).is_some()
+    }
+
     /// Accepts a stream: answers it now, or spawns a task that answers it.
     pub(super) fn accept(
         &self,

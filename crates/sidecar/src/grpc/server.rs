@@ -23,6 +23,7 @@ use super::options::Options;
 use super::other_services::OtherServices;
 use super::phase::Phase;
 use super::worker::{self, Parts, WorkerHandle};
+use super::wrong_protocol::WrongProtocols;
 
 /// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
 /// is more.
@@ -48,6 +49,7 @@ pub struct Counters {
     workers: Vec<Arc<counters::Worker>>,
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
+    wrong_protocols: Arc<WrongProtocols>,
 }
 
 impl Server {
@@ -62,7 +64,9 @@ impl Server {
         let caching = service.clone();
         let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
         let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_verified)?);
+        let wrong_protocols = Arc::new(WrongProtocols::new());
         let parts = Parts {
+            wrong_protocols: Arc::clone(&wrong_protocols),
             other_services: OtherServices::new(service.clone(), phases.clone(), options.read_timeout)
                 .map_err(io::Error::other)?,
             limits: limits(&options),
@@ -76,7 +80,7 @@ impl Server {
         let accept_errors = Arc::<AtomicU64>::default();
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
         let worker_counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
-        let counters = Counters { workers: worker_counters, accept_errors, hashing };
+        let counters = Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols };
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
@@ -138,6 +142,7 @@ impl Counters {
         Totals {
             accept_errors: self.accept_errors.load(Relaxed),
             hashing: self.hashing.totals(),
+            wrong_protocols: self.wrong_protocols.counts(),
             ..Totals::sum(self.workers.iter().map(|worker| &**worker))
         }
     }
@@ -173,6 +178,7 @@ mod tests {
                 workers: Vec::new(),
                 accept_errors: Arc::default(),
                 hashing: Arc::new(hashing),
+                wrong_protocols: Arc::new(WrongProtocols::new()),
             },
         };
         let start = Instant::now();

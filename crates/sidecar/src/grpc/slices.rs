@@ -16,7 +16,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::wrong_protocol::FIRST_BYTES;
 
 /// Length of a slice: how long a connection reads before others get their turn. Enough for some dozens of requests or
 /// a few hundred resets.
@@ -54,6 +57,8 @@ pub(super) struct Slice {
     read: Cell<usize>,
     /// How often the limit of a round has been doubled.
     doublings: Cell<u32>,
+    /// What the client sent first, which tells its protocol if it is not HTTP/2.
+    first: Cell<([u8; FIRST_BYTES], usize)>,
 }
 
 /// A socket that reports nothing to read once the round is full or the slice is used up.
@@ -169,7 +174,20 @@ impl Slice {
         !self.is_used_up() && !self.is_round_full()
     }
 
-    fn has_read(&self, bytes: usize) {
+    /// What the client sent first: up to [`FIRST_BYTES`] bytes.
+    pub(super) fn first_bytes(&self) -> SmallVec<[u8; FIRST_BYTES]> {
+        let (bytes, length) = self.first.get();
+        bytes.into_iter().take(length).collect()
+    }
+
+    fn has_read(&self, read: &[u8]) {
+        let bytes = read.len();
+        if self.reads.get().is_none() {
+            let (mut first, length) = self.first.get();
+            let more = first.iter_mut().skip(length).zip(read);
+            let copied = more.map(|(to, from)| *to = *from).count();
+            self.first.set((first, length + copied));
+        }
         self.reads.set(self.reads.get().map(|reads| reads.saturating_add(1)));
         self.read.set(self.read.get().saturating_add(bytes));
     }
@@ -219,7 +237,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Sliced<I> {
             Pin::new(&mut self.io).poll_read(cx, to)
         };
         if read.is_ready() {
-            self.slice.has_read(to.filled().len().saturating_sub(before));
+            self.slice.has_read(to.filled().get(before..).unwrap_or_default());
         }
         read
     }

@@ -23,6 +23,7 @@ use super::options::Options;
 use super::other_services::OtherServices;
 use super::registry::Registry;
 use super::unix_socket::UnixSocket;
+use super::wrong_protocol::{Peer, WrongProtocols};
 
 /// A worker: what its requests need, and its connections.
 struct Worker {
@@ -38,6 +39,7 @@ pub(super) struct Parts {
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
     pub(super) other_services: OtherServices,
+    pub(super) wrong_protocols: Arc<WrongProtocols>,
 }
 
 /// The handle to a worker thread.
@@ -94,6 +96,7 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: Unbou
         other_services: parts.other_services,
         slices: Rc::default(),
         token_turns: Rc::default(),
+        wrong_protocols: parts.wrong_protocols,
     });
     let worker = Worker { context, registry: Registry::new(share, counters) };
     // These tasks end with the runtime.
@@ -135,14 +138,14 @@ impl Worker {
         let Some(connected) = self.registry.enter(Instant::now()) else { return };
         let context = Rc::clone(&self.context);
         match accepted {
-            Accepted::Tcp(stream) => {
+            Accepted::Tcp(stream, client) => {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    spawn_local(connection::serve(context, connected, stream));
+                    spawn_local(connection::serve(context, connected, stream, Peer::Tcp(client)));
                 }
             }
             Accepted::Unix(stream) => {
                 if let Ok(stream) = UnixSocket::new(stream) {
-                    spawn_local(connection::serve(context, connected, stream));
+                    spawn_local(connection::serve(context, connected, stream, Peer::Unix));
                 }
             }
         }

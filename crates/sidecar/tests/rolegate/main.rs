@@ -18,3 +18,4 @@ mod reloading;
 mod secrets;
 mod serving;
 mod settings;
+mod wrong_protocol;

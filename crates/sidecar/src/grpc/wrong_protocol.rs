@@ -1,0 +1,183 @@
+//! Clients that do not make `Check` calls over gRPC, which is nearly always a mistake in the configuration of a proxy.
+//! What they speak is counted, and logged together with the change in Envoy that helps.
+//!
+//! Only connections and requests that fail for this reason come here, so the shared counters cost the others nothing.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What a client speaks in place of `Check` calls over gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WrongProtocol {
+    /// A TLS handshake.
+    Tls,
+    /// HTTP/1.
+    Http1,
+    /// Neither TLS nor HTTP.
+    Unknown,
+    /// HTTP/2, but not gRPC.
+    NotGrpc,
+    /// gRPC, but a method that is not served.
+    UnknownMethod,
+    /// A `Check` call whose message is not a `CheckRequest` of an HTTP request.
+    NotCheckRequest,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    Tcp(SocketAddr),
+    /// A Unix socket: its other end has no name.
+    Unix,
+}
+
+/// Counts and logs wrong protocols, for all workers.
+#[derive(Debug)]
+pub(super) struct WrongProtocols {
+    start: Instant,
+    seen: [Seen; WrongProtocol::ALL.len()],
+}
+
+/// How often one wrong protocol was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    count: AtomicU64,
+    /// The time before which no line is logged, in milliseconds since the start.
+    quiet_until: AtomicU64,
+}
+
+/// The least time between two log lines about the same wrong protocol.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Number of bytes at the start of a connection that tell its protocol.
+pub(super) const FIRST_BYTES: usize = 3;
+/// The most characters of a method's name that are logged.
+const NAME: usize = 100;
+
+impl WrongProtocol {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Tls, Self::Http1, Self::Unknown, Self::NotGrpc, Self::UnknownMethod, Self::NotCheckRequest];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Http1 => "http1",
+            Self::Unknown => "unknown",
+            Self::NotGrpc => "not_grpc",
+            Self::UnknownMethod => "unknown_method",
+            Self::NotCheckRequest => "not_check_request",
+        }
+    }
+
+    /// What to change in Envoy.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Tls => {
+                "the client speaks TLS, and this port does not: in Envoy, remove `transport_socket` from the cluster; \
+                 in a mesh, exclude this port from mutual TLS"
+            }
+            Self::Http1 => {
+                "the client speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster `http2_protocol_options`, \
+                 and the ext_authz filter `grpc_service` in place of `http_service`; for health and metrics, use the \
+                 address of `--admin`"
+            }
+            Self::Unknown => "the client speaks neither HTTP/2 nor TLS: is this the right port?",
+            Self::NotGrpc => {
+                "the client sends HTTP requests that are not gRPC: in Envoy, give the ext_authz filter `grpc_service` \
+                 in place of `http_service`"
+            }
+            Self::UnknownMethod => {
+                "the client calls a gRPC method that is not served here: in Envoy, set `transport_api_version: V3` in \
+                 the ext_authz filter"
+            }
+            Self::NotCheckRequest => {
+                "the message is not a CheckRequest about an HTTP request: in Envoy, use the filter \
+                 `envoy.filters.http.ext_authz`, not the one for networks"
+            }
+        }
+    }
+
+    /// What a connection speaks whose HTTP/2 handshake has failed. `None` if nothing has arrived, or HTTP/2.
+    ///
+    /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an HTTP/1 connection with
+    /// a method in capital letters (RFC 9112, 3).
+    pub(super) fn of_first_bytes(first: &[u8]) -> Option<Self> {
+        match first {
+            // HTTP/2 begins with `PRI` (RFC 9113, 3.4). What failed then is not the choice of the protocol.
+            [] | b"PRI" => None,
+            [22, 3, ..] => Some(Self::Tls),
+            first if first.len() == FIRST_BYTES && first.iter().all(u8::is_ascii_uppercase) => {
+                Some(Self::Http1)
+            }
+            _ => Some(Self::Unknown),
+        }
+    }
+}
+
+impl WrongProtocols {
+    pub(super) fn new() -> Self {
+        Self { start: Instant::now(), seen: Default::default() }
+    }
+
+    /// Counts it, and logs it unless that was done a short time ago. `method` is what the client called, if it got that
+    /// far.
+    pub(super) fn notice(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
+        let Some(seen) = self.seen(wrong) else { return };
+        seen.count.fetch_add(1, Relaxed);
+        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let until = seen.quiet_until.load(Relaxed);
+        let next = now.saturating_add(LOG_INTERVAL.as_millis().try_into().unwrap_or(u64::MAX));
+        if now < until || seen.quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let (protocol, advice) = (wrong.name(), wrong.advice());
+        match method {
+            Some(method) => {
+                let method: String = method.chars().take(NAME).collect();
+                tracing::warn!(protocol, %peer, method = %method.escape_debug(), "{advice}");
+            }
+            None => tracing::warn!(protocol, %peer, "{advice}"),
+        }
+    }
+
+    /// How often each was seen.
+    pub(super) fn counts(&self) -> Vec<(WrongProtocol, u64)> {
+        let count = |wrong| self.seen(wrong).map_or(0, |seen| seen.count.load(Relaxed));
+        WrongProtocol::ALL.map(|wrong| (wrong, count(wrong))).into()
+    }
+
+    fn seen(&self, wrong: WrongProtocol) -> Option<&Seen> {
+        WrongProtocol::ALL.iter().zip(&self.seen).find(|(each, _)| **each == wrong).map(|(_, seen)| seen)
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_tell_the_protocol() {
+        let of = WrongProtocol::of_first_bytes;
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(b"PRI"), None);
+        assert_eq!(of(&[22, 3, 1]), Some(WrongProtocol::Tls));
+        assert_eq!(of(b"GET"), Some(WrongProtocol::Http1));
+        assert_eq!(of(b"PRO"), Some(WrongProtocol::Http1), "PROXY and PROPFIND");
+        for unknown in [&b"get"[..], b"G", &[22], &[22, 4, 1], &[0, 0, 0]] {
+            assert_eq!(of(unknown), Some(WrongProtocol::Unknown), "{unknown:?}");
+        }
+    }
+}

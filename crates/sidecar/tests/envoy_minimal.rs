@@ -1,0 +1,129 @@
+//! The configuration `deploy/envoy/minimal.yaml` through a real Envoy: as it ships, and with the mistakes that are easily
+//! made in it. Each mistake denies every request, and the log of rolegate says what to change.
+
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "the shipped configuration is what is tested")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use testbed::client::{Connection, Version};
+use testbed::envoy::Target;
+use testbed::manifests::deploy;
+use testbed::policies::Example;
+use testbed::rolegate::ANY_PORT;
+use testbed::{App, Envoy, Rolegate};
+
+const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+/// How long anything may take on a busy machine.
+const PATIENT: Duration = Duration::from_secs(15);
+
+/// The application, Envoy and rolegate.
+struct Running {
+    envoy: Envoy,
+    rolegate: Rolegate,
+    app: App,
+    _folder: tempfile::TempDir,
+}
+
+/// Starts all with the shipped configuration, in which these texts are replaced by others.
+async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let app = App::start().await.unwrap();
+    let policy = Example::named("people").unwrap().file;
+    let (program, listen) = (Path::new(env!("CARGO_BIN_EXE_rolegate")), listen(folder.path()));
+    let rolegate = Rolegate::start(program, &policy, listen, folder.path(), &[]).await.unwrap();
+    let address = match &rolegate.listen {
+        Target::Unix(path) => format!("pipe: {{ path: {} }}", path.display()),
+        Target::Tcp(at) => format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port()),
+    };
+    let application = format!("port_value: {}", app.address.port());
+    let mut text = std::fs::read_to_string(deploy("envoy/minimal.yaml")).unwrap();
+    for (from, to) in [
+        ("static_resources:", "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\nstatic_resources:"),
+        ("    - address: { socket_address: { address: 127.0.0.1, port_value: 10000 } }", "    - name: public\n      address: { socket_address: { address: 127.0.0.1, port_value: 0 } }"),
+        ("port_value: 8080", &application),
+        ("pipe: { path: /run/rolegate/rolegate.sock }", &address),
+    ]
+    .iter()
+    .chain(replaced)
+    {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text = text.replace(from, to);
+    }
+    let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
+    Running { envoy, rolegate, app, _folder: folder }
+}
+
+impl Running {
+    async fn get(&self, path: &str) -> u16 {
+        let mut connection = Connection::open(self.envoy.address, Version::Http1).await.unwrap();
+        let authorization = [("authorization".to_owned(), ALICE.to_owned())];
+        connection.send("GET", path, "localhost", &authorization, b"").await.unwrap().status
+    }
+
+    /// A request that the policy allows gets this status, and rolegate logs the protocol and what to change.
+    async fn refuses(&self, status: u16, protocol: &str, advice: &str) {
+        assert_eq!(self.get("/people").await, status);
+        assert_eq!(self.app.requests(), 0);
+        let wanted = format!("\"protocol\":\"{protocol}\"");
+        eventually(&wanted, || self.rolegate.log()).await;
+        assert!(self.rolegate.log().contains(advice), "{}", self.rolegate.log());
+        let detail = if status == 503 { "ext_authz_error" } else { "ext_authz_denied" };
+        eventually(detail, || self.envoy.log()).await;
+    }
+}
+
+async fn eventually(wanted: &str, log: impl Fn() -> String) {
+    let until = Instant::now() + PATIENT;
+    while !log().contains(wanted) {
+        assert!(Instant::now() < until, "no `{wanted}` in\n{}", log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn unix(folder: &Path) -> Target {
+    Target::Unix(folder.join("rolegate.sock"))
+}
+
+fn tcp(_: &Path) -> Target {
+    Target::Tcp(ANY_PORT)
+}
+
+const HTTP2: &str = "explicit_http_config: { http2_protocol_options: {} }";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
+    let running = start(unix, &[]).await;
+    assert_eq!((running.get("/people").await, running.get("/secret").await), (200, 403));
+    assert_eq!(running.app.requests(), 1);
+    eventually("GET /people 200 via_upstream", || running.envoy.log()).await;
+    eventually("GET /secret 403 ext_authz_denied UAEX", || running.envoy.log()).await;
+    assert!(!running.rolegate.log().contains("\"protocol\""), "{}", running.rolegate.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_http2_is_told_so() {
+    let running = start(tcp, &[(HTTP2, "explicit_http_config: { http_protocol_options: {} }")]).await;
+    running.refuses(503, "http1", "http2_protocol_options").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_with_tls_is_told_so() {
+    let tls = format!(
+        "{HTTP2}\n      transport_socket:\n        name: tls\n        typed_config:\n          \"@type\": \
+         type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
+    );
+    start(unix, &[(HTTP2, &tls)]).await.refuses(503, "tls", "transport_socket").await;
+}
+
+/// To Envoy, the status with which rolegate answers is then the denial.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_asks_over_plain_http_is_told_so() {
+    let grpc = "grpc_service:
+                        # The default of 200 ms is too short for the first check of a password, which computes a hash.
+                        timeout: 2s
+                        envoy_grpc: { cluster_name: rolegate }";
+    let http = "http_service: { server_uri: { uri: rolegate, cluster: rolegate, timeout: 2s } }";
+    start(tcp, &[(grpc, http)]).await.refuses(405, "not_grpc", "grpc_service").await;
+}
