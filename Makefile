@@ -5,6 +5,7 @@ DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
 SCHEMAS_VERSION := 1.37.0
 GO_VERSION := 1.26.6
+CYCLONEDX_VERSION := 0.5.9
 HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
 # The version of the images: that of the workspace.
@@ -15,6 +16,7 @@ ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
+CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
 # The Kubernetes schemas, and Helm and kustomize.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
@@ -28,7 +30,7 @@ NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench load attack image test-image cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz bench load attack image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +71,9 @@ image: needs-rust needs-cc needs-python3 ## Build the container images, into tar
 
 test-image: image ## Test the container images, without a container runtime.
 	@python3 deploy/image/test.py $(BUILT)/image
+
+release: needs-rust needs-cc needs-python3 $(CYCLONEDX) ## Build a release, into target/release-files/: programs, images, SBOMs, checksums; ROLEGATE_SIGNING_KEY=FILE signs it.
+	@CYCLONEDX=$(abspath $(CYCLONEDX)) deploy/release/run
 
 cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubectl context.
 	@python3 deploy/cluster-test/run.py
@@ -143,6 +148,9 @@ $(DENY): | needs-rust needs-cc
 
 $(MACHETE): | needs-rust needs-cc
 	$(call cargo-install,.tools/cargo-machete-$(MACHETE_VERSION),cargo-machete,$(MACHETE_VERSION))
+
+$(CYCLONEDX): | needs-rust needs-cc
+	$(call cargo-install,.tools/cargo-cyclonedx-$(CYCLONEDX_VERSION),cargo-cyclonedx,$(CYCLONEDX_VERSION))
 
 needs-rust:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.95 or later" >&2; exit 1; }
