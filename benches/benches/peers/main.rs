@@ -62,6 +62,7 @@ fn size(rules: usize) -> Regular {
 }
 
 fn peers(criterion: &mut Criterion) {
+    regorus::check_policy_for_opa();
     for rules in RULES {
         measure::<rolegate::Rolegate>(criterion, "rolegate", rules);
         measure::<envoy_rbac::Filter>(criterion, "Envoy RBAC (model)", rules);

@@ -77,6 +77,33 @@ impl Decider for Machine {
     }
 }
 
+/// Runs requests through the policy that `benches/README.md` names for a comparison with OPA-Envoy.
+pub(crate) fn check_policy_for_opa() {
+    let mut engine = Engine::new();
+    engine.add_policy("policy.rego".to_owned(), include_str!("../../opa/policy.rego").to_owned()).unwrap();
+    for (authorization, method, path, expected) in [
+        ("Basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people", 200),
+        ("basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people?page=2", 200),
+        ("Basic YWxpY2U6d29uZGVybGFuZA==", "POST", "/people", 403),
+        ("Basic Ym9iOmJ1aWxkZXI=", "POST", "/people", 200),
+        ("Basic Ym9iOmJ1aWxkZXI=", "GET", "/people/1", 403),
+        ("Basic YWxpY2U6YnVpbGRlcg==", "GET", "/people", 401),
+        ("Bearer YWxpY2U6d29uZGVybGFuZA==", "GET", "/people", 401),
+    ] {
+        let headers = json!({ "authorization": authorization });
+        let http = json!({ "method": method, "path": path, "headers": headers });
+        let input = json!({ "attributes": { "request": { "http": http } } });
+        engine.set_input(Value::from_json_str(&input.to_string()).unwrap());
+        let answer = engine.eval_rule("data.envoy.authz.answer".to_owned()).unwrap();
+        let status = if answer["allowed"] == Value::from(true) {
+            Value::from(200)
+        } else {
+            answer["http_status"].clone()
+        };
+        assert_eq!(status, Value::from(expected), "{authorization} {method} {path}");
+    }
+}
+
 fn engine(policy: &Policy) -> Engine {
     cache::configure(cache::Config { glob: cache::Config::MAX_CAPACITY, ..cache::Config::default() });
     let mut engine = Engine::new();
