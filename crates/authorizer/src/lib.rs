@@ -48,7 +48,7 @@ pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
-pub use crate::who_can::{Permission, WhoCan};
+pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]

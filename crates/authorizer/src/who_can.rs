@@ -1,177 +1,119 @@
 //! Who may make a request: the reverse of authorizing one, computed from the policy itself.
+//!
+//! `matches` finds the rules that match and the roles that have them, `callers` those who may have these roles; `text`
+//! prints them.
 
-use std::collections::BTreeSet;
-use std::fmt;
+mod callers;
+mod matches;
+mod text;
 
-use policy::Policy;
-use policy::canonical::decoded;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Role, RoleId, Rule};
 use serde::Serialize;
 
 use crate::Authorizer;
-use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::matched::ExplainedRule;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, Request};
+use matches::Matches;
 
 /// Who may make a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhoCan {
-    /// The interpretations of the path: a caller needs a permission on each of them.
+    /// The name of the reason why the request is denied to every caller, if it is invalid.
+    pub reason: Option<&'static str>,
+    /// That reason in words.
+    pub because: Option<String>,
+    /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
+    /// Who may make the request. Whoever none of these describes may not.
+    pub callers: Vec<Callers>,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
-    pub permissions: Vec<Permission>,
+    pub rules: Vec<MatchingRule>,
 }
 
-/// A rule that matches the request, and the callers that it allows or denies.
+/// Callers who may make a request: those from one source who meet all conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Permission {
-    /// The interpretation of the path that the rule matches.
-    pub path: String,
+pub struct Callers {
+    /// How they authenticate.
+    #[serde(flatten)]
+    pub source: CallerSource,
+    /// Their user names, with the prefix of their source; `None` if the name does not matter.
+    pub users: Option<Vec<String>>,
+    /// User names to which this does not apply.
+    pub except_users: Vec<String>,
+    /// What the token must have: at least one attribute of each list.
+    pub needs: Vec<Vec<Attribute>>,
+    /// What the token must not have: a `deny` rule matches with each of these.
+    pub unless: Vec<Attribute>,
+}
+
+/// How a caller authenticates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "source", rename_all = "snake_case")]
+pub enum CallerSource {
+    /// Not at all.
+    Anonymous,
+    /// With HTTP Basic.
+    Basic,
+    /// With a token.
+    Token {
+        /// Its issuer.
+        issuer: String,
+    },
+}
+
+/// What a token can have that the policy uses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attribute {
+    /// This role.
+    Role(String),
+    /// This group, with the prefix of its issuer.
+    Group(String),
+}
+
+/// A rule that matches the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MatchingRule {
     /// The rule.
+    #[serde(flatten)]
     pub rule: ExplainedRule,
-    /// The roles that have the rule: its own role, and those that extend it.
+    /// The interpretation of the path that it matches.
+    pub path: String,
+    /// The roles that have it: its own role, and those that extend it.
     pub roles: Vec<String>,
-    /// The users who are granted one of these roles; if `owner` is set, only that user.
-    pub users: Vec<String>,
-    /// The groups that are granted one of these roles.
-    pub groups: Vec<String>,
-    /// If the rule is only for the owner of the path: the user name that the caller must have.
+    /// If it is only for the owner of the path: the user name that the caller must have.
     pub owner: Option<String>,
-    /// Whether every caller, an anonymous one included, has one of these roles.
-    pub anyone: bool,
-    /// Whether every authenticated caller has one of these roles.
-    pub authenticated: bool,
 }
 
 impl Authorizer {
-    /// Who may make this request. Roles that tokens carry are not resolved to users: only the issuer knows who has
-    /// them.
-    ///
-    /// # Errors
-    /// If the request is invalid for every caller.
-    pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> Result<WhoCan, Reason> {
+    /// Who may make this request. It lists users where the policy knows them, and says what a token must have where
+    /// only its issuer knows who has such a token.
+    #[must_use]
+    pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> WhoCan {
         let mut scratch = ParseScratch::default();
         let request = Request { method, host, path, headers: &[], id: b"" };
-        let parsed = request::parse(&request, &mut scratch)?;
-        let policy = &self.loaded.policy;
-        let mut permissions = Vec::new();
-        for path in parsed.paths.all() {
-            permissions.extend(permissions_on(policy, method, parsed.host, path));
-        }
-        for path in parsed.paths.deny_only() {
-            let denials = permissions_on(policy, method, parsed.host, path);
-            permissions.extend(denials.filter(|permission| permission.rule.denies));
-        }
-        let paths = parsed.paths.all().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
-        Ok(WhoCan { paths, permissions })
-    }
-}
-
-fn permissions_on<'p>(
-    policy: &'p Policy,
-    method: &[u8],
-    host: &[u8],
-    path: &[u8],
-) -> impl Iterator<Item = Permission> + use<'p> {
-    let shown = String::from_utf8_lossy(path).into_owned();
-    let mut found: Vec<(&Role, &Rule, Effect, Option<String>)> = matching(policy, method, host, path, None)
-        .map(|(role, rule, effect)| (role, rule, effect, None))
-        .collect();
-    for owner in owners(path) {
-        let for_owner = matching(policy, method, host, path, Some(owner.as_bytes()));
-        let new: Vec<_> = for_owner
-            .filter(|(_, rule, _)| !found.iter().any(|(_, known, ..)| known.at == rule.at))
-            .collect();
-        found.extend(new.into_iter().map(|(role, rule, effect)| (role, rule, effect, Some(owner.clone()))));
-    }
-    found
-        .into_iter()
-        .map(move |(role, rule, effect, owner)| permission(policy, &shown, role, rule, effect, owner))
-}
-
-/// The user names for which an owner rule could match a path: its decoded segments.
-fn owners(path: &[u8]) -> BTreeSet<String> {
-    let segments = path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
-    segments.filter_map(|segment| String::from_utf8(decoded(segment)).ok()).collect()
-}
-
-fn permission(
-    policy: &Policy,
-    path: &str,
-    role: &Role,
-    rule: &Rule,
-    effect: Effect,
-    owner: Option<String>,
-) -> Permission {
-    let roles = policy.role(&role.name).map(|id| extending(policy, id)).unwrap_or_default();
-    let grants = || policy.grants.iter().filter(|grant| roles.contains(&grant.role));
-    let users: BTreeSet<_> = grants().flat_map(|grant| &grant.users).map(ToString::to_string).collect();
-    let users = users.into_iter().filter(|user| owner.as_ref().is_none_or(|owner| owner == user)).collect();
-    let groups: BTreeSet<_> = grants().flat_map(|grant| &grant.groups).map(ToString::to_string).collect();
-    let has = |name: &str| policy.role(name).is_some_and(|id| roles.contains(&id));
-    Permission {
-        path: path.to_owned(),
-        rule: explained_rule(role, rule, effect),
-        users,
-        groups: groups.into_iter().collect(),
-        owner,
-        anyone: has(ANYONE),
-        authenticated: has(AUTHENTICATED),
-        roles: roles
-            .iter()
-            .filter_map(|id| Some(policy.roles.get(id.0 as usize)?.name.to_string()))
-            .collect(),
-    }
-}
-
-/// A role and every role that extends it, directly or not.
-fn extending(policy: &Policy, role: RoleId) -> BTreeSet<RoleId> {
-    let mut found = BTreeSet::from([role]);
-    loop {
-        let extends_one = |role: &Role| role.extends.iter().any(|extended| found.contains(extended));
-        let more: Vec<RoleId> = (0..)
-            .map(RoleId)
-            .zip(&policy.roles)
-            .filter(|(_, role)| extends_one(role))
-            .map(|(id, _)| id)
-            .collect();
-        let before = found.len();
-        found.extend(more);
-        if found.len() == before {
-            return found;
+        let nobody =
+            WhoCan { reason: None, because: None, paths: Vec::new(), callers: Vec::new(), rules: Vec::new() };
+        let parsed = match request::parse(&request, &mut scratch) {
+            Ok(parsed) => parsed,
+            Err(reason) => return nobody.because_of(reason),
+        };
+        let matches = Matches::of(&self.loaded.policy, &parsed);
+        WhoCan {
+            paths: parsed.paths.all().map(lossy).collect(),
+            callers: callers::callers(&self.loaded.policy, &matches),
+            rules: matches.rules(),
+            ..nobody
         }
     }
 }
 
-impl fmt::Display for WhoCan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.permissions.is_empty() {
-            f.write_str("nobody: no rule allows it")?;
-        }
-        let mut first = true;
-        for permission in &self.permissions {
-            f.write_str(if std::mem::take(&mut first) { "" } else { "\n" })?;
-            permission.fmt(f)?;
-        }
-        Ok(())
+impl WhoCan {
+    fn because_of(self, reason: Reason) -> Self {
+        Self { reason: Some(reason.name()), because: Some(reason.to_string()), ..self }
     }
 }
 
-impl fmt::Display for Permission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}", self.rule, self.path)?;
-        if let Some(owner) = &self.owner {
-            write!(f, "\n    only:   the user `{owner}`")?;
-        }
-        let everyone = [(self.anyone, "anyone"), (self.authenticated, "any authenticated caller")];
-        for (_, who) in everyone.iter().filter(|(applies, _)| *applies) {
-            write!(f, "\n    who:    {who}")?;
-        }
-        for (what, names) in [("roles: ", &self.roles), ("users: ", &self.users), ("groups:", &self.groups)] {
-            if !names.is_empty() {
-                write!(f, "\n    {what} {}", names.join(", "))?;
-            }
-        }
-        Ok(())
-    }
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

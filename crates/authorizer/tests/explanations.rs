@@ -1,13 +1,12 @@
-//! `explain` and `who_can`: why a request is answered as it is, and who may make it.
+//! `explain`: why a request is answered as it is.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Reason, Request, RoleSource};
+use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RoleSource};
 use identity::Subject;
-use policy::canonical::PathError;
 
 const POLICY: &str = r#"version: 1
 identity: { basic: { verify: false } }
@@ -142,35 +141,4 @@ fn an_explanation_is_printed_line_by_line() {
     assert_eq!(lines[1], "request: GET localhost/log;v=1");
     assert_eq!(lines[2], "         may also be read as /log");
     assert_eq!(lines[3], "caller:  alice, in hr, x");
-}
-
-#[test]
-fn who_can_lists_rules_roles_users_and_groups() {
-    let who = authorizer().who_can(b"DELETE", b"", b"/people/1").unwrap();
-    let shown: Vec<(&str, bool)> =
-        who.permissions.iter().map(|permission| (&*permission.rule.rule, permission.rule.denies)).collect();
-    assert_eq!(shown, [("* /people/{id}", false), ("DELETE /people/1", true)]);
-    let who = authorizer().who_can(b"GET", b"", b"/people").unwrap();
-    let permission = &who.permissions[0];
-    assert_eq!(permission.roles, ["guest", "staff"]);
-    assert_eq!(
-        (&*permission.users, &*permission.groups),
-        (&["alice".into(), "bob".into()][..], &["hr".into()][..])
-    );
-    assert!(!permission.anyone && !permission.authenticated && permission.owner.is_none());
-}
-
-#[test]
-fn who_can_reports_the_owner_anyone_and_authenticated() {
-    let who = authorizer().who_can(b"GET", b"", b"/users/%62ob/x").unwrap();
-    let permission = &who.permissions[0];
-    assert_eq!((permission.owner.as_deref(), &*permission.users), (Some("bob"), &["bob".to_owned()][..]));
-    assert!(authorizer().who_can(b"GET", b"", b"/open/x").unwrap().permissions[0].anyone);
-    assert!(authorizer().who_can(b"GET", b"", b"/whoami").unwrap().permissions[0].authenticated);
-    let nobody = authorizer().who_can(b"GET", b"", b"/nothing").unwrap();
-    assert_eq!(nobody.to_string(), "nobody: no rule allows it");
-    assert_eq!(
-        authorizer().who_can(b"GET", b"", b"x").unwrap_err(),
-        Reason::InvalidPath(PathError::NotAbsolute)
-    );
 }

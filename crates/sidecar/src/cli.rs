@@ -24,8 +24,9 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  success; `explain`: the request is allowed; `health`: the server is ready, with `--live` alive
-  1  `explain`: the request is not allowed; `health`: the server is not ready
+  0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `health`: the server is ready, with
+     `--live` alive
+  1  `explain`: the request is not allowed; `who-can`: nobody may make it; `health`: the server is not ready
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid
   4  `test`: a case failed
@@ -49,7 +50,7 @@ pub enum Command {
     /// Explains why a policy allows or denies one request.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
-    /// Lists the roles, users and groups that may make a request.
+    /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
     /// Hashes a password, for the users of a policy.
@@ -97,7 +98,10 @@ Examples:
 const WHO_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate who-can --policy policies/people POST /people
-  rolegate who-can --policy policies/api --output json GET https://api.example.com/status";
+  rolegate who-can --policy policies/api --output json GET https://api.example.com/status
+
+User and group names include the prefix of their source. The exit code is 0 if somebody may make the request, 1 if nobody
+may (also if the request is invalid), 2 if the arguments are wrong, and 3 if the policy is.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:

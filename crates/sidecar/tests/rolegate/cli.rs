@@ -198,8 +198,32 @@ fn who_can_lists_users() {
     let (code, out, _) = run(&["who-can", "--policy", &people, "--output", "json", "POST", "/people"]);
     assert_eq!(code, 0);
     let who: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(who["permissions"][0]["users"][0], "bob");
-    assert_eq!(run(&["who-can", "--policy", &people, "GET", "people"]).0, 2);
+    assert_eq!(
+        who["callers"][0],
+        serde_json::json!({
+            "source": "basic", "users": ["bob"], "except_users": [], "needs": [], "unless": []
+        })
+    );
+    assert_eq!(who["rules"][0]["role"], "admin");
+}
+
+#[test]
+fn who_can_ends_with_1_where_nobody_may() {
+    let folder = PolicyFolder::new(
+        "version: 1\nroles:\n  anyone: { allow: [GET /a, GET /closed], deny: [GET /closed] }\n",
+    );
+    let who_can = |path| run(&["who-can", "--policy", &folder.arg(), "GET", path]);
+    assert_eq!(who_can("/a").0, 0);
+    for (path, why) in [
+        ("/closed", "nobody: no caller can have a role that allows it without one that denies it"),
+        ("/b", "nobody: no rule allows it"),
+        ("b", "nobody: the request is invalid: the path does not start with `/` (invalid_path)"),
+    ] {
+        let (code, out, err) = who_can(path);
+        assert_eq!((code, out.lines().next(), err.as_str()), (1, Some(why), ""), "{path}");
+    }
+    assert_eq!(run(&["who-can", "--policy", "/does/not/exist", "GET", "/a"]).0, 3);
+    assert_eq!(run(&["who-can", "--policy", &folder.arg(), "GET"]).0, 2);
 }
 
 #[test]

@@ -1,0 +1,352 @@
+//! `who_can`: who may make a request, in words and compared with asking for each caller.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+#![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use authorizer::{Attribute, Authorizer, CallerSource, Callers, WhoCan};
+use generator::{Generator, Rng, Shape};
+use identity::{Authenticator, FetchedKeys, Subject};
+use policy::canonical::{self, Buffers};
+use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
+use policy::problem::Place;
+use policy::{Decision, Loaded, Policy, Question, reference};
+use serde_json::json;
+
+const POLICY: &str = r#"version: 1
+identity:
+  basic:
+    realm: people
+    users:
+      alice: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=" }
+      bob: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", groups: [staff] }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [people]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, roles: roles, groups: groups }
+    - issuer: https://plain.example.com
+      audiences: [people]
+      keys: { url: "https://plain.example.com/jwks" }
+      user_prefix: "plain:"
+roles:
+  anyone: { allow: [GET /open] }
+  authenticated: { allow: [GET /whoami, "GET /users/{user}"] }
+  reader: { allow: [GET /log] }
+  admin: { allow: ["* /people/{id}", GET /log, "GET /people/{id}/a"] }
+  root: { extends: [admin] }
+  suspended: { deny: ["* /people/**"] }
+  closed: { deny: [GET /closed] }
+  opener: { extends: [closed], allow: [GET /closed] }
+  cleaner: { allow: [GET /a/x] }
+  writer: { allow: ["GET /a;v/x"] }
+grants:
+  admin: { groups: [staff], users: [carol, "plain:dave"] }
+  suspended: { users: [mallory, "plain:dave"] }
+"#;
+
+fn who_can(method: &str, path: &str) -> WhoCan {
+    let files = policy::MapFiles::of("policy.yaml", POLICY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+    authorizer.who_can(method.as_bytes(), b"localhost", path.as_bytes())
+}
+
+/// The lines that say who may, without those about the rules.
+fn callers(method: &str, path: &str) -> Vec<String> {
+    let text = who_can(method, path).to_string();
+    text.lines().filter(|line| !line.starts_with("rule: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn tokens_are_described_by_what_they_must_and_must_not_have() {
+    assert_eq!(
+        callers("DELETE", "/people/7"),
+        [
+            "the user `bob` by Basic",
+            "any token of https://id.example.com with the roles `admin` or `root` or the group `staff`, \
+             except for the users `mallory` and `plain:dave`, unless with the role `suspended`",
+            "any token of https://id.example.com for the user `carol`, unless with the role `suspended`",
+        ]
+    );
+}
+
+#[test]
+fn everyone_and_every_authenticated_caller_are_described_by_source() {
+    let tokens = ["any token of https://id.example.com", "any token of https://plain.example.com"];
+    let users = "the users `alice` and `bob` by Basic";
+    assert_eq!(callers("GET", "/open"), ["anyone without credentials", users, tokens[0], tokens[1]]);
+    assert_eq!(callers("GET", "/whoami"), [users, tokens[0], tokens[1]]);
+}
+
+#[test]
+fn an_owner_is_whoever_has_the_name_in_the_path() {
+    assert_eq!(
+        callers("GET", "/users/%61lice"),
+        ["the user `alice` by Basic", "any token of https://id.example.com for the user `alice`"]
+    );
+    let rules = who_can("GET", "/users/alice").rules;
+    assert_eq!((rules.len(), rules[0].owner.as_deref()), (1, Some("alice")));
+    assert_eq!(
+        callers("GET", "/users/plain:eve"),
+        [
+            "any token of https://id.example.com for the user `plain:eve`",
+            "any token of https://plain.example.com for the user `plain:eve`"
+        ]
+    );
+}
+
+#[test]
+fn a_grant_under_a_deny_rule_lets_nobody_in() {
+    let who = who_can("GET", "/closed");
+    assert!(who.callers.is_empty());
+    let text = who.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "nobody: no caller can have a role that allows it without one that denies it");
+    assert!(lines[1].starts_with("rule:  `closed: GET /closed` (denied at policy.yaml:"), "{text}");
+    assert!(lines[1].ends_with("on /closed, a rule of the roles `closed` and `opener`"), "{text}");
+    assert_eq!(who_can("GET", "/nothing").to_string(), "nobody: no rule allows it");
+}
+
+#[test]
+fn an_invalid_request_is_allowed_to_nobody() {
+    let who = who_can("GET", "x");
+    assert_eq!((who.reason, who.callers.len()), (Some("invalid_path"), 0));
+    assert_eq!(
+        who.to_string(),
+        "nobody: the request is invalid: the path does not start with `/` (invalid_path)"
+    );
+}
+
+#[test]
+fn each_interpretation_of_the_path_must_be_allowed() {
+    assert_eq!(
+        callers("GET", "/a;v/x"),
+        ["any token of https://id.example.com with the role `cleaner` and with the role `writer`"]
+    );
+}
+
+/// A generated policy has Basic users with groups, one issuer whose tokens name everything, and one whose tokens name
+/// users and groups with prefixes. Each caller whom the policy can tell from others is decided by the reference
+/// evaluator.
+#[test]
+fn who_can_agrees_with_asking_for_each_caller() {
+    let (mut allowed, mut denied, mut nobody) = (0, 0, 0);
+    let (mut unless, mut except, mut several) = (0, 0, 0);
+    for seed in 0..300 {
+        let shape = Shape {
+            roles: 7,
+            deny: 30,
+            owner: 15,
+            rest: 35,
+            roles_per_caller: 2,
+            extends: 15,
+            ..Shape::default()
+        };
+        let mut generator = Generator::new(shape, seed);
+        let mut rng = Rng::new(seed);
+        let mut policy = generator.policy();
+        policy.identity = identity(&mut rng, seed % 5 == 0);
+        add_prefixed(&mut policy);
+        let policy = Arc::new(Loaded { policy, warnings: Vec::new(), sources: Vec::new() });
+        let authorizer = Authorizer::compile(policy.clone(), &FetchedKeys::new(), None).unwrap().0;
+        for _ in 0..4 {
+            let caller = generator.caller();
+            let question = generator.question(&policy.policy, &caller);
+            let path = with_parameters(&question.resource, &mut rng);
+            let who =
+                authorizer.who_can(question.action.as_bytes(), question.scope.as_bytes(), path.as_bytes());
+            if who.reason.is_some() {
+                continue;
+            }
+            nobody += usize::from(who.callers.is_empty());
+            unless += who.callers.iter().filter(|callers| !callers.unless.is_empty()).count();
+            except += who.callers.iter().filter(|callers| !callers.except_users.is_empty()).count();
+            several += who.callers.iter().filter(|callers| callers.needs.len() > 1).count();
+            let asked = (question.action.as_str(), question.scope.as_str(), path.as_str());
+            for caller in every_caller(&policy.policy, &path, &mut rng) {
+                let says = who.callers.iter().any(|callers| includes(callers, &caller));
+                let is = is_allowed(&policy.policy, asked, &caller);
+                assert_eq!(says, is, "policy {seed}, {asked:?}: {caller:?}\n{who}\n{:#?}", policy.policy);
+                *(if is { &mut allowed } else { &mut denied }) += 1;
+            }
+        }
+    }
+    println!("allowed {allowed}, denied {denied}");
+    println!("nobody {nobody}, unless {unless}, except {except}, several needs {several}");
+    assert!(allowed > 10_000 && denied > 10_000 && nobody > 20 && unless > 20 && except > 20 && several > 0);
+}
+
+/// A caller, with its source.
+#[derive(Debug)]
+struct Asker {
+    source: CallerSource,
+    subject: Option<Subject>,
+}
+
+/// Whether this is one of the callers.
+fn includes(callers: &Callers, asker: &Asker) -> bool {
+    let Callers { source, users, except_users, needs, unless } = callers;
+    let Some(subject) = &asker.subject else { return *source == CallerSource::Anonymous };
+    let user = subject.user.to_string();
+    let has = |attribute: &Attribute| match attribute {
+        Attribute::Role(name) => subject.roles.iter().any(|role| **role == **name),
+        Attribute::Group(name) => subject.groups.iter().any(|group| **group == **name),
+    };
+    *source == asker.source
+        && users.as_ref().is_none_or(|users| users.contains(&user))
+        && !except_users.contains(&user)
+        && needs.iter().all(|one_of| one_of.iter().any(has))
+        && !unless.iter().any(has)
+}
+
+/// What the reference evaluator says of each interpretation of the path.
+fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: &Asker) -> bool {
+    let mut caller = reference::Caller::default();
+    if let Some(subject) = &asker.subject {
+        caller.user = Some(&subject.user);
+        caller.groups = subject.groups.iter().map(|group| &**group).collect();
+        caller.roles = subject.roles.iter().map(|role| &**role).collect();
+    }
+    let (mut buffers, mut host_buffer) = (Buffers::default(), Vec::new());
+    let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers).unwrap();
+    let scope = canonical::host(host.as_bytes(), &mut host_buffer).unwrap();
+    let decide = |resource| {
+        reference::decide(policy, &caller, &Question { action: method.as_bytes(), scope, resource })
+    };
+    paths.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
+        && !paths.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
+}
+
+/// Anonymous, each Basic user, and for each issuer each name with each of the sets of roles and groups that `subsets`
+/// makes.
+fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
+    let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
+    let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
+    let in_path =
+        decoded.filter_map(|segment| String::from_utf8(segment).ok()).filter(|name| !name.is_empty());
+    let granted = policy.grants.iter().flat_map(|grant| &grant.users).map(ToString::to_string);
+    let names: BTreeSet<String> =
+        in_path.chain(granted).chain(["nobody".into(), "p:nobody".into()]).collect();
+    let basic = policy.identity.basic.as_ref().unwrap();
+    let subject = |user: &str, groups: &[Arc<str>]| Subject {
+        user: user.into(),
+        groups: groups.to_vec(),
+        roles: Vec::new(),
+        claims: serde_json::Value::Null,
+    };
+    askers.extend(basic.users.iter().map(|user| {
+        let subject = Some(subject(&user.name, &user.groups));
+        Asker { source: CallerSource::Basic, subject }
+    }));
+    if !basic.verify {
+        let others = names.iter().filter(|name| basic.users.iter().all(|user| *user.name != ***name));
+        let others = others.filter(|name| !name.contains(':'));
+        askers.extend(
+            others.map(|name| Asker { source: CallerSource::Basic, subject: Some(subject(name, &[])) }),
+        );
+    }
+    let roles: Vec<String> = policy.roles.iter().map(|role| role.name.to_string()).collect();
+    let groups = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
+    let groups: Vec<String> = groups.collect::<BTreeSet<_>>().into_iter().collect();
+    let (authenticator, _) =
+        Authenticator::<()>::compile(&policy.identity, &FetchedKeys::new(), None).unwrap();
+    for issuer in &policy.identity.jwt {
+        let own = |prefix: &str, name: &str| {
+            Some(name.strip_prefix(prefix)?.to_owned()).filter(|own| !own.is_empty())
+        };
+        let users: Vec<String> = names.iter().filter_map(|name| own(&issuer.user_prefix, name)).collect();
+        let groups: Vec<String> = groups.iter().filter_map(|name| own(&issuer.group_prefix, name)).collect();
+        for user in users {
+            for roles in subsets(&roles, rng) {
+                for groups in subsets(&groups, rng) {
+                    let claims =
+                        json!({ "iss": *issuer.issuer, "sub": user, "roles": roles, "groups": groups });
+                    let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
+                    askers.push(Asker { source, subject: Some(authenticator.subject_of(&claims).unwrap()) });
+                }
+            }
+        }
+    }
+    askers
+}
+
+/// None, each alone, and some more.
+fn subsets(names: &[String], rng: &mut Rng) -> Vec<Vec<String>> {
+    let random = (0..3).map(|_| names.iter().filter(|_| rng.percent(50)).cloned().collect());
+    let random: Vec<Vec<String>> = random.collect();
+    let alone = names.iter().map(|name| vec![name.clone()]);
+    std::iter::once(Vec::new()).chain(alone).chain(random).collect()
+}
+
+fn identity(rng: &mut Rng, unverified: bool) -> Identity {
+    let at = Place::start_of(Path::new("generated.yaml"));
+    let user = |number: usize| BasicUser {
+        name: ["a", "9", "A", "x"][number].into(),
+        password: Some(Secret("{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=".into())),
+        groups: [format!("group-{}", rng.below(4)).into()].into(),
+        at: at.clone(),
+    };
+    let basic = Basic {
+        realm: "generated".into(),
+        users: (0..4).map(user).collect(),
+        verify: !unverified,
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: at.clone(),
+    };
+    let claim = |name: &str| Some(ClaimPath(vec![name.into()]));
+    let issuer = |name: &str, prefix: &str, roles_from_token| Issuer {
+        issuer: format!("https://{name}.example.com").into(),
+        audiences: vec!["people".into()],
+        keys: Keys::Url {
+            url: format!("https://{name}.example.com/jwks").as_str().into(),
+            refresh: std::time::Duration::from_secs(60),
+            at: at.clone(),
+        },
+        claims: Claims { user: claim("sub").unwrap(), roles: claim("roles"), groups: claim("groups") },
+        clock_skew: std::time::Duration::ZERO,
+        required_type: None,
+        max_age: None,
+        roles_from_token,
+        user_prefix: prefix.into(),
+        group_prefix: prefix.into(),
+        at: at.clone(),
+    };
+    let mut jwt = vec![issuer("all", "", true), issuer("prefixed", "p:", false)];
+    if rng.percent(50) {
+        jwt.push(Issuer {
+            claims: Claims { user: claim("sub").unwrap(), roles: None, groups: None },
+            ..issuer("plain", "", true)
+        });
+    }
+    Identity { basic: Some(basic), jwt }
+}
+
+/// Grants each role that a user or group has to the same name with a prefix too, but to each a different one.
+fn add_prefixed(policy: &mut Policy) {
+    let count = policy.grants.len();
+    for at in 0..count {
+        let from = policy.grants[(at + 1) % count].clone();
+        let prefixed = |name: &Arc<str>| -> Arc<str> { format!("p:{name}").into() };
+        policy.grants[at]
+            .users
+            .extend(from.users.iter().filter(|name| !name.starts_with("p:")).map(prefixed));
+        policy.grants[at]
+            .groups
+            .extend(from.groups.iter().filter(|name| !name.starts_with("p:")).map(prefixed));
+    }
+}
+
+/// Some paths get a parameter or a dot segment, so that they have several interpretations.
+fn with_parameters(path: &str, rng: &mut Rng) -> String {
+    match rng.below(6) {
+        0 => format!("{path};v"),
+        1 => format!("/a/..{path}"),
+        2 => path.replacen('/', "//", 1),
+        _ => path.to_owned(),
+    }
+}
