@@ -45,6 +45,7 @@ impl Rendered {
 pub(crate) struct TemplateValues<'a> {
     pub(crate) subject: Option<&'a Subject>,
     pub(crate) roles: &'a [&'a str],
+    /// That of the policy alone: it does not change with an issuer's keys.
     pub(crate) revision: &'a str,
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::matched::{ExplainedRule, explained_rule, matching};
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
+use crate::revision::Revision;
 use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller};
 
@@ -58,8 +59,9 @@ pub struct Explanation {
     pub set_headers: Vec<(String, String)>,
     /// The headers that are removed from an allowed request.
     pub remove_headers: Vec<String>,
-    /// The revision of the policy.
-    pub revision: String,
+    /// Which policy and which keys decide.
+    #[serde(flatten)]
+    pub revision: Revision,
 }
 
 /// A role of a caller, and why the caller has it.
@@ -140,7 +142,7 @@ impl Authorizer {
             missing: Vec::new(),
             set_headers: Vec::new(),
             remove_headers: Vec::new(),
-            revision: self.revision().to_owned(),
+            revision: self.revision().clone(),
         }
     }
 

@@ -8,7 +8,7 @@
 //! * `verdict`: the outcome;
 //! * `answer`: header values, challenges and bodies;
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
-//! * `revision`: the id of a policy and its keys;
+//! * `revision`: the ids of a policy and of its keys;
 //! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people. Both use
 //!   `matched`: the rules that match a request;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
@@ -47,6 +47,7 @@ pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, RoleSourc
 pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
+pub use crate::revision::Revision;
 pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 
@@ -62,7 +63,7 @@ pub struct Authorizer {
     anonymous: Box<[Rendered]>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     rules: Arc<[Box<str>]>,
-    revision: Box<str>,
+    revision: Revision,
 }
 
 /// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a known
@@ -121,9 +122,12 @@ impl Authorizer {
         let engine =
             unchanged.map_or_else(|| Engine::compile(policy).into(), |previous| Arc::clone(&previous.engine));
         let rules = unchanged.map_or_else(|| rule_labels(policy), |previous| Arc::clone(&previous.rules));
-        let revision = revision::revision(&loaded.sources, fetched);
+        let revision = match unchanged {
+            Some(previous) => previous.revision.with_keys(fetched),
+            None => Revision::of(&loaded.sources, fetched),
+        };
         let roles: Vec<&str> = engine.names(engine.anonymous()).collect();
-        let template = TemplateValues { subject: None, roles: &roles, revision: &revision };
+        let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
             sanitizer: HeaderSanitizer::new(&policy.allow_response),
@@ -212,10 +216,9 @@ impl Authorizer {
         self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer)
     }
 
-    /// The id of this policy and its keys: 12 hexadecimal digits, the same for the same files and keys on every
-    /// machine.
+    /// Which policy and which keys decide.
     #[must_use]
-    pub fn revision(&self) -> &str {
+    pub fn revision(&self) -> &Revision {
         &self.revision
     }
 
@@ -234,7 +237,8 @@ impl Authorizer {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
         let names: Vec<&str> = self.engine.names(&roles).collect();
-        let template = TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision };
+        let template =
+            TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         Attached { roles, values }
     }

@@ -1,21 +1,50 @@
-//! The revision: an id of a policy and its keys, the same for the same files and keys on every machine.
+//! The revision of a policy and of its keys: the same for the same files and keys on every machine.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use identity::FetchedKeys;
 use policy::Source;
+use serde::Serialize;
 
-/// The first 12 hexadecimal digits of a SHA-256 over the bytes of all policy files and the URLs and bytes of all
-/// fetched key sets. The paths of the files do not count.
-pub(crate) fn revision(sources: &[Source], fetched: &FetchedKeys) -> Box<str> {
-    let mut fetched: Vec<_> = fetched.iter().collect();
-    fetched.sort();
+/// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    /// Of the bytes of all files that the policy is loaded from, password files and key files among them. Their paths do
+    /// not count.
+    pub policy: Box<str>,
+    /// Of the URLs and bytes of all fetched key sets; `None` if there are none.
+    pub keys: Option<Box<str>>,
+}
+
+impl Revision {
+    pub(crate) fn of(sources: &[Source], fetched: &FetchedKeys) -> Self {
+        Self { policy: of_policy(sources), keys: None }.with_keys(fetched)
+    }
+
+    /// The revision of the same policy with these keys.
+    pub(crate) fn with_keys(&self, fetched: &FetchedKeys) -> Self {
+        Self { policy: self.policy.clone(), keys: (!fetched.is_empty()).then(|| of_keys(fetched)) }
+    }
+}
+
+fn of_policy(sources: &[Source]) -> Box<str> {
     let mut context = Context::new(&SHA256);
     add_count(&mut context, sources.len());
     sources.iter().for_each(|source| add(&mut context, &source.bytes));
+    shown(context)
+}
+
+fn of_keys(fetched: &FetchedKeys) -> Box<str> {
+    let mut fetched: Vec<_> = fetched.iter().collect();
+    fetched.sort();
+    let mut context = Context::new(&SHA256);
     for (url, keys) in fetched {
         add(&mut context, url.with_secrets().as_bytes());
         add(&mut context, keys);
     }
+    shown(context)
+}
+
+fn shown(context: Context) -> Box<str> {
     let digest = context.finish();
     digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }

@@ -331,23 +331,23 @@ roles: { guest: { allow: [GET /people] } }
 }
 
 #[test]
-fn the_revision_depends_on_the_files_and_the_keys() {
+fn the_revision_of_the_policy_depends_on_its_files_and_that_of_the_keys_on_the_keys() {
     let revision = |text: &str, keys: &[(&str, &str)]| {
         let files = policy::MapFiles::of("policy.yaml", text);
         let loaded =
             policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
         let fetched =
             keys.iter().map(|(url, keys)| (policy::KeyUrl::from(*url), Arc::from(keys.as_bytes()))).collect();
-        Authorizer::compile(Arc::new(loaded), &fetched, None).unwrap().0.revision().to_owned()
+        Authorizer::compile(Arc::new(loaded), &fetched, None).unwrap().0.revision().clone()
     };
     let plain = revision(PLAIN, &[]);
-    assert_eq!(plain.len(), 12);
-    assert!(plain.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    assert_eq!((plain.policy.len(), &plain.keys), (12, &None));
+    assert!(plain.policy.bytes().all(|byte| byte.is_ascii_hexdigit()));
     assert_eq!(plain, revision(PLAIN, &[]));
-    assert_ne!(plain, revision(&format!("{PLAIN} "), &[]));
-    assert_ne!(plain, revision(PLAIN, &[("https://a.example/", "{}")]));
-    assert_eq!(
-        revision(PLAIN, &[("https://a.example/", "{}"), ("https://b.example/", "{}")]),
-        revision(PLAIN, &[("https://b.example/", "{}"), ("https://a.example/", "{}")])
-    );
+    assert_ne!(plain.policy, revision(&format!("{PLAIN} "), &[]).policy);
+    let (one, two) = (("https://a.example/", "{}"), ("https://b.example/", "{}"));
+    let with_one = revision(PLAIN, &[one]);
+    assert_eq!((&with_one.policy, with_one.keys.as_ref().map(|keys| keys.len())), (&plain.policy, Some(12)));
+    assert_eq!(revision(PLAIN, &[one, two]), revision(PLAIN, &[two, one]));
+    assert_ne!(revision(PLAIN, &[one, two]), with_one);
 }

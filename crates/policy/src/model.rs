@@ -219,7 +219,7 @@ pub enum Piece {
     Groups,
     /// `{rule}`: the rule that allowed the request, as `role: rule`.
     Rule,
-    /// `{revision}`: the revision of the policy.
+    /// `{revision}`: the revision of the policy, without its keys.
     Revision,
     /// `{claims./json/pointer}`: this claim if it is a string, a number or a boolean; else empty.
     Claim(ClaimPath),

@@ -74,7 +74,9 @@ struct Line<'a> {
     host: &'a str,
     path: &'a str,
     request_id: &'a str,
-    revision: &'a str,
+    policy: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<&'a str>,
     duration_us: u64,
 }
 
@@ -90,7 +92,8 @@ impl<'a> Line<'a> {
             host: cut(record.host),
             path: cut(record.path),
             request_id: cut(record.request_id),
-            revision: record.revision,
+            policy: &record.revision.policy,
+            keys: record.revision.keys.as_deref(),
             duration_us: u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX),
         }
     }

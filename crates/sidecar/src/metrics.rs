@@ -21,7 +21,7 @@
 //! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
 //! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
 //! | `rolegate_ready` | | 1 if `/readyz` reports ready |
-//! | `rolegate_policy_info` | `revision` | the active policy |
+//! | `rolegate_policy_info` | `policy`, `keys` | the revisions of the active policy and of its fetched keys |
 //! | `rolegate_policy_loaded_timestamp_seconds` | | when it became active |
 //! | `rolegate_policy_reloads_total` | `result` | `ok`, `failed`, `unchanged` |
 //! | `rolegate_policy_failing_seconds` | | how long the files have not loaded; 0 if they load |
@@ -107,7 +107,7 @@ impl Collector for Metrics {
         keys(&mut page, &facts)?;
         lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
         lines(&mut page, "rolegate_log_lines", "Lines of the log", &self.logs)?;
-        page.info("rolegate_build", "This program", ("version", env!("CARGO_PKG_VERSION")))?;
+        page.info("rolegate_build", "This program", &[("version", env!("CARGO_PKG_VERSION"))])?;
         process::process(&mut page)
     }
 }
@@ -171,7 +171,9 @@ fn durations(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
 
 fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {
     if let Some(revision) = &policy.revision {
-        page.info("rolegate_policy", "The active policy", ("revision", revision))?;
+        let keys = revision.keys.as_deref().unwrap_or_default();
+        let labels = [("policy", &*revision.policy), ("keys", keys)];
+        page.info("rolegate_policy", "The active policy and its fetched keys", &labels)?;
     }
     let loaded = policy.loaded.as_secs_f64();
     page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
@@ -269,8 +271,11 @@ impl Page<'_> {
         family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 
-    fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
-        self.family(name, help, MetricType::Info)?.encode_info(&[label])
+    fn info<const N: usize>(&mut self, name: &str, help: &str, labels: &[(&str, &str); N]) -> fmt::Result
+    where
+        for<'l> [(&'l str, &'l str); N]: EncodeLabelSet,
+    {
+        self.family(name, help, MetricType::Info)?.encode_info(labels)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use arc_swap::ArcSwapOption;
-use authorizer::Authorizer;
+use authorizer::{Authorizer, Revision};
 use identity::FetchedKeys;
 use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
@@ -260,14 +260,15 @@ impl Reloader {
         self.active.replace(Some(authorizer.clone()));
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
-            facts.policy.revision = Some(authorizer.revision().to_owned());
+            facts.policy.revision = Some(authorizer.revision().clone());
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
             facts.policy.stale = false;
             facts.policy.warnings = warnings.len();
         });
         let loaded = if again { "reloaded" } else { "loaded" };
-        tracing::info!(file = %self.file.display(), revision = authorizer.revision(), "policy {loaded}");
+        let Revision { policy, keys } = authorizer.revision();
+        tracing::info!(file = %self.file.display(), %policy, keys = keys.as_deref(), "policy {loaded}");
         log_problems(warnings);
         self.publish_key_urls();
     }
@@ -302,8 +303,9 @@ impl Reloader {
             facts.policy.failing_since.get_or_insert_with(Instant::now);
         });
         log_problems(problems);
-        let revision = self.good.authorizer.revision();
-        tracing::error!(file = %self.file.display(), revision, "policy not reloaded: the last good one stays active");
+        let Revision { policy, keys } = self.good.authorizer.revision();
+        let (file, keys) = (self.file.display(), keys.as_deref());
+        tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
     }
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
@@ -357,8 +359,8 @@ impl Reloader {
         if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
             let revision = self.good.authorizer.revision();
             self.active.replace(Some(self.good.authorizer.clone()));
-            self.status.note(|facts| facts.policy.revision = Some(revision.to_owned()));
-            tracing::info!(revision, "{message}");
+            self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
+            tracing::info!(policy = %revision.policy, keys = revision.keys.as_deref(), "{message}");
         }
     }
 

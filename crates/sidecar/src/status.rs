@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use authorizer::Revision;
 use policy::KeyUrl;
 
 use crate::snapshot::Issuers;
@@ -28,8 +29,8 @@ pub(crate) struct Facts {
 /// The status of the policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyFacts {
-    /// The revision of the active policy; `None` if no policy is active.
-    pub revision: Option<String>,
+    /// The revision of the active policy and its keys; `None` if no policy is active.
+    pub revision: Option<Revision>,
     /// When it became active, since the Unix epoch.
     pub loaded: Duration,
     /// Since when the files have not loaded; `None` if they load.

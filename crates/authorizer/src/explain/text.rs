@@ -27,7 +27,8 @@ impl Display for Explanation {
         if !self.remove_headers.is_empty() {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
         }
-        write!(f, "\npolicy:  {}", self.revision)
+        write!(f, "\npolicy:  {}", self.revision.policy)?;
+        write!(f, "\nkeys:    {}", self.revision.keys.as_deref().unwrap_or("none fetched"))
     }
 }
 

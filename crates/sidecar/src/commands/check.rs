@@ -20,7 +20,7 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
         Err(problems) => (problems, None),
     };
     match args.output {
-        Format::Json => output.json(&Report::of(problems)),
+        Format::Json => output.json(&Report::of(problems).with_policy(sound.map(policy_revision))),
         Format::Text => {
             problems.iter().for_each(|problem| output.line(&problem.to_string()));
             output.line(&summary(&file, problems, sound));
@@ -37,6 +37,11 @@ fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>) -> Strin
         let policy = &snapshot.loaded.policy;
         format!("ok, {}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"))
     });
-    let parts: Vec<String> = sizes.into_iter().chain(found).collect();
+    let revision = sound.map(|snapshot| format!("policy {}", policy_revision(snapshot)));
+    let parts: Vec<String> = sizes.into_iter().chain(found).chain(revision).collect();
     format!("{}: {}", file.display(), parts.join(", "))
+}
+
+fn policy_revision(snapshot: &Snapshot) -> &str {
+    &snapshot.authorizer.revision().policy
 }

@@ -32,6 +32,9 @@ pub(super) fn report(problems: &[Problem], format: Format, output: &mut Output<'
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     ok: bool,
+    /// The revision of the policy, if it is valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
     problems: Vec<ReportedProblem<'a>>,
 }
 
@@ -66,8 +69,14 @@ impl<'a> Report<'a> {
     pub(super) fn of(problems: &'a [Problem]) -> Self {
         Self {
             ok: problems.iter().all(|problem| problem.severity != Severity::Error),
+            policy: None,
             problems: problems.iter().map(ReportedProblem::of).collect(),
         }
+    }
+
+    /// With the revision of the policy.
+    pub(super) fn with_policy(self, policy: Option<&'a str>) -> Self {
+        Self { policy, ..self }
     }
 }
 

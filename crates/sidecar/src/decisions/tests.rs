@@ -2,13 +2,18 @@
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
+
+use authorizer::Revision;
 
 use super::{Counts, Decisions};
 use crate::grpc::{DecisionRecord, DecisionSink};
 use crate::lines::MAX_BYTES;
 use crate::settings::DecisionLog;
+
+static REVISION: LazyLock<Revision> =
+    LazyLock::new(|| Revision { policy: "abc".into(), keys: Some("def".into()) });
 
 fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
     DecisionRecord {
@@ -21,7 +26,7 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         allowed,
         reason: (!allowed).then_some("not_allowed"),
         rule: allowed.then_some("guest: GET /people"),
-        revision: "abc",
+        revision: &REVISION,
         duration: Duration::from_micros(7),
     }
 }
@@ -60,13 +65,13 @@ fn a_line_is_one_json_object() {
         [
             serde_json::json!({
                 "time": 1_700_000_000.000_001, "decision": "allowed", "rule": "guest: GET /people", "user": "alice",
-                "method": "GET", "host": "example.com", "path": "/people", "request_id": "id-1", "revision": "abc",
-                "duration_us": 7
+                "method": "GET", "host": "example.com", "path": "/people", "request_id": "id-1", "policy": "abc",
+                "keys": "def", "duration_us": 7
             }),
             serde_json::json!({
                 "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "user": "alice",
                 "method": "GET", "host": "example.com", "path": "/a\"\n\u{1b}b", "request_id": "id-1",
-                "revision": "abc", "duration_us": 7
+                "policy": "abc", "keys": "def", "duration_us": 7
             }),
         ]
     );

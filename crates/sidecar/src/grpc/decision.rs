@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Request, Verdict};
+use authorizer::{Request, Revision, Verdict};
 
 /// One decided request. It holds no header value, no query and no credentials.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ pub struct DecisionRecord<'a> {
     pub reason: Option<&'static str>,
     /// The rule that decided, if one did.
     pub rule: Option<&'a str>,
-    /// The revision of the active policy.
-    pub revision: &'a str,
+    /// Which policy and which keys decided.
+    pub revision: &'a Revision,
     /// Time from the complete message to the verdict.
     pub duration: Duration,
 }
@@ -51,7 +51,7 @@ pub(super) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
     request: &Request<'_>,
-    revision: &str,
+    revision: &Revision,
     time: Duration,
     duration: Duration,
 ) {

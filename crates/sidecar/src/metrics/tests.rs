@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use authorizer::Revision;
+
 use super::Metrics;
 use crate::grpc::{ErrorKind, Totals};
 use crate::lines::Counts;
@@ -15,7 +17,8 @@ fn metrics() -> Arc<Metrics> {
     totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
     totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
     let status = Status::default();
-    status.note(|facts| facts.policy.revision = Some("r1".to_owned()));
+    let revision = Revision { policy: "p1".into(), keys: None };
+    status.note(|facts| facts.policy.revision = Some(revision));
     status.note(|facts| {
         for issuer in ["https://one.example", "https://two.example"] {
             let url = format!("https://user:secret@id.example/k?key=secret-of-{issuer}");
@@ -45,7 +48,7 @@ fn every_figure_is_on_the_page() {
         r#"rolegate_evaluation_duration_seconds_bucket{le="2.56e-7"} 1"#,
         "rolegate_evaluation_duration_seconds_count 2",
         "rolegate_ready 1.0",
-        r#"rolegate_policy_info{revision="r1"} 1"#,
+        r#"rolegate_policy_info{policy="p1",keys=""} 1"#,
         r#"rolegate_policy_reloads_total{result="failed"} 0"#,
         r#"rolegate_keys_fetches_total{issuer="https://one.example",url="https://id.example/k",result="ok"} 1"#,
         r#"rolegate_keys_fetches_total{issuer="https://two.example",url="https://id.example/k",result="ok"} 1"#,

@@ -85,7 +85,7 @@ impl Issuer {
         self.fetches.load(Ordering::SeqCst)
     }
 
-    fn policy(&self, refresh: &str) -> PolicyFolder {
+    pub(crate) fn policy(&self, refresh: &str) -> PolicyFolder {
         PolicyFolder::new(&format!(
             "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
              keys: {{ url: \"http://{}/keys\", refresh: {refresh} }}\nroles:\n  \
@@ -112,14 +112,14 @@ fn ok(body: &str) -> String {
 
 /// A token for an hour, with this `kid`.
 #[expect(clippy::disallowed_methods, reason = "a token has a time, and this is a test")]
-fn token(signer: &Signer, kid: &str) -> String {
+pub(crate) fn token(signer: &Signer, kid: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": now + 3600 });
     format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": kid }), &claims))
 }
 
 /// The signer's keys, under another `kid`.
-fn key_set(signer: &Signer, kid: &str) -> String {
+pub(crate) fn key_set(signer: &Signer, kid: &str) -> String {
     let mut set: serde_json::Value = serde_json::from_str(&signer.key_set()).unwrap();
     set["keys"][0]["kid"] = json!(kid);
     set.to_string()

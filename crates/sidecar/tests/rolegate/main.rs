@@ -12,6 +12,7 @@
 mod admin;
 mod cli;
 mod client;
+mod decisions;
 mod keys;
 mod process;
 mod reloading;

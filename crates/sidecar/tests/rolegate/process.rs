@@ -180,6 +180,12 @@ impl Server {
         status.and_then(|status| status.code()).unwrap_or(-1)
     }
 
+    /// The first line of the decision log, once it is there.
+    pub(crate) fn wait_for_decision(&self) -> Value {
+        wait_until(|| self.out().contains('\n'), || "a decision".to_owned());
+        self.decisions().remove(0)
+    }
+
     /// The decision log.
     pub(crate) fn decisions(&self) -> Vec<Value> {
         self.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
