@@ -24,6 +24,8 @@ pub enum ExplainedSubject {
     OfCredentials,
     /// This subject, without any verification.
     Given(Subject),
+    /// Nobody: the credentials are invalid for this reason.
+    Invalid(CredentialsError),
 }
 
 /// Why a request is answered as it is.
@@ -45,6 +47,8 @@ pub struct Explanation {
     pub deny_only_paths: Vec<String>,
     /// The user name; `None` if the caller is anonymous or its credentials are invalid.
     pub user: Option<String>,
+    /// The issuer of the caller's token, if it has one.
+    pub issuer: Option<String>,
     /// The caller's groups.
     pub groups: Vec<String>,
     /// The caller's roles in the order of the policy, each with its sources.
@@ -99,7 +103,7 @@ impl Authorizer {
         let mut scratch = ParseScratch::default();
         let parsed = match request::parse(request, &mut scratch) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.explain_invalid(request, reason),
+            Err(reason) => return self.explain_denied(request, reason),
         };
         let callers = &mut LocalCache::default();
         let attach = |subject: &Subject| self.attach(subject);
@@ -108,6 +112,7 @@ impl Authorizer {
                 self.authenticator.identify_inline(parsed.authorization, now, callers, attach)
             }
             ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
+            ExplainedSubject::Invalid(error) => Err(error),
         };
         let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
         explanation.add_paths(&parsed);
@@ -119,7 +124,9 @@ impl Authorizer {
         explanation
     }
 
-    fn explain_invalid(&self, request: &Request<'_>, reason: Reason) -> Explanation {
+    /// Explains a request that was denied before it was evaluated.
+    #[must_use]
+    pub fn explain_denied(&self, request: &Request<'_>, reason: Reason) -> Explanation {
         let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
         explanation.add_reason(reason);
         explanation
@@ -135,6 +142,7 @@ impl Authorizer {
             paths: Vec::new(),
             deny_only_paths: Vec::new(),
             user: None,
+            issuer: None,
             groups: Vec::new(),
             roles: Vec::new(),
             rule: None,
@@ -199,6 +207,7 @@ impl Explanation {
 
     fn add_subject(&mut self, policy: &Policy, subject: Option<&Subject>) {
         self.user = subject.map(|subject| subject.user.to_string());
+        self.issuer = subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string);
         self.groups = subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
         self.roles = roles(policy, subject);
     }

@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
 use identity::{
-    Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time, Unidentified,
-    Verified,
+    Attempted, Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time,
+    Unidentified, Verified,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -228,6 +228,13 @@ impl Authorizer {
         &self.loaded
     }
 
+    /// Who the credentials of a request claim to be, for logs: nothing of it is verified.
+    #[must_use]
+    pub fn attempted(&self, request: &Request<'_>) -> Attempted {
+        let authorization = request::authorization(request.headers).ok().flatten();
+        authorization.map(|value| self.authenticator.attempted(value)).unwrap_or_default()
+    }
+
     /// The URLs of key sets to fetch again, because a token named a key that they did not have.
     pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
         self.authenticator.take_refetches()
@@ -300,8 +307,8 @@ impl Authorizer {
         // An anonymous caller is asked for credentials (401), also where a `deny` rule matches: with credentials, the
         // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
-        let user = caller.map(|known| &*known.subject.user);
-        self.deny(request, parsed, reason, rule, user, &mut scratch.body)
+        let subject = caller.map(|known| &known.subject);
+        self.deny(request, parsed, reason, rule, subject, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
@@ -346,17 +353,17 @@ impl Authorizer {
         rule: RuleId,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let user = caller.map(|known| &*known.subject.user);
+        let subject = caller.map(|known| &known.subject);
         let AnswerScratch { with_rule, aliases, body } = scratch;
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
-            return self.deny(request, parsed, Reason::Limit(limit), None, user, body);
+            return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }
         let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
         let changes =
             Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
-        Verdict::Allowed(Allowed { rule, user, path: parsed.paths.first(), changes })
+        Verdict::Allowed(Allowed { rule, subject, path: parsed.paths.first(), changes })
     }
 
     fn deny<'a>(
@@ -365,13 +372,13 @@ impl Authorizer {
         parsed: ParsedRequest<'a>,
         reason: Reason,
         rule: Option<RuleId>,
-        user: Option<&'a str>,
+        subject: Option<&'a Subject>,
         body: &'a mut String,
     ) -> Verdict<'a> {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.denials.write_body(reason, rule, request.id, body);
         let headers = self.denials.headers(reason, is_bearer(parsed.authorization));
-        Verdict::Denied(Denied { reason, headers, body, rule, user, path: parsed.paths.first() })
+        Verdict::Denied(Denied { reason, headers, body, rule, subject, path: parsed.paths.first() })
     }
 
     /// Denies a request that is invalid or exceeds a limit. Its canonical path is not known, so the verdict has none.
@@ -384,7 +391,7 @@ impl Authorizer {
         let body = &mut scratch.body;
         self.denials.write_body(reason, None, request.id, body);
         let headers = self.denials.headers(reason, false);
-        Verdict::Denied(Denied { reason, headers, body, rule: None, user: None, path: b"" })
+        Verdict::Denied(Denied { reason, headers, body, rule: None, subject: None, path: b"" })
     }
 
     fn rule_label(&self, rule: RuleId) -> &str {

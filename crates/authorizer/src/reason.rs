@@ -64,6 +64,21 @@ impl Reason {
         }
     }
 
+    /// A reason of each name.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let invalid = [
+            Self::InvalidMethod,
+            Self::InvalidPath(PathError::Empty),
+            Self::InvalidHost(HostError),
+            Self::ControlBytes,
+            Self::DuplicateAuthorization,
+        ];
+        let limits = Limit::ALL.map(Self::Limit);
+        let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
+        let unauthenticated = std::iter::once(Self::MissingCredentials).chain(credentials);
+        invalid.into_iter().chain(limits).chain(unauthenticated).chain([Self::NotAllowed, Self::Denied])
+    }
+
     /// The name in logs, metrics and answers, such as `invalid_path`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -1,6 +1,6 @@
 //! The outcome of a request.
 
-use identity::Verification;
+use identity::{Subject, Verification};
 
 use crate::answer::AnswerHeader;
 use crate::reason::Reason;
@@ -30,8 +30,8 @@ pub enum Verdict<'a> {
 pub struct Allowed<'a> {
     /// The rule that allowed it, as `<role>: <rule>`.
     pub rule: &'a str,
-    /// The caller's user name; `None` is an anonymous caller.
-    pub user: Option<&'a str>,
+    /// The caller; `None` is an anonymous one.
+    pub subject: Option<&'a Subject>,
     /// The canonical path.
     pub path: &'a [u8],
     pub(crate) changes: Changes<'a>,
@@ -48,8 +48,8 @@ pub struct Denied<'a> {
     pub body: &'a str,
     /// The `deny` rule that matched, as `<role>: <rule>`, if one did.
     pub rule: Option<&'a str>,
-    /// The caller's user name; `None` if the caller is anonymous or not authenticated.
-    pub user: Option<&'a str>,
+    /// The caller; `None` if it is anonymous or not authenticated.
+    pub subject: Option<&'a Subject>,
     /// The canonical path; empty if the request is invalid or was not parsed.
     pub path: &'a [u8],
 }

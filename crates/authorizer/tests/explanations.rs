@@ -34,6 +34,7 @@ fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
     let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     ExplainedSubject::Given(Subject {
         user: user.into(),
+        issuer: None,
         groups: arcs(groups),
         roles: arcs(roles),
         claims: serde_json::Value::Null,
@@ -123,7 +124,7 @@ fn an_explanation_agrees_with_the_verdict() {
             let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
             let subject = match &who {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
-                Some(ExplainedSubject::OfCredentials) | None => None,
+                Some(ExplainedSubject::OfCredentials | ExplainedSubject::Invalid(_)) | None => None,
             };
             let why =
                 authorizer.explain(&request, who.unwrap_or(ExplainedSubject::OfCredentials), Duration::ZERO);

@@ -234,6 +234,7 @@ fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let basic = policy.identity.basic.as_ref().unwrap();
     let subject = |user: &str, groups: &[Arc<str>]| Subject {
         user: user.into(),
+        issuer: None,
         groups: groups.to_vec(),
         roles: Vec::new(),
         claims: serde_json::Value::Null,

@@ -3,6 +3,7 @@
 //! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
 //! credentials carried over from the previous policy, and a verification, which the caller of this crate runs.
 
+mod attempted;
 mod basic;
 mod carried;
 mod known;
@@ -28,6 +29,7 @@ use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
 use crate::verification::{Check, Checked, Verification, Verified};
 use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unidentified};
+pub use attempted::Attempted;
 use basic::Basic;
 use known::known;
 

@@ -2,7 +2,7 @@
 //!
 //! The order of the checks is fixed: the shape, the header, the issuer that `iss` in the payload names, the key from
 //! that issuer's key set, the signature, and only then the claims. Nothing of an unverified payload is used except
-//! `iss`.
+//! `iss`; logs may say whom it names.
 
 mod check;
 mod claims;
@@ -11,6 +11,6 @@ mod issuer;
 mod token;
 
 pub(crate) use check::{TokenCheck, TokenChecked};
-pub(crate) use claims::subject;
+pub(crate) use claims::{subject, user};
 pub(crate) use issuer::{Issuer, find_issuer};
-pub(crate) use token::MAX_BYTES;
+pub(crate) use token::{MAX_BYTES, unverified_payload};

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use policy::KeyUrl;
 
-pub use authenticator::Authenticator;
+pub use authenticator::{Attempted, Authenticator};
 pub use credentials_error::CredentialsError;
 pub use limits::Limits;
 pub use local_cache::LocalCache;
@@ -51,6 +51,8 @@ pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
+    /// The issuer of the token; `None` for Basic.
+    pub issuer: Option<Arc<str>>,
     /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).

@@ -48,7 +48,7 @@ pub enum Command {
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
     /// Explains why a policy allows or denies one request.
-    #[command(after_help = EXPLAIN_EXAMPLES)]
+    #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
     Explain(ExplainArgs),
     /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
@@ -88,12 +88,19 @@ Examples:
   rolegate test more-cases.yaml            with the policy.yaml in the same folder
   rolegate test --policy new.yaml policies/people/cases.yaml";
 
+const EXPLAIN_USAGE: &str = "\
+rolegate explain [OPTIONS] --policy <FILE|DIR> <METHOD> <PATH|URL>
+       rolegate explain [OPTIONS] --policy <FILE|DIR> --decision <FILE>";
+
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   rolegate explain --policy policies/people --basic alice:wonderland GET /people
   rolegate explain --policy policies/people --user bob --group staff POST /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
-  rolegate explain --policy policies/people GET /people        without credentials";
+  rolegate explain --policy policies/people GET /people        without credentials
+  grep 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -
+
+`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again.";
 
 const WHO_CAN_EXAMPLES: &str = "\
 Examples:
@@ -156,12 +163,20 @@ pub struct ExplainArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
+    /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
+    /// input.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["method", "target", "host", "headers", "basic", "bearer", "user"]
+    )]
+    pub decision: Option<PathBuf>,
     /// The caller.
     #[command(flatten)]
     pub caller: CallerArgs,
     /// The request.
     #[command(flatten)]
-    pub request: RequestArgs,
+    pub request: Option<RequestArgs>,
     /// A header of the request; repeat the flag for more than one.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,

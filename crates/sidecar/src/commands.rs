@@ -7,6 +7,7 @@ mod explain;
 mod hash_password;
 mod health;
 mod loaded;
+mod logged;
 mod serve;
 mod test;
 mod who_can;

@@ -2,12 +2,13 @@
 //!
 //! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
-//! A line has no header values, no query and no credentials: [`DecisionRecord`] does not contain them.
+//! A line has no query, no credentials and no header value but `x-request-id`: [`DecisionRecord`] does not contain others.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::Subject;
 use serde::{Serialize, Serializer};
 
 use crate::grpc::{DecisionRecord, DecisionSink};
@@ -16,6 +17,10 @@ use crate::settings::DecisionLog;
 
 /// Maximum bytes of a value. Longer ones are cut, so that a client cannot fill the log with one request.
 const LONGEST: usize = 1024;
+/// Maximum bytes of a value that only the client claims: the user name of invalid credentials, an id.
+const LONGEST_CLAIMED: usize = 256;
+/// Maximum bytes of all names in a list.
+const LONGEST_LIST: usize = 4096;
 
 /// The decision log as request threads use it.
 #[derive(Debug)]
@@ -59,6 +64,7 @@ impl DecisionSink for Decisions {
     }
 }
 
+/// A line of the log. `docs/operations.md` says what each field means; `commands::logged` reads it.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(serialize_with = "seconds")]
@@ -70,10 +76,28 @@ struct Line<'a> {
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    roles: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempted_user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempted_issuer: Option<&'a str>,
     method: &'a str,
     host: &'a str,
     path: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_path: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_false")]
+    inexact: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    client: &'a str,
     request_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    x_request_id: &'a str,
     policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     keys: Option<&'a str>,
@@ -82,16 +106,39 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn of(record: &DecisionRecord<'a>) -> Self {
+        let mut inexact = record.replaced;
+        // What the decision depends on: if it is cut, the decision cannot be repeated.
+        let mut exact = |text: &'a str| {
+            inexact |= text.len() > LONGEST;
+            cut(text, LONGEST)
+        };
+        let subject = record.subject;
+        let user = subject.map(|subject| exact(&subject.user));
+        let (method, host) = (exact(record.method), exact(record.host));
+        let raw_path = exact(record.raw_path);
+        let names = |list: fn(&Subject) -> &[Arc<str>]| subject.map(list).unwrap_or_default();
+        let (groups, roles) = (names(|subject| &subject.groups), names(|subject| &subject.roles));
+        let (some_groups, some_roles) = (first(groups), first(roles));
+        inexact |= some_groups.len() < groups.len() || some_roles.len() < roles.len();
         Self {
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
             rule: record.rule,
-            user: record.user.map(cut),
-            method: cut(record.method),
-            host: cut(record.host),
-            path: cut(record.path),
-            request_id: cut(record.request_id),
+            user,
+            issuer: subject.and_then(|subject| subject.issuer.as_deref()),
+            groups: some_groups,
+            roles: some_roles,
+            attempted_user: record.attempted.user.as_deref().map(|user| cut(user, LONGEST_CLAIMED)),
+            attempted_issuer: record.attempted.issuer.as_deref().map(|issuer| cut(issuer, LONGEST_CLAIMED)),
+            method,
+            host,
+            path: cut(record.path, LONGEST),
+            raw_path: (record.raw_path != record.path).then_some(raw_path),
+            inexact,
+            client: cut(record.client, LONGEST_CLAIMED),
+            request_id: cut(record.request_id, LONGEST),
+            x_request_id: cut(record.x_request_id, LONGEST_CLAIMED),
             policy: &record.revision.policy,
             keys: record.revision.keys.as_deref(),
             duration_us: u64::try_from(record.duration.as_micros()).unwrap_or(u64::MAX),
@@ -104,9 +151,23 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e6)
 }
 
-fn cut(text: &str) -> &str {
-    let end = text.floor_char_boundary(LONGEST);
-    text.split_at_checked(end).map_or(text, |(front, _)| front)
+fn cut(text: &str, longest: usize) -> &str {
+    text.split_at_checked(text.floor_char_boundary(longest)).map_or(text, |(front, _)| front)
+}
+
+/// The first names of a list, together not longer than [`LONGEST_LIST`].
+fn first(names: &[Arc<str>]) -> Vec<&str> {
+    let mut length = 0;
+    let fits = |name: &&str| {
+        length += name.len();
+        length <= LONGEST_LIST
+    };
+    names.iter().map(|name| &**name).take_while(fits).collect()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[cfg(test)]

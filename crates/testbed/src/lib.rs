@@ -2,7 +2,7 @@
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
 //! [`envoy`] and [`rolegate`]; [`client`] sends requests; [`golden`] checks a running stack against the `cases.yaml` of a
-//! policy.
+//! policy; [`pages`] reads the tables of a page, for tests that compare them with the code.
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,6 +14,7 @@ pub mod client;
 pub mod envoy;
 pub mod golden;
 pub mod manifests;
+pub mod pages;
 pub mod policies;
 mod process;
 pub mod rolegate;

@@ -50,6 +50,9 @@ impl Explanation {
             return Ok(());
         }
         write!(f, "\ncaller:  {}", self.user.as_deref().unwrap_or("anonymous"))?;
+        if let Some(issuer) = &self.issuer {
+            write!(f, ", by a token of {issuer}")?;
+        }
         if !self.groups.is_empty() {
             write!(f, ", in {}", self.groups.join(", "))?;
         }

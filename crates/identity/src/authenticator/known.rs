@@ -9,7 +9,8 @@ use crate::{Known, Subject};
 /// A known subject. Its claims are only for `attach` and are not kept: see [`Subject::claims`].
 pub(super) fn known<T>(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
     let attached = attach(subject);
-    let Subject { user, groups, roles, claims: _ } = subject;
-    let (user, groups, roles) = (Arc::clone(user), groups.clone(), roles.clone());
-    Arc::new(Known { subject: Subject { user, groups, roles, claims: Value::Null }, attached })
+    let Subject { user, issuer, groups, roles, claims: _ } = subject;
+    let (user, issuer) = (Arc::clone(user), issuer.clone());
+    let (groups, roles) = (groups.clone(), roles.clone());
+    Arc::new(Known { subject: Subject { user, issuer, groups, roles, claims: Value::Null }, attached })
 }

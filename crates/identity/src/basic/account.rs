@@ -67,5 +67,5 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
 
 /// A subject that is authenticated by a password.
 pub(super) fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
-    Subject { user, groups, roles: Vec::new(), claims: Value::Null }
+    Subject { user, issuer: None, groups, roles: Vec::new(), claims: Value::Null }
 }

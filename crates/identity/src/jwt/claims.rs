@@ -82,17 +82,12 @@ pub(crate) fn subject(
     claims: Map<String, Value>,
     issuer: &model::Issuer,
 ) -> Result<Subject, CredentialsError> {
-    let Some(Value::String(user)) = at(&claims, &issuer.claims.user) else {
-        return Err(CredentialsError::MalformedClaims);
-    };
-    if !is_name(user) {
-        return Err(CredentialsError::MalformedClaims);
-    }
-    let user = prefixed(&issuer.user_prefix, user);
+    let user = user(&claims, issuer).ok_or(CredentialsError::MalformedClaims)?;
     let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
     let roles = issuer.claims.roles.as_ref().filter(|_| issuer.roles_from_token);
     let roles = names(&claims, roles, "")?;
-    Ok(Subject { user, groups, roles, claims: Value::Object(claims) })
+    let issuer = Some(Arc::clone(&issuer.issuer));
+    Ok(Subject { user, issuer, groups, roles, claims: Value::Object(claims) })
 }
 
 /// The names in a claim: a list of strings, or one string with spaces between names. Empty if the claim is missing.
@@ -118,6 +113,12 @@ fn names(
 
 fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
     list.iter().map(|item| item.as_str().ok_or(CredentialsError::MalformedClaims)).collect()
+}
+
+/// The user name in the claims of a token, with its prefix, if it can be one.
+pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<Arc<str>> {
+    let user = at(claims, &issuer.claims.user)?.as_str()?;
+    is_name(user).then(|| prefixed(&issuer.user_prefix, user))
 }
 
 /// The value at a path (RFC 6901, 4).

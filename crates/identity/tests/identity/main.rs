@@ -9,6 +9,7 @@
 )]
 
 mod allocations;
+mod attempted;
 mod basic;
 mod carry_over;
 mod fuzzed;

@@ -1,10 +1,14 @@
 //! `rolegate explain`: explains how a policy answers one request.
 
+use std::fmt::Display;
+use std::path::Path;
+
 use authorizer::Request;
 use identity::FetchedKeys;
+use serde::Serialize;
 
-use super::{caller, loaded};
-use crate::cli::{ExplainArgs, Format};
+use super::{caller, loaded, logged};
+use crate::cli::{ExplainArgs, Format, RequestArgs};
 use crate::clock;
 use crate::exit::Exit;
 use crate::keys::Client;
@@ -17,6 +21,34 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
         Ok(snapshot) => snapshot,
         Err(exit) => return exit,
     };
+    match (&args.decision, &args.request) {
+        (Some(from), _) => explain_logged(from, &snapshot, args.output, output),
+        (None, Some(request)) => explain_request(args, request, snapshot, output),
+        (None, None) => {
+            output.error("give a request, such as `GET /people`, or `--decision FILE`");
+            Exit::Arguments
+        }
+    }
+}
+
+/// Explains a line of the decision log.
+fn explain_logged(from: &Path, snapshot: &Snapshot, format: Format, output: &mut Output<'_>) -> Exit {
+    let repeated = logged::read(from).and_then(|line| line.explain(&snapshot.authorizer, clock::now()));
+    match repeated {
+        Ok(repeated) => print(&repeated, repeated.explanation.status, format, output),
+        Err(error) => {
+            output.error(&error);
+            Exit::Arguments
+        }
+    }
+}
+
+fn explain_request(
+    args: &ExplainArgs,
+    request: &RequestArgs,
+    snapshot: Snapshot,
+    output: &mut Output<'_>,
+) -> Exit {
     let (asker, authorization) = match caller::caller(&args.caller) {
         Ok(caller) => caller,
         Err(error) => {
@@ -30,23 +62,32 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
         Ok(snapshot) => snapshot,
         Err(exit) => return exit,
     };
-    let (path, host) = args.request.path_and_host();
+    let (path, host) = request.path_and_host();
     let mut lines = args.headers.clone();
     lines.extend(authorization.map(|value| ("authorization".to_owned(), value)));
     let headers: Vec<_> = lines.iter().map(|(name, value)| header(name, value)).collect();
     let request = Request {
-        method: args.request.method.as_bytes(),
+        method: request.method.as_bytes(),
         host: host.as_bytes(),
         path: path.as_bytes(),
         headers: &headers,
         id: b"",
     };
     let explanation = snapshot.authorizer.explain(&request, asker, clock::now());
-    match args.output {
+    print(&explanation, explanation.status, args.output, output)
+}
+
+fn print(
+    explanation: &(impl Display + Serialize),
+    status: u16,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Exit {
+    match format {
         Format::Text => output.line(&explanation.to_string()),
-        Format::Json => output.json(&explanation),
+        Format::Json => output.json(explanation),
     }
-    if explanation.status == 200 { Exit::Fine } else { Exit::Denied }
+    if status == 200 { Exit::Fine } else { Exit::Denied }
 }
 
 fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {

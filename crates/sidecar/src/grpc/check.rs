@@ -15,7 +15,7 @@ use identity::{Verification, Verified};
 use smallvec::SmallVec;
 
 use super::counters::{self, ErrorKind};
-use super::decision::{self, DecisionSink};
+use super::decision::{self, DecisionSink, Logged};
 use super::source::Source;
 
 /// Authorizes requests with the active snapshot, and passes decisions to a sink.
@@ -243,7 +243,7 @@ impl Checker {
                     return denied.map(CheckResult::Answered);
                 }
                 self.counters.evaluated(ended.saturating_duration_since(started));
-                self.record(&verdict, &request, authorizer, received, ended);
+                self.record(&verdict, &request, read.source_ip(), authorizer, received, ended);
                 Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
@@ -258,12 +258,18 @@ impl Checker {
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<Answer, ErrorKind> {
-        let read = CheckRequest::decode(message, |_| ()).unwrap_or_default();
-        let request =
-            Request { method: read.method, host: read.host, path: read.path, headers: &[], id: read.id };
+        let mut logged = None;
+        let read = CheckRequest::decode(message, |line| {
+            if decision::is_logged(line.name) {
+                logged.get_or_insert(Header { name: line.name, value: line.value });
+            }
+        })
+        .unwrap_or_default();
+        let headers = logged.as_slice();
+        let request = Request { method: read.method, host: read.host, path: read.path, headers, id: read.id };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-        self.record(&verdict, &request, authorizer, received, Instant::now());
+        self.record(&verdict, &request, read.source_ip(), authorizer, received, Instant::now());
         Ok(Answer::Verdict(answer.into()))
     }
 
@@ -283,6 +289,7 @@ impl Checker {
         &self,
         verdict: &Verdict<'_>,
         request: &Request<'_>,
+        client: &[u8],
         authorizer: &Authorizer,
         received: Received,
         ended: Instant,
@@ -291,7 +298,8 @@ impl Checker {
             && sink.wants(matches!(verdict, Verdict::Allowed(_)))
         {
             let duration = ended.saturating_duration_since(received.at);
-            decision::offer(&**sink, verdict, request, authorizer.revision(), received.time, duration);
+            let logged = Logged { request, client, time: received.time, duration };
+            decision::offer(&**sink, verdict, authorizer, logged);
         }
         match verdict {
             Verdict::Allowed(_) => self.counters.allowed(),

@@ -1,26 +1,38 @@
 //! The record of a decision for the decision log: the subject, the request, and the reason of the answer. It contains
 //! no credentials.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Request, Revision, Verdict};
+use authorizer::{Authorizer, Header, Reason, Request, Revision, Verdict};
+use identity::{Attempted, Subject};
 
-/// One decided request. It holds no header value, no query and no credentials.
+/// One decided request. It holds no query, no credentials, and no header value except `x-request-id`.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
     /// When the request was received, as time since the Unix epoch.
     pub time: Duration,
+    /// The client's address; empty if the proxy names none.
+    pub client: &'a str,
     /// The proxy's request ID; may be empty.
     pub request_id: &'a str,
+    /// The `x-request-id` header; empty if there is none.
+    pub x_request_id: &'a str,
     /// The method.
     pub method: &'a str,
     /// The host, as received.
     pub host: &'a str,
-    /// The path, without its query and fragment.
+    /// The canonical path; that as received, without its query and fragment, if the path is not valid or not known.
     pub path: &'a str,
-    /// The name of the subject, if known.
-    pub user: Option<&'a str>,
+    /// The path as received, without its query and fragment.
+    pub raw_path: &'a str,
+    /// Whether the method, the host or the path has bytes that are not UTF-8, which are replaced.
+    pub replaced: bool,
+    /// The subject, if known.
+    pub subject: Option<&'a Subject>,
+    /// Who invalid credentials claim to be.
+    pub attempted: &'a Attempted,
     /// Whether the request is allowed.
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
@@ -46,34 +58,77 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, record: &DecisionRecord<'_>);
 }
 
+/// A request as the decision log sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Logged<'a> {
+    pub(super) request: &'a Request<'a>,
+    /// The client's address, as text.
+    pub(super) client: &'a [u8],
+    /// When it was received.
+    pub(super) time: Duration,
+    /// Time from the complete message to the verdict.
+    pub(super) duration: Duration,
+}
+
 /// Passes a verdict to `sink`.
 pub(super) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
-    request: &Request<'_>,
-    revision: &Revision,
-    time: Duration,
-    duration: Duration,
+    authorizer: &Authorizer,
+    Logged { request, client, time, duration }: Logged<'_>,
 ) {
-    let (path, user, reason, rule) = match verdict {
-        Verdict::Allowed(allowed) => (allowed.path, allowed.user, None, Some(allowed.rule)),
-        Verdict::Denied(denied) => (denied.path, denied.user, Some(denied.reason.name()), denied.rule),
+    let (path, subject, reason, rule) = match verdict {
+        Verdict::Allowed(allowed) => (allowed.path, allowed.subject, None, Some(allowed.rule)),
+        Verdict::Denied(denied) => (denied.path, denied.subject, Some(denied.reason), denied.rule),
     };
+    let attempted = match reason {
+        Some(Reason::InvalidCredentials(_)) => authorizer.attempted(request),
+        Some(
+            Reason::InvalidMethod
+            | Reason::InvalidPath(_)
+            | Reason::InvalidHost(_)
+            | Reason::ControlBytes
+            | Reason::DuplicateAuthorization
+            | Reason::Limit(_)
+            | Reason::MissingCredentials
+            | Reason::NotAllowed
+            | Reason::Denied,
+        )
+        | None => Attempted::default(),
+    };
+    let raw_path = without_query(request.path);
     // A path that cannot be parsed has no canonical form: the path as received is used instead.
-    let path = if path.is_empty() { without_query(request.path) } else { path };
+    let path = if path.is_empty() { raw_path } else { path };
+    let lossy = String::from_utf8_lossy;
+    let (method, host, raw_path) = (lossy(request.method), lossy(request.host), lossy(raw_path));
+    let replaced = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
     sink.offer(&DecisionRecord {
         time,
-        request_id: &String::from_utf8_lossy(request.id),
-        method: &String::from_utf8_lossy(request.method),
-        host: &String::from_utf8_lossy(request.host),
-        path: &String::from_utf8_lossy(path),
-        user,
+        client: &lossy(client),
+        request_id: &lossy(request.id),
+        x_request_id: &lossy(x_request_id(request.headers)),
+        method: &method,
+        host: &host,
+        path: &lossy(path),
+        raw_path: &raw_path,
+        replaced,
+        subject,
+        attempted: &attempted,
         allowed: reason.is_none(),
-        reason,
+        reason: reason.map(Reason::name),
         rule,
-        revision,
+        revision: authorizer.revision(),
         duration,
     });
+}
+
+/// Whether the decision log shows this header.
+pub(super) fn is_logged(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"x-request-id")
+}
+
+fn x_request_id<'a>(headers: &[Header<'a>]) -> &'a [u8] {
+    headers.iter().find(|header| is_logged(header.name)).map(|header| header.value).unwrap_or_default()
 }
 
 fn without_query(path: &[u8]) -> &[u8] {
