@@ -1,40 +1,4 @@
-//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. The names are stable.
-//!
-//! | name | labels | meaning |
-//! |---|---|---|
-//! | `rolegate_checks_total` | `decision`, `reason` | checks that got a verdict; `reason` is empty where allowed |
-//! | `rolegate_check_errors_total` | `kind` | checks that got a gRPC error, which is never OK |
-//! | `rolegate_check_duration_seconds` | | from a complete message until its answer is handed over for writing |
-//! | `rolegate_evaluation_duration_seconds` | | from a decoded request to its verdict, without waiting for a hash |
-//! | `rolegate_checks_in_flight` | | checks that wait for the rest of their message, or until their credentials are verified |
-//! | `rolegate_connections` | | open connections |
-//! | `rolegate_connections_accepted_total` | | connections accepted |
-//! | `rolegate_connections_evicted_total` | | idle connections closed to make room for others |
-//! | `rolegate_connections_rejected_total` | | new connections closed at once: too many, and none was idle |
-//! | `rolegate_accept_errors_total` | | failed accepts, for example without file descriptors |
-//! | `rolegate_wrong_protocol_total` | `protocol` | connections and requests that are not ext_authz over gRPC |
-//! | `rolegate_tokens_verified_total` | | tokens whose signature and claims were checked |
-//! | `rolegate_hash_queue_length` | | passwords that wait for a hashing thread |
-//! | `rolegate_hashes_total` | | passwords hashed |
-//! | `rolegate_hashes_shared_total` | | checks that used the hash of an equal check |
-//! | `rolegate_hashes_rejected_total` | | password checks denied with 503 because the queue was full |
-//! | `rolegate_hashes_abandoned_total` | | checks that left the queue because their callers had left |
-//! | `rolegate_hashes_unawaited_total` | | passwords hashed whose callers had left by then |
-//! | `rolegate_ready` | | 1 if `/readyz` reports ready |
-//! | `rolegate_policy_info` | `policy`, `keys` | the revisions of the active policy and of its fetched keys |
-//! | `rolegate_policy_loaded_timestamp_seconds` | | when it became active |
-//! | `rolegate_policy_reloads_total` | `result` | `ok`, `failed`, `unchanged` |
-//! | `rolegate_policy_failing_seconds` | | how long the files have not loaded; 0 if they load |
-//! | `rolegate_policy_stale` | | 1 if that exceeds the maximum staleness, `--max-policy-age` |
-//! | `rolegate_policy_warnings` | | number of warnings about the active policy |
-//! | `rolegate_keys_loaded` | `issuer`, `url` | 1 if keys of this issuer are active; `url` has no query |
-//! | `rolegate_keys_fetched_timestamp_seconds` | `issuer`, `url` | when they were fetched last |
-//! | `rolegate_keys_fetches_total` | `issuer`, `url`, `result` | `ok`, `failed`, `rejected` (no usable key set) |
-//! | `rolegate_keys_stale` | `issuer`, `url` | 1 if they exceed the maximum staleness, `--max-keys-age` |
-//! | `rolegate_decision_log_lines_total` | `result` | `written`, `dropped` |
-//! | `rolegate_log_lines_total` | `result` | the same for the log on standard error |
-//! | `rolegate_build_info` | `version` | the version of this program |
-//! | `process_…` | | process metrics from the system |
+//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/operations.md` lists them.
 
 use std::fmt;
 use std::ops::RangeInclusive;

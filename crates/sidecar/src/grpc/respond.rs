@@ -122,6 +122,10 @@ const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use testbed::pages::table;
+
     use super::*;
 
     #[test]
@@ -129,5 +133,14 @@ mod tests {
         for kind in ErrorKind::ALL {
             assert!((1..=16).contains(&status(kind).0.parse::<u8>().unwrap()), "{}", kind.name());
         }
+    }
+
+    #[test]
+    fn the_table_of_errors_is_what_a_check_can_get() {
+        let page = include_str!("../../../../docs/operations.md");
+        let rows = table(page, "| kind | gRPC status |");
+        let listed: BTreeSet<(&str, &str)> =
+            rows.iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
+        assert_eq!(listed, ErrorKind::ALL.map(|kind| (kind.name(), status(kind).0)).into_iter().collect());
     }
 }
