@@ -27,8 +27,8 @@ impl<T> Authenticator<T> {
         match (authorization::parse(authorization), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => {
                 let credentials = Credentials::decode(encoded).ok();
-                let subject = |name: &str| basic.accounts.unverified_subject(name);
-                let user = credentials.map(|credentials| subject(credentials.user()).user.to_string());
+                let user = credentials.map(|credentials| basic.accounts.user_name(credentials.user()));
+                let user = user.map(|user| user.to_string());
                 Attempted { user, issuer: None }
             }
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.attempted_token(token),

@@ -82,8 +82,13 @@ impl Accounts {
     pub(crate) fn unverified_subject(&self, name: &str) -> Subject {
         match self.named(name) {
             Some(account) => account.subject.clone(),
-            None => subject(prefixed(&self.user_prefix, name), Vec::new()),
+            None => subject(self.user_name(name), Vec::new()),
         }
+    }
+
+    /// The name with the prefix of its source. It costs the same for a user that exists and for one that does not.
+    pub(crate) fn user_name(&self, name: &str) -> Arc<str> {
+        prefixed(&self.user_prefix, name)
     }
 
     /// The check of these credentials; `None` if the policy has no user with a hash.
