@@ -31,7 +31,7 @@ use std::sync::Arc;
 use engine::{Decision, Engine, Question, RoleSet};
 use identity::{
     Attempted, Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time,
-    Unidentified, Verified,
+    Unidentified, UnknownKids, Verified,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -235,9 +235,10 @@ impl Authorizer {
         authorization.map(|value| self.authenticator.attempted(value)).unwrap_or_default()
     }
 
-    /// The URLs of key sets to fetch again, because a token named a key that they did not have.
-    pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
-        self.authenticator.take_refetches()
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
+    #[must_use]
+    pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
+        self.authenticator.take_unknown_kids(url)
     }
 
     fn attach(&self, subject: &Subject) -> Attached {

@@ -28,7 +28,7 @@ use crate::local_cache::{Found, LocalCache};
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
 use crate::verification::{Check, Checked, Verification, Verified};
-use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unidentified};
+use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unidentified, UnknownKids};
 pub use attempted::Attempted;
 use basic::Basic;
 use known::known;
@@ -197,10 +197,14 @@ impl<T: HeapSize> Authenticator<T> {
         jwt::subject(members.clone(), &issuer.settings)
     }
 
-    /// The URLs of key sets to fetch again, because a token named a key that they did not have. Each URL is returned
-    /// once, and again only after another such token. The calling program limits how often it fetches.
-    pub fn take_refetches(&self) -> impl Iterator<Item = KeyUrl> {
-        self.issuers.iter().filter_map(Issuer::take_refetch)
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to fetch
+    /// it again. The calling program limits how often it does.
+    #[must_use]
+    pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
+        let mut unknown = UnknownKids::default();
+        let issuers = self.issuers.iter().filter(|issuer| issuer.url() == Some(url));
+        issuers.for_each(|issuer| unknown.extend(&issuer.take_unknown_kids()));
+        unknown
     }
 
     /// Authenticates a caller whose header value is not in the thread's own cache.

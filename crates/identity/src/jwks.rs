@@ -18,7 +18,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::json;
+use crate::{excerpt, json};
 
 pub(crate) use algorithm::Algorithm;
 pub(crate) use key::Key;
@@ -200,10 +200,7 @@ impl Fault {
 /// How an error names a key: by its position and its `kid`, never by its content.
 fn label_of(position: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
-        Some(Value::String(kid)) => {
-            let kid: String = kid.chars().take(64).flat_map(char::escape_debug).collect();
-            format!("key {position} (`{kid}`)")
-        }
+        Some(Value::String(kid)) => format!("key {position} (`{}`)", excerpt(kid)),
         _ => format!("key {position}"),
     }
 }

@@ -14,6 +14,7 @@ mod authorization;
 mod basic;
 mod cache;
 mod credentials_error;
+mod excerpt;
 mod json;
 pub mod jwks;
 mod jwt;
@@ -23,6 +24,7 @@ mod local_cache;
 mod memory;
 mod names;
 mod password;
+mod unknown_kids;
 mod verification;
 
 use std::collections::HashMap;
@@ -33,10 +35,12 @@ use policy::KeyUrl;
 
 pub use authenticator::{Attempted, Authenticator};
 pub use credentials_error::CredentialsError;
+pub use excerpt::excerpt;
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};
 pub use password::{Recipe, RecipeError, hash_password};
+pub use unknown_kids::UnknownKids;
 pub use verification::{Verification, VerificationKind, Verified};
 
 /// A point in time, as the duration since the Unix epoch.

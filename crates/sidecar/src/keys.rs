@@ -1,8 +1,8 @@
 //! Fetches the keys of issuers, off the request path.
 //!
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
-//! with an unknown `kid` may trigger an early fetch, at most once per interval, so that a key rotation is noticed at
-//! once, but a flood of made-up `kid`s is not passed on to the issuer. If a fetch fails, the last good keys stay
+//! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
+//! them, so that a flood of made-up `kid`s is not passed on to the issuer. If a fetch fails, the last good keys stay
 //! active.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
+use identity::UnknownKids;
 use policy::KeyUrl;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -22,8 +23,10 @@ use crate::reload::Event;
 use crate::snapshot::{Issuers, KeySource, KeyUrls};
 use crate::status::Status;
 
+mod early;
 mod fetch;
 
+use early::EarlyFetches;
 pub(crate) use fetch::Client;
 
 /// How often to check whether a token with an unknown `kid` came.
@@ -57,7 +60,7 @@ impl Fetcher {
                     Ok(()) => self.follow(&urls.borrow_and_update().clone(), &mut tasks, &client),
                     Err(_) => std::future::pending().await,
                 },
-                _ = polls.tick() => self.pass_on_requests(&tasks),
+                _ = polls.tick() => self.pass_on_unknown_kids(&tasks),
             }
         }
     }
@@ -73,19 +76,21 @@ impl Fetcher {
     }
 
     fn start(&self, url: KeyUrl, source: KeySource, client: Client) -> Task {
-        let (early, early_requests) = mpsc::channel(1);
+        let (unknown, unknown_kids) = mpsc::channel(1);
         let KeySource { refresh, issuers } = source.clone();
         let (events, status) = (self.events.clone(), self.status.clone());
         let fetches = Fetches { url, issuers, refresh, client, events, status };
-        Task { source, early, task: tokio::spawn(fetches.run(early_requests)) }
+        Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids)) }
     }
 
-    fn pass_on_requests(&self, tasks: &BTreeMap<KeyUrl, Task>) {
+    fn pass_on_unknown_kids(&self, tasks: &BTreeMap<KeyUrl, Task>) {
         let Some(current) = self.current.load_full() else { return };
-        for url in current.take_refetches() {
-            if let Some(task) = tasks.get(&url) {
-                // If the channel is full, an early fetch is already requested.
-                let _ = task.early.try_send(());
+        for (url, task) in tasks {
+            // While a fetch is under way the channel may be full: then they are passed on later.
+            let Ok(place) = task.unknown.try_reserve() else { continue };
+            let unknown = current.take_unknown_kids(url);
+            if !unknown.is_empty() {
+                place.send(unknown);
             }
         }
     }
@@ -95,7 +100,8 @@ impl Fetcher {
 #[derive(Debug)]
 struct Task {
     source: KeySource,
-    early: mpsc::Sender<()>,
+    /// Takes the `kid`s that tokens name and the keys of this URL do not have.
+    unknown: mpsc::Sender<UnknownKids>,
     task: JoinHandle<()>,
 }
 
@@ -116,30 +122,43 @@ struct Fetches {
 }
 
 impl Fetches {
-    async fn run(self, mut early: mpsc::Receiver<()>) {
+    async fn run(self, mut unknown: mpsc::Receiver<UnknownKids>) {
+        let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;
+        let mut next = Instant::now();
         loop {
-            failures = if self.fetch().await { 0 } else { failures + 1 };
-            let pause = if failures == 0 { self.refresh } else { retry(failures).min(self.refresh) };
-            self.sleep(jittered(pause), failures == 0, &mut early).await;
+            // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent.
+            let fetched = tokio::select! {
+                () = sleep_until(next) => {
+                    let fetched = self.fetch().await;
+                    failures = if fetched { 0 } else { failures + 1 };
+                    next = Instant::now() + jittered(retry(failures).unwrap_or(self.refresh).min(self.refresh));
+                    fetched
+                }
+                () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => {
+                    early.begin(Instant::now());
+                    self.log_early(&early);
+                    let fetched = self.fetch().await;
+                    if fetched {
+                        (failures, next) = (0, Instant::now() + jittered(self.refresh));
+                    }
+                    fetched
+                }
+                Some(kids) = unknown.recv() => {
+                    early.request(kids, Instant::now());
+                    false
+                }
+            };
+            if fetched {
+                early.fetched(Instant::now());
+            }
         }
     }
 
-    /// Sleeps until the next regular fetch. Serves at most one request for an early fetch in that time.
-    async fn sleep(&self, pause: Duration, may_be_early: bool, early: &mut mpsc::Receiver<()>) {
-        let next = Instant::now() + pause;
-        // The last fetch has served the requests that came before it.
-        while early.try_recv().is_ok() {}
-        if may_be_early {
-            tokio::select! {
-                () = sleep_until(next) => return,
-                Some(()) = early.recv() => {}
-            }
-            let Self { url, issuers, .. } = self;
-            tracing::info!(%url, %issuers, "a token has an unknown key id: fetching keys early");
-            self.fetch().await;
-        }
-        sleep_until(next).await;
+    fn log_early(&self, early: &EarlyFetches) {
+        let Self { url, issuers, .. } = self;
+        let kid = early.wanted().kids().next().map(identity::excerpt);
+        tracing::info!(%url, %issuers, kid, "a token has an unknown key id: fetching keys early");
     }
 
     async fn fetch(&self) -> bool {
@@ -165,8 +184,10 @@ impl Fetches {
     }
 }
 
-fn retry(failures: u32) -> Duration {
-    RETRY.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_RETRY)
+/// The pause after so many failed fetches in a row; `None` after a successful one.
+fn retry(failures: u32) -> Option<Duration> {
+    let doublings = failures.checked_sub(1)?.min(10);
+    Some(RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY))
 }
 
 /// Up to a tenth shorter, so that many processes do not fetch at the same moment.
@@ -184,9 +205,9 @@ mod tests {
 
     #[test]
     fn retries_slow_down() {
-        let pauses: Vec<u64> = (1..9).map(|failures| retry(failures).as_secs()).collect();
+        let pauses: Vec<u64> = (0..9).filter_map(|failures| Some(retry(failures)?.as_secs())).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(retry(u32::MAX), LONGEST_RETRY);
+        assert_eq!(retry(u32::MAX), Some(LONGEST_RETRY));
     }
 
     #[test]

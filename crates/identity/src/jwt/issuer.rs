@@ -1,6 +1,7 @@
 //! An issuer: its settings, its keys, and the verification of its tokens.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::mem;
+use std::sync::{Mutex, PoisonError};
 
 use policy::KeyUrl;
 use policy::model::{self, Keys};
@@ -11,15 +12,15 @@ use super::token::Token;
 use super::{claims, subject};
 use crate::cache::Window;
 use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
-use crate::{CredentialsError, FetchedKeys, Subject, Time};
+use crate::{CredentialsError, FetchedKeys, Subject, Time, UnknownKids};
 
 /// An issuer with its keys parsed.
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
     /// `None` if the keys are at a URL and have not been fetched yet.
     keys: Option<KeySet>,
-    /// Set when a token names a key that is not in the set: the issuer may have replaced its keys.
-    refetch: AtomicBool,
+    /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its keys.
+    unknown: Mutex<UnknownKids>,
 }
 
 /// The subject of a verified token, and when the token is valid.
@@ -41,7 +42,7 @@ impl Issuer {
                 fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
         };
-        Self { settings: settings.clone(), keys, refetch: AtomicBool::new(false) }
+        Self { settings: settings.clone(), keys, unknown: Mutex::default() }
     }
 
     /// Verifies a token that names this issuer.
@@ -65,19 +66,26 @@ impl Issuer {
         Ok(VerifiedToken { subject: subject(token.payload, &self.settings)?, window })
     }
 
-    /// The URL of the key set, if a token named a key that is not in it since the last call. Clears that mark.
-    pub(crate) fn take_refetch(&self) -> Option<KeyUrl> {
+    /// The URL of the key set, unless it is in a file.
+    pub(crate) fn url(&self) -> Option<&KeyUrl> {
         match &self.settings.keys {
-            Keys::Url { url, .. } if self.refetch.swap(false, Ordering::Relaxed) => Some(url.clone()),
-            Keys::Url { .. } | Keys::File { .. } => None,
+            Keys::Url { url, .. } => Some(url),
+            Keys::File { .. } => None,
         }
+    }
+
+    /// The `kid`s that tokens have named since the last call and no key of the set has.
+    pub(crate) fn take_unknown_kids(&self) -> UnknownKids {
+        mem::take(&mut *self.unknown.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn key(&self, token: &Token<'_>) -> Result<&Key, CredentialsError> {
         let keys = self.keys.as_ref().ok_or(CredentialsError::KeysUnavailable)?;
         let kid = token.header.kid.as_deref();
         keys.select(kid, token.header.algorithm).ok_or_else(|| {
-            self.refetch.fetch_or(kid.is_some(), Ordering::Relaxed);
+            if let (Some(kid), Some(_)) = (kid, self.url()) {
+                self.unknown.lock().unwrap_or_else(PoisonError::into_inner).add(kid);
+            }
             CredentialsError::UnknownKey
         })
     }

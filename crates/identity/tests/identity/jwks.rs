@@ -387,26 +387,25 @@ fn without_fetched_keys_every_token_is_rejected() {
     );
 }
 
-/// The refetch is requested once, however many tokens name the unknown key.
+/// It is passed on once, however many tokens name the unknown key.
 #[test]
-fn an_unknown_kid_requests_a_refetch_of_the_keys() {
+fn an_unknown_kid_is_a_reason_to_fetch_the_keys_again() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
     let auth = Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), None).unwrap().0;
-    let refetches = || auth.take_refetches().collect::<Vec<_>>();
+    let at = policy::KeyUrl::from("https://id.example.com/jwks.json");
+    let unknown = || auth.take_unknown_kids(&at).kids().map(str::to_owned).collect::<Vec<_>>();
     assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
-    assert!(refetches().is_empty());
+    assert!(unknown().is_empty());
     for _ in 0..3 {
         assert_eq!(
             authenticate(&auth, &signer::bearer(&signer::token("EdDSA"))).unwrap_err(),
             CredentialsError::UnknownKey
         );
     }
-    assert_eq!(
-        refetches().iter().map(policy::KeyUrl::with_secrets).collect::<Vec<_>>(),
-        ["https://id.example.com/jwks.json"]
-    );
-    assert!(refetches().is_empty());
+    assert!(auth.take_unknown_kids(&"https://other.example.com".into()).is_empty());
+    assert_eq!(unknown(), ["EdDSA"]);
+    assert!(unknown().is_empty());
     let in_a_file = compile(&tokens_of(issuer(file(&set(&[jwk("ES256")])))));
     assert!(authenticate(&in_a_file, &signer::bearer(&signer::token("EdDSA"))).is_err());
-    assert_eq!(in_a_file.take_refetches().count(), 0);
+    assert!(in_a_file.take_unknown_kids(&at).is_empty());
 }

@@ -1,0 +1,75 @@
+//! Which keys tokens named that a key set does not have.
+
+/// The most `kid`s that are kept until they are taken.
+const MAX_KIDS: usize = 16;
+/// The longest `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up to 64 bytes.
+const MAX_KID: usize = 256;
+
+/// The `kid`s of tokens that no key of a set has: reasons to fetch the set again. Bounded, because whoever sends a
+/// token chooses its `kid`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownKids {
+    kids: Vec<Box<str>>,
+    more: bool,
+}
+
+impl UnknownKids {
+    /// Adds a `kid`, unless it is in there or too long, or there are many already: then only that there are more is
+    /// kept.
+    pub fn add(&mut self, kid: &str) {
+        if self.kids.iter().any(|known| **known == *kid) {
+            return;
+        }
+        if kid.len() > MAX_KID || self.kids.len() >= MAX_KIDS {
+            self.more = true;
+        } else {
+            self.kids.push(kid.into());
+        }
+    }
+
+    /// Adds all of another list.
+    pub fn extend(&mut self, other: &Self) {
+        other.kids().for_each(|kid| self.add(kid));
+        self.more |= other.more;
+    }
+
+    /// Leaves out the `kid`s for which this is false.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.kids.retain(|kid| keep(kid));
+    }
+
+    /// The `kid`s that are kept.
+    pub fn kids(&self) -> impl Iterator<Item = &str> {
+        self.kids.iter().map(|kid| &**kid)
+    }
+
+    /// Whether no `kid` was unknown.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kids.is_empty() && !self.more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_bounded_and_still_counts() {
+        let mut unknown = UnknownKids::default();
+        assert!(unknown.is_empty());
+        (0..1000).for_each(|number| unknown.add(&number.to_string()));
+        assert_eq!(unknown.kids().count(), MAX_KIDS);
+        unknown.retain(|_| false);
+        assert_eq!(unknown.kids().count(), 0);
+        assert!(!unknown.is_empty(), "there were more");
+    }
+
+    #[test]
+    fn a_long_kid_is_not_kept_but_counts() {
+        let mut unknown = UnknownKids::default();
+        unknown.add(&"k".repeat(MAX_KID + 1));
+        assert_eq!(unknown.kids().count(), 0);
+        assert!(!unknown.is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! When to fetch keys early, because tokens name keys that the last set did not have.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use identity::UnknownKids;
+use tokio::time::Instant;
+
+/// Minimum time between two early fetches, whatever the interval of regular ones. A rotation is noticed within that
+/// time also while a flood of tokens with made-up `kid`s goes on, which then causes a fetch in each such time: six a
+/// minute for each process, which an issuer must be able to serve. To wait for longer in a flood would let anyone
+/// delay a rotation.
+pub(super) const INTERVAL: Duration = Duration::from_secs(10);
+/// For how long a `kid` that was not found is no reason to fetch early. It doubles each time that it is not found.
+const BACKOFF: Duration = Duration::from_secs(20);
+/// Upper bound of that time: the issuer may publish the key at last.
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
+/// Maximum number of `kid`s that are remembered as not found. One that is not remembered is a reason to fetch: so a
+/// flood of made-up ones cannot hide that of a new key.
+const MAX_REMEMBERED: usize = 256;
+
+/// The early fetches of one URL.
+#[derive(Debug)]
+pub(super) struct EarlyFetches {
+    /// The `kid`s that are a reason for an early fetch.
+    wanted: UnknownKids,
+    /// The `kid`s that were looked for and not found.
+    not_found: HashMap<Box<str>, NotFound>,
+    /// When the next early fetch may begin.
+    next: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NotFound {
+    until: Instant,
+    backoff: Duration,
+}
+
+impl EarlyFetches {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { wanted: UnknownKids::default(), not_found: HashMap::new(), next: now }
+    }
+
+    /// Notes the `kid`s of tokens for which there was no key.
+    pub(super) fn request(&mut self, mut unknown: UnknownKids, now: Instant) {
+        unknown.retain(|kid| self.not_found.get(kid).is_none_or(|not_found| now >= not_found.until));
+        self.wanted.extend(&unknown);
+    }
+
+    /// When to fetch early, if there is a reason to.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.wanted.is_empty()).then_some(self.next)
+    }
+
+    /// The `kid`s that are the reason.
+    pub(super) fn wanted(&self) -> &UnknownKids {
+        &self.wanted
+    }
+
+    /// Notes that an early fetch begins.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.next = now + INTERVAL;
+    }
+
+    /// Notes that keys were fetched, early or not. A `kid` that is found all the same is never unknown again.
+    pub(super) fn fetched(&mut self, now: Instant) {
+        for kid in std::mem::take(&mut self.wanted).kids() {
+            let before = self.not_found.remove(kid);
+            let backoff = before.map_or(BACKOFF, |before| (before.backoff * 2).min(MAX_BACKOFF));
+            if self.not_found.len() >= MAX_REMEMBERED {
+                self.forget_one();
+            }
+            self.not_found.insert(kid.into(), NotFound { until: now + backoff, backoff });
+        }
+    }
+
+    fn forget_one(&mut self) {
+        let oldest = self.not_found.iter().min_by_key(|(_, not_found)| not_found.until);
+        if let Some(kid) = oldest.map(|(kid, _)| kid.clone()) {
+            self.not_found.remove(&kid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kids(list: impl IntoIterator<Item = impl ToString>) -> UnknownKids {
+        let mut kids = UnknownKids::default();
+        list.into_iter().for_each(|kid| kids.add(&kid.to_string()));
+        kids
+    }
+
+    /// Requests one `kid` every 100 ms, and fetches early when it is due: the times of the fetches, in seconds.
+    fn flood(seconds: u64, kid_of: impl Fn(u64) -> String) -> (EarlyFetches, Instant, Vec<u64>) {
+        let start = Instant::now();
+        let mut early = EarlyFetches::new(start);
+        let mut fetches = Vec::new();
+        let mut now = start;
+        for round in 0..seconds * 10 {
+            now = start + Duration::from_millis(round * 100);
+            early.request(kids([kid_of(round)]), now);
+            if early.due().is_some_and(|due| now >= due) {
+                fetches.push((now - start).as_secs());
+                early.begin(now);
+                early.fetched(now);
+            }
+        }
+        (early, now, fetches)
+    }
+
+    #[test]
+    fn a_kid_that_is_not_found_is_looked_for_ever_less_often() {
+        let (_, _, fetches) = flood(3000, |_| "gone".to_owned());
+        assert_eq!(fetches, [0, 20, 60, 140, 300, 620, 1220, 1820, 2420]);
+    }
+
+    #[test]
+    fn a_flood_of_kids_fetches_every_ten_seconds_and_is_not_remembered_without_bound() {
+        let (early, _, fetches) = flood(300, |round| format!("made-up-{round}"));
+        assert_eq!(fetches, (0..30).map(|number| number * 10).collect::<Vec<_>>());
+        assert!(early.not_found.len() <= MAX_REMEMBERED);
+    }
+
+    #[test]
+    fn a_new_kid_is_due_at_once_or_ten_seconds_after_the_last_early_fetch() {
+        let (mut early, now, fetches) = flood(15, |_| "gone".to_owned());
+        assert_eq!(fetches, [0]);
+        assert_eq!(early.due(), None);
+        early.request(kids(["new"]), now);
+        assert!(early.due().is_some_and(|due| due <= now), "the last one was more than ten seconds ago");
+        early.begin(now);
+        early.fetched(now);
+        early.request(kids(["newer"]), now);
+        assert_eq!(early.due(), Some(now + INTERVAL));
+    }
+
+    /// A failed fetch has looked for nothing.
+    #[test]
+    fn after_a_failure_the_same_kid_is_a_reason_again() {
+        let now = Instant::now();
+        let mut early = EarlyFetches::new(now);
+        early.request(kids(["new"]), now);
+        early.begin(now);
+        assert_eq!(early.due(), Some(now + INTERVAL));
+    }
+}
