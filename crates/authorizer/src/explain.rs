@@ -37,6 +37,8 @@ pub struct Explanation {
     pub reason: Option<&'static str>,
     /// The reason of a denial in words.
     pub because: Option<String>,
+    /// What in a token led to the denial.
+    pub detail: Option<String>,
     /// The method.
     pub method: String,
     /// The canonical host, if the request is valid; it may be empty.
@@ -120,6 +122,9 @@ impl Authorizer {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
         }
+        if let Err(error) = caller {
+            explanation.detail = self.detail(request, Reason::InvalidCredentials(error), now);
+        }
         self.add_answer(request, parsed, caller, &mut explanation);
         explanation
     }
@@ -137,6 +142,7 @@ impl Authorizer {
             status: 403,
             reason: None,
             because: None,
+            detail: None,
             method: String::new(),
             host: None,
             paths: Vec::new(),

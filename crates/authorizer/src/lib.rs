@@ -26,6 +26,7 @@ mod sanitizer;
 mod verdict;
 mod who_can;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, Question, RoleSet};
@@ -233,6 +234,19 @@ impl Authorizer {
     pub fn attempted(&self, request: &Request<'_>) -> Attempted {
         let authorization = request::authorization(request.headers).ok().flatten();
         authorization.map(|value| self.authenticator.attempted(value)).unwrap_or_default()
+    }
+
+    /// What in the credentials of a request led to this denial, for logs and people; never for the client.
+    #[must_use]
+    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: Time) -> Option<String> {
+        let Reason::InvalidCredentials(error) = reason else { return None };
+        self.authenticator.detail(request::authorization(request.headers).ok()??, error, now)
+    }
+
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
+    #[must_use]
+    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
+        self.authenticator.kids(url)
     }
 
     /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.

@@ -8,6 +8,7 @@ mod basic;
 mod carried;
 mod known;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use serde_json::Value;
 use crate::authorization::{self, Scheme};
 use crate::basic::{Credentials, PasswordChecked, PasswordResult};
 use crate::cache::{Cache, Lookup, Window};
+use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer, TokenCheck, TokenChecked};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
@@ -195,6 +197,23 @@ impl<T: HeapSize> Authenticator<T> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings)
+    }
+
+    /// What in invalid credentials led to this error, for the operator and never for the client: for example
+    /// "`aud` is `account`, expected `shop`". It has no part of a password or of a signature.
+    #[must_use]
+    pub fn detail(&self, authorization: &[u8], error: CredentialsError, now: Time) -> Option<String> {
+        match authorization::parse(authorization) {
+            Scheme::Bearer(token) => jwt::detail(token, &self.issuers, error, now),
+            Scheme::Basic(_) | Scheme::Other => None,
+        }
+    }
+
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
+    #[must_use]
+    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
+        let sets = self.issuers.iter().filter(|issuer| issuer.url() == Some(url)).filter_map(Issuer::keys);
+        sets.flat_map(KeySet::kids).collect()
     }
 
     /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to fetch

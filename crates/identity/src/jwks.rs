@@ -14,8 +14,8 @@ mod algorithm;
 mod key;
 
 use std::collections::HashMap;
-use std::fmt;
 
+use policy::KeyUrl;
 use serde_json::{Map, Value};
 
 use crate::{excerpt, json};
@@ -28,6 +28,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 
 /// The most keys in a set: a `kid` is searched for among all of them.
 const MAX_KEYS: usize = 256;
+
+/// How much of a text that is not JSON is searched for what it may be, in bytes.
+const MAX_BEGINNING: usize = 256;
 
 /// The most keys that an error names.
 const MAX_SHOWN: usize = 8;
@@ -56,9 +59,15 @@ pub enum KeySetError {
     /// Longer than [`MAX_BYTES`].
     #[error("longer than 1 MiB")]
     TooLong,
-    /// Not strict JSON.
-    #[error("not JSON without duplicate names: {0}")]
+    /// Not strict JSON: what it is instead, or the place of the error.
+    #[error("not JSON{0}")]
     NotJson(String),
+    /// An OpenID Connect discovery document, which names the URL of the key set.
+    #[error("a discovery document, not a key set")]
+    Discovery {
+        /// Its `jwks_uri`, without its secrets.
+        jwks_uri: String,
+    },
     /// Not an object whose `keys` are a list of objects (RFC 7517, 5), or too many keys.
     #[error("not an object with a list `keys` of at most 256 keys")]
     NotAKeySet,
@@ -112,9 +121,16 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     if bytes.len() > MAX_BYTES {
         return Err(KeySetError::TooLong);
     }
-    let value = json::parse(bytes).map_err(|error| KeySetError::NotJson(error.to_string()))?;
+    let value = json::parse(bytes).map_err(|error| KeySetError::NotJson(not_json(bytes, &error)))?;
     let Value::Object(mut members) = value else { return Err(KeySetError::NotAKeySet) };
-    let Some(Value::Array(keys)) = members.remove("keys") else { return Err(KeySetError::NotAKeySet) };
+    let Some(Value::Array(keys)) = members.remove("keys") else {
+        return Err(match members.get("jwks_uri") {
+            Some(Value::String(uri)) => {
+                KeySetError::Discovery { jwks_uri: excerpt(&KeyUrl::from(uri.as_str()).to_string()) }
+            }
+            _ => KeySetError::NotAKeySet,
+        });
+    };
     if keys.len() > MAX_KEYS {
         return Err(KeySetError::NotAKeySet);
     }
@@ -125,6 +141,24 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
         }
     };
     keys.into_iter().map(object).collect()
+}
+
+/// Why a text is not JSON. Only markup is shown, which most servers answer that have no key set at this URL: other text
+/// may be a secret.
+fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
+    let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
+    let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+    if text.is_empty() {
+        return if bytes.len() < MAX_BEGINNING { ": it is empty".to_owned() } else { format!(": {error}") };
+    }
+    if text.starts_with("-----BEGIN ") {
+        return ": it is PEM; convert its public key to a JWK".to_owned();
+    }
+    let tag = text.split_inclusive('>').next().unwrap_or_default();
+    match Some(tag).filter(|tag| tag.starts_with('<') && tag.ends_with('>')) {
+        Some(tag) => format!(" (begins with `{}`)", excerpt(tag)),
+        None => format!(": {error}"),
+    }
 }
 
 fn duplicate_kids(set: &[Map<String, Value>]) -> Vec<&str> {
@@ -154,6 +188,11 @@ impl KeySet {
         let mut fitting = self.keys.iter().filter(|key| key.algorithm() == algorithm);
         let first = fitting.next();
         if fitting.next().is_some() { None } else { first }
+    }
+
+    /// The `kid`s, in order; empty for a key without one.
+    pub(crate) fn kids(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| key.kid().unwrap_or_default())
     }
 
     /// The number of keys.
@@ -202,11 +241,5 @@ fn label_of(position: usize, jwk: &Map<String, Value>) -> String {
     match jwk.get("kid") {
         Some(Value::String(kid)) => format!("key {position} (`{}`)", excerpt(kid)),
         _ => format!("key {position}"),
-    }
-}
-
-impl fmt::Display for KeyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.key, self.message)
     }
 }

@@ -6,11 +6,13 @@
 
 mod check;
 mod claims;
+mod detail;
 mod header;
 mod issuer;
 mod token;
 
 pub(crate) use check::{TokenCheck, TokenChecked};
 pub(crate) use claims::{subject, user};
+pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use token::{MAX_BYTES, unverified_payload};

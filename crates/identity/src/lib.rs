@@ -35,7 +35,7 @@ use policy::KeyUrl;
 
 pub use authenticator::{Attempted, Authenticator};
 pub use credentials_error::CredentialsError;
-pub use excerpt::excerpt;
+pub use excerpt::{excerpt, excerpts};
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};

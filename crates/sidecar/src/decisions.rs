@@ -73,6 +73,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
@@ -124,6 +126,7 @@ impl<'a> Line<'a> {
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
+            detail: record.detail.map(|detail| cut(detail, LONGEST)),
             rule: record.rule,
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),

@@ -28,6 +28,7 @@ mod fetch;
 
 use early::EarlyFetches;
 pub(crate) use fetch::Client;
+use fetch::FetchError;
 
 /// How often to check whether a token with an unknown `kid` came.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -128,29 +129,30 @@ impl Fetches {
         let mut next = Instant::now();
         loop {
             // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent.
-            let fetched = tokio::select! {
+            let result = tokio::select! {
                 () = sleep_until(next) => {
-                    let fetched = self.fetch().await;
-                    failures = if fetched { 0 } else { failures + 1 };
+                    let result = self.fetch().await;
+                    failures = if result.is_ok() { 0 } else { failures + 1 };
                     next = Instant::now() + jittered(retry(failures).unwrap_or(self.refresh).min(self.refresh));
-                    fetched
+                    result
                 }
                 () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => {
                     early.begin(Instant::now());
                     self.log_early(&early);
-                    let fetched = self.fetch().await;
-                    if fetched {
+                    let result = self.fetch().await;
+                    if result.is_ok() {
                         (failures, next) = (0, Instant::now() + jittered(self.refresh));
                     }
-                    fetched
+                    result
                 }
                 Some(kids) = unknown.recv() => {
                     early.request(kids, Instant::now());
-                    false
+                    continue;
                 }
             };
-            if fetched {
-                early.fetched(Instant::now());
+            match result {
+                Ok(()) => early.fetched(Instant::now()),
+                Err(error) => self.log_failure(&error, early.due().unwrap_or(next).min(next)),
             }
         }
     }
@@ -161,26 +163,33 @@ impl Fetches {
         tracing::info!(%url, %issuers, kid, "a token has an unknown key id: fetching keys early");
     }
 
-    async fn fetch(&self) -> bool {
+    fn log_failure(&self, error: &FetchError, next: Instant) {
         let Self { url, issuers, .. } = self;
-        match self.client.fetch(url).await {
-            Ok(keys) => {
-                self.status.note_keys(url, |facts| facts.fetches += 1);
-                tracing::debug!(%url, %issuers, bytes = keys.len(), "keys fetched");
-                let (taken, until_taken) = oneshot::channel();
-                // Sending fails only when the process stops.
-                let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
-                // Resolves when the sender is dropped, which is when the keys are processed: while the policy thread
-                // compiles, a short interval must not fill its queue with key sets of up to 1 MiB each.
-                let _ = until_taken.await;
-                true
-            }
-            Err(error) => {
-                self.status.note_keys(url, |facts| facts.failures += 1);
-                tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active");
-                false
-            }
+        let loaded = self.status.facts().keys.get(url).is_some_and(|facts| facts.loaded);
+        let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+        if loaded {
+            tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active; next try in {wait} s");
+        } else {
+            tracing::warn!(%url, %issuers, %error, "no keys yet: tokens of {issuers} get 401; next try in {wait} s");
         }
+    }
+
+    async fn fetch(&self) -> Result<(), FetchError> {
+        let Self { url, issuers, .. } = self;
+        let fetched = self.client.fetch(url).await;
+        self.status.note_keys(url, |facts| match fetched {
+            Ok(_) => facts.fetches += 1,
+            Err(_) => facts.failures += 1,
+        });
+        let keys = fetched?;
+        tracing::debug!(%url, %issuers, bytes = keys.len(), "keys fetched");
+        let (taken, until_taken) = oneshot::channel();
+        // Sending fails only when the process stops.
+        let _ = self.events.send(Event::Keys(url.clone(), keys, taken));
+        // Resolves when the sender is dropped, which is when the keys are processed: while the policy thread compiles, a
+        // short interval must not fill its queue with key sets of up to 1 MiB each.
+        let _ = until_taken.await;
+        Ok(())
     }
 }
 

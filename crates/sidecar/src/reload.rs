@@ -5,6 +5,7 @@
 //! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
 //! age report that.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -78,7 +79,7 @@ pub(crate) struct Reloader {
     /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
     fetched: FetchedKeys,
-    fetched_at: std::collections::HashMap<KeyUrl, Instant>,
+    fetched_at: HashMap<KeyUrl, Instant>,
 }
 
 /// The settings about reloading.
@@ -124,7 +125,7 @@ impl Reloader {
             good: attempt.result?,
             seen: Arc::new(attempt.seen),
             fetched: FetchedKeys::new(),
-            fetched_at: std::collections::HashMap::new(),
+            fetched_at: HashMap::new(),
         };
         reloader.publish(false);
         Ok(reloader)
@@ -320,7 +321,8 @@ impl Reloader {
         match self.compile() {
             Ok(snapshot) => {
                 self.note_fetched(url);
-                self.replace(snapshot, "keys changed");
+                self.log_change(url, &self.good.authorizer.kids(url), &snapshot.authorizer.kids(url));
+                self.replace(snapshot);
             }
             Err(problems) => {
                 match before {
@@ -330,9 +332,20 @@ impl Reloader {
                 self.status.note_keys(url, |keys| keys.rejected += 1);
                 log_problems(&problems);
                 let issuers = self.issuers_of(url);
-                tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
+                if self.fetched.contains_key(url) {
+                    tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
+                } else {
+                    tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
+                }
             }
         }
+    }
+
+    fn log_change(&self, url: &KeyUrl, before: &BTreeSet<&str>, after: &BTreeSet<&str>) {
+        let issuers = self.issuers_of(url);
+        let added = identity::excerpts(after.difference(before).copied());
+        let removed = identity::excerpts(before.difference(after).copied());
+        tracing::info!(%url, %issuers, added, removed, "keys changed");
     }
 
     fn note_fetched(&mut self, url: &KeyUrl) {
@@ -353,14 +366,15 @@ impl Reloader {
     }
 
     /// Activates the same policy with other keys. This does not make a stale policy fresh.
-    fn replace(&mut self, snapshot: Snapshot, message: &'static str) {
+    fn replace(&mut self, snapshot: Snapshot) {
         self.good = snapshot;
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
             let revision = self.good.authorizer.revision();
             self.active.replace(Some(self.good.authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
-            tracing::info!(policy = %revision.policy, keys = revision.keys.as_deref(), "{message}");
+            let (policy, keys) = (&revision.policy, revision.keys.as_deref());
+            tracing::info!(%policy, keys, "policy active with other keys");
         }
     }
 
@@ -402,7 +416,7 @@ impl Reloader {
         if deny {
             self.fetched.remove(url);
             match self.compile() {
-                Ok(snapshot) => self.replace(snapshot, "keys dropped"),
+                Ok(snapshot) => self.replace(snapshot),
                 // The policy compiled with these keys. If it does not compile without them, no policy is better than
                 // one with stale keys.
                 Err(problems) => {

@@ -239,7 +239,8 @@ async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
     while !status.facts().all_keys_loaded() {
         if Instant::now() >= end {
-            tracing::warn!("keys have not arrived: until then, tokens that need them get 401");
+            let issuers = status.facts().issuers_without_keys();
+            tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
             return;
         }
         sleep(Duration::from_millis(5)).await;

@@ -113,4 +113,10 @@ impl Facts {
     pub(crate) fn all_keys_loaded(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded)
     }
+
+    /// The issuers whose keys are not active.
+    pub(crate) fn issuers_without_keys(&self) -> Issuers {
+        let without = self.keys.values().filter(|keys| !keys.loaded);
+        Issuers(without.flat_map(|keys| keys.issuers.0.iter().cloned()).collect())
+    }
 }

@@ -10,6 +10,9 @@ impl Display for Explanation {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, ": {because} ({name})")?;
         }
+        if let Some(detail) = &self.detail {
+            write!(f, "\nbecause: {detail}")?;
+        }
         self.fmt_request(f)?;
         self.fmt_caller(f)?;
         if let Some(rule) = &self.rule {

@@ -64,6 +64,11 @@ impl Algorithm {
         })
     }
 
+    /// Its name, for messages.
+    pub(crate) fn name(self) -> String {
+        if self == Self::EdDsa { "EdDSA".to_owned() } else { format!("{self:?}").to_uppercase() }
+    }
+
     pub(crate) fn key_kind(self) -> KeyKind {
         match self {
             Self::Hs256 => KeyKind::Secret(hmac::HMAC_SHA256),

@@ -42,7 +42,7 @@ pub(super) fn window(
 }
 
 /// A `NumericDate` (RFC 7519, 2), if the claim is present.
-fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, CredentialsError> {
+pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, CredentialsError> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(since_epoch(number))),
@@ -51,7 +51,7 @@ fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, Credent
 }
 
 /// A time before the epoch becomes the epoch, and one that is too late to represent becomes the last time there is.
-fn since_epoch(number: &Number) -> Time {
+pub(super) fn since_epoch(number: &Number) -> Time {
     match (number.as_u64(), number.as_f64()) {
         (Some(seconds), _) => Duration::from_secs(seconds),
         (None, Some(seconds)) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(Time::MAX),

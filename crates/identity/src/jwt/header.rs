@@ -8,7 +8,7 @@ use crate::jwks::Algorithm;
 /// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10), `crit`, which lists
 /// extensions that must be understood (RFC 7515, 4.1.11: none is supported), and those of encrypted or compressed
 /// tokens.
-const REJECTED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
+pub(super) const REJECTED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
 
 /// A header without unsafe parameters, with which a key may be selected.
 #[derive(Debug, PartialEq, Eq)]

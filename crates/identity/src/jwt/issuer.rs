@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use policy::KeyUrl;
 use policy::model::{self, Keys};
-use policy::problem::{Place, Problem};
+use policy::problem::{Place, Problem, Severity};
 use serde_json::Value;
 
 use super::token::Token;
@@ -66,6 +66,11 @@ impl Issuer {
         Ok(VerifiedToken { subject: subject(token.payload, &self.settings)?, window })
     }
 
+    /// The keys, unless they have not been fetched yet.
+    pub(crate) fn keys(&self) -> Option<&KeySet> {
+        self.keys.as_ref()
+    }
+
     /// The URL of the key set, unless it is in a file.
     pub(crate) fn url(&self) -> Option<&KeyUrl> {
         match &self.settings.keys {
@@ -124,7 +129,13 @@ fn parse_key_set(
 ) -> Option<KeySet> {
     let mut report = |fault: &KeyFault| {
         let severity = if fault.other_purpose { Problem::warning } else { severity };
-        problems.push(severity(at.clone(), format!("{fault}, in `{source}`")));
+        let mut problem = severity(at.clone(), String::new());
+        let verdict = match problem.severity {
+            Severity::Warning => "is ignored",
+            Severity::Error => "cannot be used",
+        };
+        problem.message = format!("{} {verdict}: {}, in `{source}`", fault.key, fault.message);
+        problems.push(problem);
     };
     match jwks::parse(bytes) {
         Ok((keys, faults)) => {
@@ -136,10 +147,12 @@ fn parse_key_set(
                 faults.iter().for_each(&mut report);
             }
             let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
-            problems.push(match error {
+            problems.push(match &error {
                 KeySetError::Mixed(_) => problem.help(
                     "replace the shared secrets: anyone who can read the set of public keys knows them",
                 ),
+                KeySetError::Discovery { jwks_uri } => problem
+                    .help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")),
                 KeySetError::TooLong
                 | KeySetError::NotJson(_)
                 | KeySetError::NotAKeySet

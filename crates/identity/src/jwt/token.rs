@@ -46,6 +46,12 @@ pub(crate) fn unverified_payload(text: &[u8]) -> Option<Map<String, Value>> {
     object(payload).ok()
 }
 
+/// The header and the payload of a token of which nothing else is checked, for messages.
+pub(super) fn parts(text: &[u8]) -> Option<(Map<String, Value>, Map<String, Value>)> {
+    let mut parts = text.get(..text.len().min(MAX_BYTES))?.split(|byte| *byte == b'.');
+    Some((object(parts.next()?).ok()?, object(parts.next()?).ok()?))
+}
+
 /// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other characters, such as
 /// `?`. Here, that would give a verified token a second text, which a proxy or a log may split elsewhere.
 fn is_allowed(byte: u8) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use identity::jwks::{self, KeySetError};
 use identity::{CredentialsError, FetchedKeys};
+use policy::model::Keys;
 use policy::problem::Severity;
 use serde_json::{Value, json};
 
@@ -172,7 +173,7 @@ fn keys_with_the_same_kid_are_rejected() {
     ]);
     let (keys, faults) = jwks::parse(twice.to_string().as_bytes()).unwrap();
     assert_eq!((keys.len(), faults.len()), (1, 2));
-    assert_eq!(faults[0].to_string(), "key 1 (`a`): another key has the same `kid`");
+    assert_eq!((&*faults[0].key, faults[0].message), ("key 1 (`a`)", "another key has the same `kid`"));
 }
 
 /// CVE-2020-0601 and invalid-curve attacks.
@@ -247,6 +248,36 @@ fn an_invalid_key_set_is_rejected() {
     assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
 }
 
+#[test]
+fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
+    let discovery =
+        json!({ "issuer": "https://a", "jwks_uri": "https://hunter2@a/keys?hunter2" }).to_string();
+    for (text, message) in [
+        ("", "key set `jwks.json`: not JSON: it is empty"),
+        (" \n<!DOCTYPE html>\n<p>hunter2", "key set `jwks.json`: not JSON (begins with `<!DOCTYPE html>`)"),
+        ("<html>hunter2", "key set `jwks.json`: not JSON (begins with `<html>`)"),
+        ("<hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
+        ("hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
+        (
+            "-----BEGIN PUBLIC KEY-----\nhunter2",
+            "key set `jwks.json`: not JSON: it is PEM; convert its public key to a JWK",
+        ),
+        (
+            r#"{"keys":[],"keys":[]}"#,
+            "key set `jwks.json`: not JSON: a duplicate member name at line 1 column 21",
+        ),
+        (&discovery, "key set `jwks.json`: a discovery document, not a key set"),
+    ] {
+        let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
+        let problems = errors(&tokens_of(issuer(keys)));
+        assert_eq!(problems[0].message, message);
+        assert!(!problems[0].to_string().contains("hunter2"), "{}", problems[0]);
+    }
+    let keys = Keys::File { path: "jwks.json".into(), bytes: discovery.as_bytes().into(), at: place() };
+    let help = errors(&tokens_of(issuer(keys))).remove(0).help.unwrap();
+    assert_eq!(help, "write `discovery: true`, or the URL of its `jwks_uri`: `https://a/keys`");
+}
+
 /// The error names the key and does not show its content.
 #[test]
 fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
@@ -255,7 +286,7 @@ fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
     assert_eq!(problems.len(), 1);
     assert_eq!(
         problems[0].message,
-        "key 2 (`HS256`): a shared secret that is shorter than its hash, in `jwks.json`"
+        "key 2 (`HS256`) cannot be used: a shared secret that is shorter than its hash, in `jwks.json`"
     );
     assert!(!problems[0].to_string().contains(&encode("0123456789")));
 }
@@ -291,6 +322,10 @@ fn a_weak_key_in_a_fetched_set_is_left_out_with_a_warning() {
     let keys = fetched(&set(&[jwk("ES256"), weak]).to_string());
     let (auth, warnings) = Auth::compile(&settings, &keys, None).unwrap();
     assert_eq!(warnings.len(), 1);
+    assert_eq!(
+        warnings[0].message,
+        "key 2 (`RS256`) is ignored: an RSA key whose exponent is below 65537, in `https://id.example.com/jwks.json`"
+    );
     assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());
     assert_eq!(
         authenticate(&auth, &signer::bearer(&signer::token("RS256"))).unwrap_err(),

@@ -12,6 +12,7 @@ mod allocations;
 mod attempted;
 mod basic;
 mod carry_over;
+mod details;
 mod fuzzed;
 mod jwks;
 mod jwt_claims;

@@ -48,6 +48,7 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         attempted: &NOBODY,
         allowed,
         reason: (!allowed).then_some("not_allowed"),
+        detail: (!allowed).then_some("`kid` is `zzz`"),
         rule: allowed.then_some("guest: GET /people"),
         revision: &REVISION,
         duration: Duration::from_micros(7),
@@ -92,7 +93,8 @@ fn a_line_is_one_json_object() {
                 "keys": "def", "duration_us": 7
             }),
             serde_json::json!({
-                "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "user": "alice",
+                "time": 1_700_000_000.000_001, "decision": "denied", "reason": "not_allowed", "detail": "`kid` is `zzz`",
+                "user": "alice",
                 "method": "GET", "host": "example.com", "path": "/a\"\n\u{1b}b", "request_id": "id-1",
                 "policy": "abc", "keys": "def", "duration_us": 7
             }),

@@ -37,6 +37,8 @@ pub struct DecisionRecord<'a> {
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
+    /// What in a token led to the denial: never credentials, bounded and escaped.
+    pub detail: Option<&'a str>,
     /// The rule that decided, if one did.
     pub rule: Option<&'a str>,
     /// Which policy and which keys decided.
@@ -81,6 +83,10 @@ pub(super) fn offer(
         Verdict::Allowed(allowed) => (allowed.path, allowed.subject, None, Some(allowed.rule)),
         Verdict::Denied(denied) => (denied.path, denied.subject, Some(denied.reason), denied.rule),
     };
+    let detail = match verdict {
+        Verdict::Allowed(_) => None,
+        Verdict::Denied(denied) => authorizer.detail(request, denied.reason, time),
+    };
     let attempted = match reason {
         Some(Reason::InvalidCredentials(_)) => authorizer.attempted(request),
         Some(
@@ -116,6 +122,7 @@ pub(super) fn offer(
         attempted: &attempted,
         allowed: reason.is_none(),
         reason: reason.map(Reason::name),
+        detail: detail.as_deref(),
         rule,
         revision: authorizer.revision(),
         duration,

@@ -1,6 +1,7 @@
 //! Fetches a key set over HTTP.
 
 use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use policy::KeyUrl;
+use rustls::{CertificateError, InvalidMessage};
 use tokio::sync::OnceCell;
 
 /// Maximum size of a key set, in bytes.
@@ -86,7 +88,7 @@ impl Client {
             .await?
             .request(request)
             .await
-            .map_err(|error| FetchError::Unreachable(innermost(&error)))?;
+            .map_err(|error| FetchError::Unreachable(reason(&error)))?;
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status().as_u16()));
         }
@@ -111,7 +113,7 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
     match limited.collect().await {
         Ok(body) => Ok(body.to_bytes().as_ref().into()),
         Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge),
-        Err(error) => Err(FetchError::Unreachable(innermost(&*error))),
+        Err(error) => Err(FetchError::Unreachable(reason(&*error))),
     }
 }
 
@@ -150,13 +152,34 @@ fn is_allowed(uri: &Uri) -> bool {
     }
 }
 
-/// The innermost error. The outer ones only say that a request failed.
-fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
+/// The innermost error, because the outer ones only say that a request failed; in plain words, where it has a usual
+/// cause that is not in its text.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    let chain = || std::iter::successors(Some(error), |error| cause(*error));
+    if let Some(usual) = chain().find_map(usual_reason) {
+        return usual.to_owned();
     }
-    error.to_string()
+    chain().last().unwrap_or(error).to_string()
+}
+
+/// The error that caused this one. The source of an I/O error is not the error in it, but the source of that.
+fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
+fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+        return Some("the answer is not HTTP");
+    }
+    let tls = error.downcast_ref::<rustls::Error>()?;
+    if *tls == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
+        return Some("the server does not speak TLS");
+    }
+    let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+    (*tls == unknown).then_some("its certificate was not issued by a trusted authority")
 }
 
 #[cfg(test)]

@@ -125,6 +125,12 @@ pub(crate) fn key_set(signer: &Signer, kid: &str) -> String {
     set.to_string()
 }
 
+/// The log lines with this message.
+fn lines(server: &Server, message: &str) -> Vec<serde_json::Value> {
+    let lines = server.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>();
+    lines.into_iter().filter(|line: &serde_json::Value| line["message"] == message).collect()
+}
+
 async fn check(envoy: &mut Envoy, token: &str) -> Answer {
     envoy.check("GET", "/", &[("authorization", token)]).await
 }
@@ -140,8 +146,13 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
     issuer.publish(&key_set(&new, "new"));
     assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(401), "the key is not there yet");
     wait_until(|| issuer.fetches() == 2, || "an early fetch".to_owned());
-    server.wait_for_log("keys changed");
     server.wait_for_logs("keys changed", 2);
+    let changes: Vec<_> = lines(&server, "keys changed");
+    let named = |name: &str| changes.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(named("issuers"), ["https://id.example"; 2]);
+    assert_eq!(named("added"), ["`old`", "`new`"]);
+    assert_eq!(named("removed"), ["none", "`old`"]);
+    assert_eq!(lines(&server, "a token has an unknown key id: fetching keys early")[0]["kid"], "new");
     assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(200));
     assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(401), "the old key is gone");
 }
@@ -234,10 +245,16 @@ async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
         ),
         (ok(&" ".repeat((1 << 20) + 1)), "larger than 1 MiB"),
         (ok("nonsense"), "fetched keys not used"),
+        (ok("<html>\n<p>sign in</p>"), "not JSON (begins with `<html>`)"),
+        (
+            ok("{\"issuer\":\"x\",\"jwks_uri\":\"https://id.example/jwks\"}"),
+            "a discovery document, not a key set",
+        ),
     ];
     for (answer, logged) in failing {
         issuer.answer(answer);
         server.wait_for_log(logged);
+        server.wait_for_log("the last good ones stay active");
         assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200), "{logged}");
     }
     assert!(server.metric(&issuer.metric("failed")) >= Some(3.0));
@@ -253,7 +270,9 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(server.page("/readyz").0, 200);
-    server.wait_for_log("keys have not arrived");
+    server.wait_for_log("no keys yet: tokens of https://id.example get 401; next try in 1 s");
+    server.wait_for_log("no keys yet: tokens of https://id.example get 401 until they arrive");
+    assert!(!server.log().contains("stay active"), "there are none");
     assert_eq!(server.metric(&issuer.loaded()), Some(0.0));
     assert_eq!(envoy.check("GET", "/open", &[]).await, Answer::Http(200));
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(401));
@@ -277,6 +296,43 @@ async fn stale_keys_verify_nothing_if_configured() {
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+}
+
+/// Each reason why keys are not fetched says what is wrong.
+#[test]
+fn a_server_that_does_not_speak_tls_is_named_as_such() {
+    let issuer = Issuer::start("");
+    for (scheme, answer, logged) in [
+        ("https", ok(""), "the server does not speak TLS"),
+        ("http", "\u{15}\u{3}\u{3}".to_owned(), "the answer is not HTTP"),
+    ] {
+        issuer.answer(answer);
+        let policy = PolicyFolder::new(&format!(
+            "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+             keys: {{ url: \"{scheme}://{}/keys\" }}\nroles:\n  authenticated: {{ allow: [\"GET /\"] }}\n",
+            issuer.at
+        ));
+        let server = Server::start(&policy.arg(), &["--keys-wait", "10ms"]);
+        server.wait_for_log(logged);
+    }
+}
+
+/// What is wrong with a token is in the decision log and in `explain`, and not in the answer.
+#[tokio::test]
+async fn what_a_token_was_expected_to_have_is_logged_and_explained() {
+    let signer = Signer::default();
+    let issuer = Issuer::start(&key_set(&signer, "k1"));
+    let folder = issuer.policy("1h");
+    let server = Server::start(&folder.arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let token = token(&signer, "zzz");
+    assert_eq!(check(&mut envoy, &token).await, Answer::Http(401));
+    wait_until(|| server.out().contains("unknown_key"), || server.out());
+    let line: serde_json::Value = serde_json::from_str(server.out().lines().next().unwrap()).unwrap();
+    assert_eq!(line["detail"], "`kid` is `zzz`, known: `k1`");
+    let bearer = token.strip_prefix("Bearer ").unwrap();
+    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
+    assert!(code == 1 && out.contains("because: `kid` is `zzz`, known: `k1`"), "{out}{err}");
 }
 
 #[test]

@@ -41,10 +41,10 @@ fn answers() -> Vec<(String, &'static str)> {
     vec![
         (format!("HTTP/1.1 302 Found\r\n{redirect}"), "redirects are not followed"),
         (format!("HTTP/1.1 500 {SECRET}\r\ncontent-length: 0\r\n{closed}"), "status 500"),
-        (format!("{SECRET} is no HTTP\r\n\r\n"), "keys not fetched"),
-        (format!("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n{closed}{SECRET}"), "keys not fetched"),
+        (format!("{SECRET} is no HTTP\r\n\r\n"), "no keys yet"),
+        (format!("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n{closed}{SECRET}"), "no keys yet"),
         (format!("HTTP/1.1 200 OK\r\n{closed}{{\"keys\":\"{SECRET}\"}}"), "fetched keys not used"),
-        (String::new(), "keys not fetched"),
+        (String::new(), "no keys yet"),
     ]
 }
 

@@ -1,0 +1,131 @@
+//! What in a token led to an error, for whoever operates the server. Never for the client: what is known and expected
+//! here is none of its business.
+
+use policy::model;
+use serde_json::{Map, Value};
+
+use super::claims::{date, since_epoch};
+use super::header::REJECTED;
+use super::issuer::{Issuer, find_issuer};
+use super::token;
+use crate::jwks::Algorithm;
+use crate::{CredentialsError, Time, excerpt, excerpts};
+
+type Members = Map<String, Value>;
+
+/// The parameter or claim of a token that led to this error, and what was expected instead. Reads the token again, so
+/// that verifying one costs nothing for this.
+///
+/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and escaped, because whoever
+/// sends a token chooses them.
+pub(crate) fn detail(text: &[u8], issuers: &[Issuer], error: CredentialsError, now: Time) -> Option<String> {
+    let (header, claims) = token::parts(text)?;
+    let issuer = || find_issuer(issuers, claims.get("iss")).ok();
+    match error {
+        CredentialsError::UnsupportedAlgorithm => Some(is(&header, "alg")),
+        CredentialsError::UnsafeHeader => unsafe_parameter(&header),
+        CredentialsError::WrongType => {
+            let expected = issuer()?.settings.required_type.clone()?;
+            Some(format!("{}, expected `{expected}`", is(&header, "typ")))
+        }
+        CredentialsError::UnknownIssuer => {
+            let known = excerpts(issuers.iter().map(|issuer| &*issuer.settings.issuer));
+            Some(format!("{}, known: {known}", is(&claims, "iss")))
+        }
+        CredentialsError::KeysUnavailable => {
+            Some(format!("no keys of `{}` have been fetched", issuer()?.settings.issuer))
+        }
+        CredentialsError::UnknownKey => Some(unknown_key(&header, issuer()?)),
+        CredentialsError::WrongAlgorithm => {
+            let algorithm = Algorithm::from_name(header.get("alg")?.as_str()?)?;
+            let kid = header.get("kid").and_then(Value::as_str);
+            let key = issuer()?.keys()?.select(kid, algorithm)?.algorithm();
+            Some(format!("{}, {} of a key for `{}`", is(&header, "alg"), is(&header, "kid"), key.name()))
+        }
+        CredentialsError::MalformedClaims => Some(malformed_claim(&claims, &issuer()?.settings)),
+        CredentialsError::WrongAudience => {
+            let expected = excerpts(issuer()?.settings.audiences.iter().map(|audience| &**audience));
+            Some(format!("{}, expected {expected}", audience(&claims)))
+        }
+        CredentialsError::Expired => Some(format!("{}, {}", time(&claims, &["exp"], now)?, skew(issuer()?))),
+        CredentialsError::NotYetValid => {
+            Some(format!("{}, {}", time(&claims, &["nbf", "iat"], now)?, skew(issuer()?)))
+        }
+        CredentialsError::TooOld => {
+            let (most, skew) = (issuer()?.settings.max_age?.as_secs(), skew(issuer()?));
+            Some(format!("{}, `max_age` is {most} s, {skew}", time(&claims, &["iat"], now)?))
+        }
+        CredentialsError::UnsupportedScheme
+        | CredentialsError::MalformedCredentials
+        | CredentialsError::BadPassword
+        | CredentialsError::MalformedToken
+        | CredentialsError::BadSignature => None,
+    }
+}
+
+fn unsafe_parameter(header: &Members) -> Option<String> {
+    let mut names = REJECTED.into_iter().chain(["b64"]);
+    names.find(|name| header.contains_key(*name)).map(|name| format!("it has `{name}`"))
+}
+
+fn unknown_key(header: &Members, issuer: &Issuer) -> String {
+    let Some(keys) = issuer.keys() else { return is(header, "kid") };
+    let known = excerpts(keys.kids());
+    if header.contains_key("kid") {
+        return format!("{}, known: {known}", is(header, "kid"));
+    }
+    let algorithm = is(header, "alg");
+    format!("no `kid`, and not exactly one key for its algorithm: {algorithm}, known: {known}")
+}
+
+fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
+    if let Some(name) = ["exp", "nbf", "iat"].into_iter().find(|name| date(claims, name).is_err()) {
+        return format!("`{name}` is not a number");
+    }
+    if !claims.contains_key("exp") {
+        return "no `exp`".to_owned();
+    }
+    if issuer.max_age.is_some() && !claims.contains_key("iat") {
+        return "no `iat`, which `max_age` requires".to_owned();
+    }
+    if super::claims::check_audience(claims, &issuer.audiences) == Err(CredentialsError::MalformedClaims) {
+        return "`aud` is neither text nor a list of texts".to_owned();
+    }
+    let model::Claims { user, roles, groups } = &issuer.claims;
+    let paths = [Some(user), groups.as_ref(), roles.as_ref().filter(|_| issuer.roles_from_token)];
+    let names: Vec<String> =
+        paths.into_iter().flatten().map(|path| format!("`{}`", path.0.join("/"))).collect();
+    format!("one of these has the wrong type or is missing: {}", names.join(", "))
+}
+
+fn skew(issuer: &Issuer) -> String {
+    format!("`clock_skew` is {} s", issuer.settings.clock_skew.as_secs())
+}
+
+/// The latest of these times, relative to now.
+fn time(claims: &Members, names: &[&'static str], now: Time) -> Option<String> {
+    let time = |name| Some((since_epoch(claims.get(name)?.as_number()?), name));
+    let (time, name) = names.iter().copied().filter_map(time).max()?;
+    Some(match now.checked_sub(time) {
+        Some(past) => format!("`{name}` was {} s ago", past.as_secs()),
+        None => format!("`{name}` is in {} s", time.saturating_sub(now).as_secs()),
+    })
+}
+
+/// `` `kid` is `k1` ``.
+fn is(members: &Members, name: &str) -> String {
+    match members.get(name) {
+        None => format!("no `{name}`"),
+        Some(Value::String(text)) => format!("`{name}` is `{}`", excerpt(text)),
+        Some(_) => format!("`{name}` is not text"),
+    }
+}
+
+fn audience(claims: &Members) -> String {
+    match claims.get("aud") {
+        Some(Value::Array(audiences)) => {
+            format!("`aud` is {}", excerpts(audiences.iter().filter_map(Value::as_str)))
+        }
+        _ => is(claims, "aud"),
+    }
+}

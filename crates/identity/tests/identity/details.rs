@@ -1,0 +1,146 @@
+//! What a log and `explain` say about an invalid token, and what they never say.
+
+use std::time::Duration;
+
+use policy::model::Issuer;
+use serde_json::{Value, json};
+
+use crate::settings::*;
+use crate::signer::{bearer, claims, claims_with, header, jwk, set, signed, token};
+
+fn test_issuer() -> Issuer {
+    issuer(file(&set(&[jwk("ES256"), jwk("EdDSA")])))
+}
+
+/// The detail of a token that is invalid under this issuer.
+fn detail_under(issuer: Issuer, token: &str) -> Option<String> {
+    let auth = compile(&tokens_of(issuer));
+    let error = authenticate(&auth, &bearer(token)).unwrap_err();
+    auth.detail(bearer(token).as_bytes(), error, now())
+}
+
+fn detail(token: &str) -> String {
+    detail_under(test_issuer(), token).unwrap_or_default()
+}
+
+fn with_header(name: &str, value: Value) -> String {
+    let mut header = header("ES256");
+    header[name] = value;
+    detail(&signed("ES256", &header, &claims()))
+}
+
+fn with_claim(name: &str, value: Option<Value>) -> String {
+    detail(&signed("ES256", &header("ES256"), &claims_with(name, value)))
+}
+
+#[test]
+fn each_says_what_was_expected() {
+    let mut without_kid = header("ES256");
+    without_kid.as_object_mut().unwrap().remove("kid");
+    let two_of_a_kind = {
+        let mut other = jwk("ES256");
+        other["kid"] = json!("other");
+        issuer(file(&set(&[jwk("ES256"), other])))
+    };
+    let ambiguous = detail_under(two_of_a_kind, &signed("ES256", &without_kid, &claims())).unwrap();
+    for (said, expected) in [
+        (with_header("kid", json!("zzz")), "`kid` is `zzz`, known: `ES256`, `EdDSA`"),
+        (
+            ambiguous,
+            "no `kid`, and not exactly one key for its algorithm: `alg` is `ES256`, known: `ES256`, `other`",
+        ),
+        (with_header("alg", json!("none")), "`alg` is `none`"),
+        (with_header("alg", json!("RS256")), "`alg` is `RS256`, `kid` is `ES256` of a key for `ES256`"),
+        (with_header("jku", json!("https://evil.example")), "it has `jku`"),
+        (with_header("b64", json!(false)), "it has `b64`"),
+        (
+            with_claim("iss", Some(json!("https://other.example"))),
+            "`iss` is `https://other.example`, known: `https://id.example.com`",
+        ),
+        (with_claim("iss", None), "no `iss`, known: `https://id.example.com`"),
+        (with_claim("aud", Some(json!("account"))), "`aud` is `account`, expected `people`, `other`"),
+        (
+            with_claim("aud", Some(json!(["account", "b"]))),
+            "`aud` is `account`, `b`, expected `people`, `other`",
+        ),
+        (with_claim("aud", Some(json!([]))), "`aud` is none, expected `people`, `other`"),
+        (with_claim("aud", None), "no `aud`, expected `people`, `other`"),
+        (with_claim("aud", Some(json!(1))), "`aud` is neither text nor a list of texts"),
+        (with_claim("exp", Some(json!(NOW - 372))), "`exp` was 372 s ago, `clock_skew` is 60 s"),
+        (with_claim("nbf", Some(json!(NOW + 90))), "`nbf` is in 90 s, `clock_skew` is 60 s"),
+        (with_claim("iat", Some(json!(NOW + 90))), "`iat` is in 90 s, `clock_skew` is 60 s"),
+        (with_claim("exp", None), "no `exp`"),
+        (with_claim("exp", Some(json!("soon"))), "`exp` is not a number"),
+        (
+            with_claim("sub", Some(json!(7))),
+            "one of these has the wrong type or is missing: `sub`, `groups`, `realm_access/roles`",
+        ),
+    ] {
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn each_setting_of_an_issuer_is_named() {
+    let strict = Issuer {
+        required_type: Some("at+jwt".into()),
+        max_age: Some(Duration::from_secs(600)),
+        ..test_issuer()
+    };
+    let said = |header: &Value, claims: &Value| {
+        detail_under(strict.clone(), &signed("ES256", header, claims)).unwrap()
+    };
+    assert_eq!(said(&header("ES256"), &claims()), "`typ` is `JWT`, expected `at+jwt`");
+    let mut typed = header("ES256");
+    typed["typ"] = json!("at+jwt");
+    let old = claims_with("iat", Some(json!(NOW - 700)));
+    assert_eq!(said(&typed, &old), "`iat` was 700 s ago, `max_age` is 600 s, `clock_skew` is 60 s");
+    assert_eq!(said(&typed, &claims_with("iat", None)), "no `iat`, which `max_age` requires");
+    let unfetched = issuer(url("https://id.example.com/jwks.json"));
+    assert_eq!(
+        detail_under(unfetched, &token("ES256")).unwrap(),
+        "no keys of `https://id.example.com` have been fetched"
+    );
+}
+
+/// A token is chosen by its sender, and a log line must stay one line of a bounded length.
+#[test]
+fn what_a_stranger_wrote_is_bounded_and_escaped() {
+    let long = "\u{1b}[31m\n".repeat(100);
+    let many: Vec<String> = (0..8).map(|number| format!("{long}{number}")).collect();
+    for said in [
+        with_header("kid", json!(long)),
+        with_header("alg", json!(long)),
+        with_claim("iss", Some(json!(long))),
+        with_claim("aud", Some(json!(long))),
+        with_claim("aud", Some(json!(many))),
+    ] {
+        assert!(!said.contains(char::is_control), "{said:?}");
+        assert!(said.len() < 4096 && !said.is_empty(), "{}", said.len());
+    }
+    let many_keys: Vec<Value> = (0..200)
+        .map(|number| {
+            let mut key = jwk("ES256");
+            key["kid"] = json!(format!("k{number}"));
+            key
+        })
+        .collect();
+    let said = detail_under(issuer(file(&set(&many_keys))), &token("EdDSA")).unwrap();
+    assert_eq!(said, "`kid` is `EdDSA`, known: `k0`, `k1`, `k2`, `k3` and 196 more");
+}
+
+/// Nothing but these parameters and claims is shown, and nothing of credentials of another kind.
+#[test]
+fn nothing_else_of_the_credentials_is_shown() {
+    let auth = compile(&tokens_of(test_issuer()));
+    for name in ["sub", "groups", "email"] {
+        for error in identity::CredentialsError::ALL {
+            let claims = claims_with(name, Some(json!("hunter2")));
+            let value = bearer(&signed("ES256", &header("ES256"), &claims));
+            let said = auth.detail(value.as_bytes(), error, now()).unwrap_or_default();
+            assert!(!said.contains("hunter2") && !said.contains(&value[60..]), "{said}");
+            assert_eq!(auth.detail(b"Basic YWxpY2U6aHVudGVyMg==", error, now()), None);
+            assert_eq!(auth.detail(b"Bearer hunter2", error, now()), None);
+        }
+    }
+}
