@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use identity::{Authenticator, FetchedKeys, LocalCache, Time};
+use identity::{Authenticator, FetchedKeys, LocalCache, Time, discovery};
+use policy::KeyUrl;
 use serde_json::Value;
 
 use crate::memory::{KEYS, Memory};
@@ -72,16 +73,28 @@ pub fn jwt(data: &[u8]) {
     let token = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[b'k'; 32]), token.as_bytes());
     let signed = format!("Bearer {token}.{}", URL_SAFE_NO_PAD.encode(signature));
-    if let Ok(Some(known)) = tokens.identify_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
-        assert!(!known.subject.user.is_empty(), "a user name is empty");
-        assert_valid(header, claims);
+    match tokens.identify_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
+        Ok(None) => {}
+        Ok(Some(known)) => {
+            assert!(!known.subject.user.is_empty(), "a user name is empty");
+            assert_valid(header, claims);
+        }
+        Err(error) => {
+            let detail = tokens.detail(signed.as_bytes(), error, NOW).unwrap_or_default();
+            assert!(detail.len() < 4096, "a log line is too long");
+            assert!(!detail.chars().any(char::is_control), "a log line has a control character");
+        }
     }
 }
 
-/// A key set is accepted or rejected, without a panic.
+/// A key set or a discovery document is accepted or rejected, without a panic.
 pub fn jwks(data: &[u8]) {
     // Only a panic is of interest.
     let _ = authenticator(UNVERIFIED, data);
+    let issuer = "https://fuzz.example";
+    if let Ok(url) = discovery::key_set_url(data, &KeyUrl::of_discovery(&issuer.into()), issuer) {
+        assert!(url.with_secrets().starts_with("https://"), "keys are fetched without TLS");
+    }
 }
 
 /// Checks that an accepted token was valid.

@@ -145,7 +145,7 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
 
 /// Why a text is not JSON. Only markup is shown, which most servers answer that have no key set at this URL: other text
 /// may be a secret.
-fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
+pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
     let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
     let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     if text.is_empty() {

@@ -3,7 +3,7 @@
 //!
 //! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `authorization` splits the
 //! value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password hashes;
-//! `jwt` and [`jwks`] implement JSON Web Tokens and the keys that verify them. `verification` separates the slow part of
+//! `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and how they are found. `verification` separates the slow part of
 //! both, so that it can run later and on other threads. `cache` keeps verified credentials for all threads, by the keyed
 //! hashes of `keyed_hasher`; `local_cache` is a smaller cache of one thread. `memory` computes how much memory both take.
 
@@ -14,6 +14,7 @@ mod authorization;
 mod basic;
 mod cache;
 mod credentials_error;
+pub mod discovery;
 mod excerpt;
 mod json;
 pub mod jwks;

@@ -1,29 +1,75 @@
-//! The URL of a key set.
+//! Where a key set is fetched.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what
-/// precedes the query, without user, password and fragment. All output, logs and metric labels use these.
+/// The URL of a key set, or of a discovery document that names it, and the certificate authorities that its server is
+/// trusted by. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
+/// without user, password and fragment. All output, logs and metric labels use these.
 ///
-/// Two URLs that differ only in hidden parts look the same, but are not equal.
+/// Two of these that differ only in what is hidden look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyUrl(Arc<str>);
+pub struct KeyUrl {
+    url: Arc<str>,
+    discovery_of: Option<Arc<str>>,
+    authorities: Option<Arc<[u8]>>,
+}
 
 impl KeyUrl {
+    /// The URL of an issuer's discovery document (OpenID Connect Discovery 1.0, 4.1).
+    #[must_use]
+    pub fn of_discovery(issuer: &Arc<str>) -> Self {
+        let url = format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer));
+        Self { discovery_of: Some(issuer.clone()), ..url.as_str().into() }
+    }
+
+    /// The same, trusting only the certificate authorities in this PEM text.
+    #[must_use]
+    pub fn trusting(self, authorities: Arc<[u8]>) -> Self {
+        Self { authorities: Some(authorities), ..self }
+    }
+
+    /// The URL of the key set that a discovery document at this URL names, trusting the same certificate authorities.
+    ///
+    /// # Errors
+    /// What is wrong with it. The policy could not name it either; and a document that was fetched over `https` must
+    /// not lead to a URL without.
+    pub fn key_set(&self, jwks_uri: &str) -> Result<Self, &'static str> {
+        if let Some((fault, _)) = url_fault(jwks_uri) {
+            return Err(fault);
+        }
+        if self.url.starts_with("https:") && !jwks_uri.starts_with("https:") {
+            return Err("`http`, while the document is at `https`");
+        }
+        Ok(Self { authorities: self.authorities.clone(), ..jwks_uri.into() })
+    }
+
     /// The whole URL. Only for fetching; never log or print it.
     #[must_use]
     pub fn with_secrets(&self) -> &str {
-        &self.0
+        &self.url
+    }
+
+    /// The issuer whose discovery document is at this URL; `None` if the key set itself is.
+    #[must_use]
+    pub fn discovery_of(&self) -> Option<&str> {
+        self.discovery_of.as_deref()
+    }
+
+    /// The only certificate authorities that its server is trusted by, in PEM; `None` for those of the system.
+    #[must_use]
+    pub fn authorities(&self) -> Option<&Arc<[u8]>> {
+        self.authorities.as_ref()
     }
 
     /// Whether a text, such as an error message, contains a hidden part of this URL.
     #[must_use]
     pub fn has_secret_in(&self, text: &str) -> bool {
-        let rest = self.0.split_once("//").map_or(&*self.0, |(_, rest)| rest);
+        let rest = self.url.split_once("//").map_or(&*self.url, |(_, rest)| rest);
         let (before, after) =
             rest.split_at_checked(rest.find(['?', '#']).unwrap_or(rest.len())).unwrap_or((rest, ""));
         let authority = before.split('/').next().unwrap_or_default();
@@ -35,23 +81,23 @@ impl KeyUrl {
 
 impl From<Arc<str>> for KeyUrl {
     fn from(url: Arc<str>) -> Self {
-        Self(url)
+        Self { url, discovery_of: None, authorities: None }
     }
 }
 
 impl From<&str> for KeyUrl {
     fn from(url: &str) -> Self {
-        Self(url.into())
+        Arc::<str>::from(url).into()
     }
 }
 
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = match self.0.split_once("//") {
+        let (scheme, rest) = match self.url.split_once("//") {
             // The parser accepts only `https://` and `http://`. For anything else, rather too much is hidden than too
             // little.
             Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => (Some(scheme), rest),
-            _ => (None, &*self.0),
+            _ => (None, &*self.url),
         };
         // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@` is user
         // information.
@@ -74,35 +120,62 @@ impl fmt::Debug for KeyUrl {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::KeyUrl;
-
-    #[test]
-    fn a_url_is_shown_without_its_secrets() {
-        for (url, shown) in [
-            ("https://a/b", "https://a/b"),
-            ("https://a/b?c=s3cret#s3cret", "https://a/b"),
-            ("https://a/b#s3cret?s3cret", "https://a/b"),
-            ("https://a?s3cret/b", "https://a"),
-            ("https://s3cret:s3cret@a:1/b", "https://a:1/b"),
-            ("https://s3cret@s3cret@[::1]:1/b@c", "https://[::1]:1/b@c"),
-            ("https://s3cret:s3cret@a?s3cret@b", "https://a"),
-            ("s3cret:s3cret@a/b?s3cret", "a/b"),
-            ("//s3cret@a/b", "//a/b"),
-            ("", ""),
-        ] {
-            let url = KeyUrl::from(url);
-            assert_eq!(url.to_string(), shown);
-            assert_eq!(format!("{url:?}"), format!("{shown:?}"));
-        }
-        let url = KeyUrl::from("https://user:passw0rd@a/path-of-it?v=1&api_key=s3cret-s3cret");
-        for text in ["at https://a/path-of-it?v=1&api_key=s3cret-s3cret", "key `s3cret-s3cret`", "passw0rd"] {
-            assert!(url.has_secret_in(text), "{text}");
-        }
-        for harmless in ["", "v=1", "https://a/path-of-it", "connection refused"] {
-            assert!(!url.has_secret_in(harmless), "{harmless}");
-        }
-        assert_ne!(KeyUrl::from("https://a?1"), KeyUrl::from("https://a?2"));
+/// What is wrong with the URL of a key set, and how to fix it.
+pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
+    let form = "write `https://host/path`";
+    let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
+    if url.contains(|character: char| {
+        character.is_control()
+            || character.is_whitespace()
+            || !character.is_ascii()
+            || "\"<>\\^`{|}".contains(character)
+    }) {
+        return Some(("the URL has a character that URLs do not have", "percent-encode it"));
+    }
+    if rest.contains('#') {
+        return Some(("the URL has a fragment", "leave it out"));
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Some(("the URL has a user or password", "leave it out"));
+    }
+    let Some(host) = host_of(authority) else { return Some(("the URL has no valid host", form)) };
+    match scheme {
+        "https" => None,
+        "http" if is_loopback(host) => None,
+        "http" => Some(("`http` is taken only on a loopback address", "write `https`")),
+        _ => Some(("the URL is not one of `https`", form)),
     }
 }
+
+/// The host of a `host:port`, if both are valid.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
+        return None;
+    }
+    let named = |host: &str| {
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        };
+        host.strip_suffix('.').unwrap_or(host).split('.').all(label)
+    };
+    (named(host) || in_brackets(host).is_some()).then_some(host)
+}
+
+fn in_brackets(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        || in_brackets(host).is_some_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

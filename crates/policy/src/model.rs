@@ -159,7 +159,7 @@ pub enum Keys {
     },
     /// At a URL, fetched in the background.
     Url {
-        /// `https:`, or `http:` on a loopback address.
+        /// `https:`, or `http:` on a loopback address. Of the key set, or of the discovery document that names it.
         url: KeyUrl,
         /// The interval between fetches; 5 min if not set.
         refresh: Duration,

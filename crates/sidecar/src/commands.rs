@@ -4,6 +4,7 @@ mod caller;
 mod check;
 mod completions;
 mod explain;
+mod fetched;
 mod hash_password;
 mod health;
 mod loaded;

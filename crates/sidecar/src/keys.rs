@@ -71,15 +71,16 @@ impl Fetcher {
         tasks.retain(|url, task| wanted.get(url) == Some(&task.source));
         for (url, source) in wanted {
             if !tasks.contains_key(url) {
-                tasks.insert(url.clone(), self.start(url.clone(), source.clone(), client.clone()));
+                tasks.insert(url.clone(), self.start(url.clone(), source.clone(), client));
             }
         }
     }
 
-    fn start(&self, url: KeyUrl, source: KeySource, client: Client) -> Task {
+    fn start(&self, url: KeyUrl, source: KeySource, client: &Client) -> Task {
         let (unknown, unknown_kids) = mpsc::channel(1);
         let KeySource { refresh, issuers } = source.clone();
         let (events, status) = (self.events.clone(), self.status.clone());
+        let client = client.for_url(&url);
         let fetches = Fetches { url, issuers, refresh, client, events, status };
         Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids)) }
     }
@@ -166,7 +167,7 @@ impl Fetches {
     fn log_failure(&self, error: &FetchError, next: Instant) {
         let Self { url, issuers, .. } = self;
         let loaded = self.status.facts().keys.get(url).is_some_and(|facts| facts.loaded);
-        let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
+        let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
         if loaded {
             tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active; next try in {wait} s");
         } else {

@@ -13,6 +13,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 mod address;
 mod admin;
+mod authorities;
 pub mod cli;
 mod clock;
 mod commands;

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use authorizer::Authorizer;
 use identity::{Authenticator, FetchedKeys};
-use policy::model::{Identity, Keys};
+use policy::model::{Identity, Issuer, Keys};
 use policy::{KeyUrl, Loaded, Place, Problem};
 
+use crate::authorities::authorities;
 use crate::files::{RecordedFiles, Seen};
 
 /// An attempt to load a policy.
@@ -105,12 +106,14 @@ impl Snapshot {
         fetched: &FetchedKeys,
         previous: Option<&Authorizer>,
     ) -> Result<Self, Vec<Problem>> {
+        let unusable = unusable_authorities(&loaded.policy.identity);
         match Authorizer::compile(loaded.clone(), fetched, previous) {
+            Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
                 let warnings = sorted([loaded.warnings.clone(), more].concat());
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
-            Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),
+            Err(problems) => Err(sorted([loaded.warnings.clone(), problems, unusable].concat())),
         }
     }
 
@@ -155,9 +158,18 @@ pub(crate) fn survive<T>(
 
 /// The problems of hashes and keys, for a policy that has errors elsewhere.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
-    match Authenticator::<()>::compile(settings, fetched, None) {
-        Ok((_, problems)) | Err(problems) => problems,
-    }
+    let (Ok((_, problems)) | Err(problems)) = Authenticator::<()>::compile(settings, fetched, None);
+    [problems, unusable_authorities(settings)].concat()
+}
+
+/// Errors about files of certificate authorities. Without them, nothing could be fetched for these issuers.
+fn unusable_authorities(settings: &Identity) -> Vec<Problem> {
+    let problem = |issuer: &Issuer| {
+        let Keys::Url { url, at, .. } = &issuer.keys else { return None };
+        let error = authorities(url.authorities()?).err()?;
+        Some(Problem::error(at.clone(), format!("the `ca_file` of these keys: {error}")))
+    };
+    settings.jwt.iter().filter_map(problem).collect()
 }
 
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {

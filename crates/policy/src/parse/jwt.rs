@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::document::Node;
-use crate::document::{Fields, Reader};
+use crate::document::{Fields, Reader, Text};
+use crate::key_url::{KeyUrl, url_fault};
 use crate::model::{ClaimPath, Claims, Issuer, Keys};
 use crate::parse::names::{is_name, names, prefix};
 use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
@@ -66,8 +67,8 @@ fn issuer(
     let name = name.and_then(|node| reader.shared(node, "`issuer`"));
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
     let audiences = audiences(reader, &fields);
-    let keys = required(reader, &fields, "keys", "`{ file: … }` or `{ url: … }`");
-    let keys = keys.and_then(|node| keys_of(reader, sources, file, node));
+    let keys = required(reader, &fields, "keys", "`{ file: … }`, `{ url: … }` or `{ discovery: true }`");
+    let keys = keys.and_then(|node| keys_of(reader, sources, file, node, name.as_ref()));
     let claims = claims(reader, &fields);
     let clock_skew = clock_skew(reader, &fields);
     let required_type = fields.value("required_type").and_then(|node| {
@@ -119,32 +120,106 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
     (!audiences.is_empty()).then_some(audiences)
 }
 
-fn keys_of(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
-    let fields = reader.fields(node, "`keys`", &["file", "url", "refresh"])?;
-    match (fields.value("file"), fields.value("url")) {
-        (Some(name), None) => {
-            if let Some((key, _)) = fields.field("refresh") {
-                let help = "leave it out: a file is read again when the policy is";
-                reader.error_help(key.at, "`refresh` is for keys at a URL", help);
+fn keys_of(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    node: &Node,
+    issuer: Option<&(Text<'_>, &Arc<str>)>,
+) -> Option<Keys> {
+    let fields = reader.fields(node, "`keys`", &["file", "url", "discovery", "refresh", "ca_file"])?;
+    let discovery = match fields.value("discovery") {
+        Some(node) => reader.boolean(node, "`discovery`")?.then_some(node),
+        None => None,
+    };
+    let places = [("file", fields.value("file")), ("url", fields.value("url")), ("discovery", discovery)];
+    let mut places = places.into_iter().filter_map(|(key, node)| Some((key, node?)));
+    let Some((key, place)) = places.next() else {
+        let help = "write `{ file: jwks.json }`, `{ url: \"https://…\" }` or `{ discovery: true }`";
+        reader.error_help(node.at, "`keys` has none of `file`, `url` and `discovery`", help);
+        return None;
+    };
+    if let Some((other, node)) = places.next() {
+        reader.error_help(node.at, format!("`keys` has both `{key}` and `{other}`"), "leave one out");
+        return None;
+    }
+    if key == "file" {
+        for (key, why) in [
+            ("refresh", "leave it out: a file is read again when the policy is"),
+            ("ca_file", "leave it out: nothing is fetched"),
+        ] {
+            if let Some((key, _)) = fields.field(key) {
+                reader.error_help(key.at, format!("`{}` is for keys at a URL", key.text), why);
             }
-            keys_in_file(reader, sources, file, name)
         }
-        (None, Some(url)) => {
-            let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
-            let (text, url) = reader.shared(url, "`url`")?;
-            let at = reader.place(text.at);
-            values::is_url(reader, &text).then(|| Keys::Url { url: url.clone().into(), refresh, at })
-        }
-        (Some(_), Some(url)) => {
-            reader.error_help(url.at, "`keys` has both `file` and `url`", "leave one out");
-            None
-        }
-        (None, None) => {
-            let help = "write `{ file: jwks.json }` or `{ url: \"https://…\" }`";
-            reader.error_help(node.at, "`keys` has neither `file` nor `url`", help);
-            None
+        return keys_in_file(reader, sources, file, place);
+    }
+    let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
+    let authorities = fields.value("ca_file").map(|node| authorities(reader, sources, file, node));
+    let at = reader.place(place.at);
+    let url: KeyUrl = if key == "url" {
+        let (text, url) = reader.shared(place, "`url`")?;
+        values::is_url(reader, &text).then(|| url.clone().into())?
+    } else {
+        let (text, issuer) = issuer?;
+        is_discoverable(reader, place, text).then(|| KeyUrl::of_discovery(issuer))?
+    };
+    match authorities {
+        None => Some(Keys::Url { url, refresh, at }),
+        Some(authorities) => {
+            if let Some((key, _)) =
+                fields.field("ca_file").filter(|_| url.with_secrets().starts_with("http:"))
+            {
+                reader.error_help(key.at, "`ca_file` is for `https`", "leave it out, or write `https`");
+            }
+            Some(Keys::Url { url: url.trusting(authorities?), refresh, at })
         }
     }
+}
+
+/// Whether an issuer's discovery document can be found (OpenID Connect Discovery 1.0, 2): its name is a URL without a
+/// query.
+fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> bool {
+    let fault = match url_fault(issuer.text) {
+        Some((fault, _)) => Some(fault),
+        None if issuer.text.contains('?') => Some("the URL has a query"),
+        None => None,
+    };
+    if let Some(fault) = fault {
+        let message = format!("`discovery` needs an `issuer` that is an `https` URL: {fault}");
+        reader.error_help(discovery.at, message, "write `url` and the URL of the key set");
+    }
+    fault.is_none()
+}
+
+/// The contents of a file of certificates. The program that uses them checks each.
+fn authorities(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<Arc<[u8]>> {
+    let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
+    let path = beside(file, name.text);
+    let bytes = match sources.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            unreadable(reader, name.at, &path, &error);
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    if text.contains(" PRIVATE KEY-----") {
+        let message = format!("`{}` has a private key, which must not be here", path.display());
+        reader.error_help(name.at, message, "name a file with nothing but certificates, and replace the key");
+        return None;
+    }
+    if !text.contains("-----BEGIN CERTIFICATE-----") {
+        let message = format!("`{}` has no certificate in PEM", path.display());
+        reader.error_help(name.at, message, "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`");
+        return None;
+    }
+    Some(bytes)
 }
 
 fn keys_in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {

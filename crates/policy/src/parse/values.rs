@@ -1,9 +1,9 @@
 //! Small values: durations, URLs, paths of claims.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::document::{Reader, Text};
+use crate::key_url::url_fault;
 use crate::model::ClaimPath;
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
@@ -41,63 +41,6 @@ pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
         reader.error_help(text.at, message, help);
     }
     fault.is_none()
-}
-
-/// What is wrong with a URL, and how to fix it.
-fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
-    let form = "write `https://host/path`";
-    let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };
-    if url.contains(|character: char| {
-        character.is_control()
-            || character.is_whitespace()
-            || !character.is_ascii()
-            || "\"<>\\^`{|}".contains(character)
-    }) {
-        return Some(("the URL has a character that URLs do not have", "percent-encode it"));
-    }
-    if rest.contains('#') {
-        return Some(("the URL has a fragment", "leave it out"));
-    }
-    let authority = rest.split(['/', '?']).next().unwrap_or_default();
-    if authority.contains('@') {
-        return Some(("the URL has a user or password", "leave it out"));
-    }
-    let Some(host) = host_of(authority) else { return Some(("the URL has no valid host", form)) };
-    match scheme {
-        "https" => None,
-        "http" if is_loopback(host) => None,
-        "http" => Some(("`http` is taken only on a loopback address", "write `https`")),
-        _ => Some(("the URL is not one of `https`", form)),
-    }
-}
-
-/// The host of a `host:port`, if both are valid.
-fn host_of(authority: &str) -> Option<&str> {
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, Some(port)),
-        _ => (authority, None),
-    };
-    if port.is_some_and(|port| port.parse::<u16>().is_err() || port.starts_with('+')) {
-        return None;
-    }
-    let named = |host: &str| {
-        let label = |label: &str| {
-            !label.is_empty()
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        };
-        host.strip_suffix('.').unwrap_or(host).split('.').all(label)
-    };
-    (named(host) || in_brackets(host).is_some()).then_some(host)
-}
-
-fn in_brackets(host: &str) -> Option<Ipv6Addr> {
-    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost")
-        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-        || in_brackets(host).is_some_and(|address| address.is_loopback())
 }
 
 /// Reads the path of a claim: a name, or a JSON pointer (RFC 6901).
@@ -149,7 +92,7 @@ fn warn_of_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_duration, unescape, url_fault};
+    use super::{parse_duration, unescape};
 
     #[test]
     fn a_span_of_time_is_a_number_and_a_unit() {
@@ -161,40 +104,6 @@ mod tests {
         for text in ["", "s", "5", "5 s", "-5s", "+5s", "1.5h", "5S", "5sec", "18446744073709551615d", "٥s"]
         {
             assert_eq!(parse_duration(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn keys_come_from_https_or_from_this_machine() {
-        for url in [
-            "https://id.example.com/jwks?v=1",
-            "https://id.example.com:8443",
-            "https://192.0.2.1/",
-            "https://[2001:db8::1]:443/x",
-            "http://localhost:8080/x",
-            "http://127.1.2.3/x",
-            "http://[::1]:80/x",
-        ] {
-            assert_eq!(url_fault(url), None, "{url}");
-        }
-        for url in [
-            "http://id.example.com/",
-            "http://localhost.example.com/",
-            "http://127.0.0.1.nip.io/",
-            "http://localhost@example.com/",
-            "https://a@b/",
-            "https:///x",
-            "https://a b/",
-            "https://a..b/",
-            "https://a:x/",
-            "https://a:+1/",
-            "https://[::1",
-            "file:///etc/x",
-            "HTTP://example.com/",
-            "https:/x",
-            "",
-        ] {
-            assert!(url_fault(url).is_some(), "{url}");
         }
     }
 

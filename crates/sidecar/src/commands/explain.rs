@@ -4,16 +4,14 @@ use std::fmt::Display;
 use std::path::Path;
 
 use authorizer::Request;
-use identity::FetchedKeys;
 use serde::Serialize;
 
-use super::{caller, loaded, logged};
+use super::{caller, fetched, loaded, logged};
 use crate::cli::{ExplainArgs, Format, RequestArgs};
 use crate::clock;
 use crate::exit::Exit;
-use crate::keys::Client;
 use crate::output::Output;
-use crate::snapshot::{KeyUrls, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
@@ -56,9 +54,8 @@ fn explain_request(
             return Exit::Arguments;
         }
     };
-    let snapshot =
-        if args.caller.bearer.is_some() { with_keys(snapshot, args.output, output) } else { Ok(snapshot) };
-    let snapshot = match snapshot {
+    let needs_keys = args.caller.bearer.is_some() || fetched::has_authorization(&args.headers);
+    let snapshot = match fetched::with_keys(snapshot, needs_keys, args.output, output) {
         Ok(snapshot) => snapshot,
         Err(exit) => return exit,
     };
@@ -92,39 +89,4 @@ fn print(
 
 fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {
     authorizer::Header { name: name.as_bytes(), value: value.as_bytes() }
-}
-
-/// Compiles the policy with the keys that its issuers publish now. Tokens whose keys cannot be fetched do not verify.
-fn with_keys(snapshot: Snapshot, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
-    let urls = snapshot.key_urls();
-    if urls.is_empty() {
-        return Ok(snapshot);
-    }
-    let fetched = fetch(&urls, output);
-    Snapshot::compile(snapshot.loaded, &fetched, None).map_err(|problems| {
-        loaded::report(&problems, format, output);
-        Exit::Policy
-    })
-}
-
-fn fetch(urls: &KeyUrls, output: &mut Output<'_>) -> FetchedKeys {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            output.error(&format!("keys not fetched: {error}"));
-            return FetchedKeys::new();
-        }
-    };
-    let client = Client::default();
-    let mut fetched = FetchedKeys::new();
-    for (url, source) in urls {
-        match runtime.block_on(client.fetch(url)) {
-            Ok(keys) => _ = fetched.insert(url.clone(), keys),
-            Err(error) => {
-                output.error(&format!("keys of {} at `{url}` not fetched: {error}", source.issuers));
-            }
-        }
-    }
-    runtime.shutdown_background();
-    fetched
 }

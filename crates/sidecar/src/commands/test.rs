@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use authorizer::CaseOutcome;
-use policy::cases::{self, Case};
+use policy::cases::{self, Case, Credentials};
 use policy::{Place, Problem};
 use serde::Serialize;
 
+use super::fetched;
 use super::loaded::{self, ReportedPlace, counted};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
@@ -29,6 +30,11 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
             return Exit::Policy;
         }
     };
+    let needs_keys = cases.iter().any(may_have_a_token);
+    let snapshot = match fetched::with_keys(snapshot, needs_keys, args.output, output) {
+        Ok(snapshot) => snapshot,
+        Err(exit) => return exit,
+    };
     let now = clock::now();
     let results: Vec<Result<'_>> =
         cases.iter().map(|case| Result::of(case, snapshot.authorizer.run_case(case, now))).collect();
@@ -42,6 +48,11 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
         }
     }
     if failed == 0 { Exit::Fine } else { Exit::Case }
+}
+
+fn may_have_a_token(case: &Case) -> bool {
+    matches!(case.request.credentials, Credentials::Bearer(_))
+        || fetched::has_authorization(&case.request.headers)
 }
 
 fn beside(cases: &Path) -> PathBuf {

@@ -14,9 +14,12 @@ use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use identity::discovery::{self, DiscoveryError};
 use policy::KeyUrl;
 use rustls::{CertificateError, InvalidMessage};
 use tokio::sync::OnceCell;
+
+use crate::authorities::authorities;
 
 /// Maximum size of a key set, in bytes.
 const MAX_SIZE: usize = 1 << 20;
@@ -31,6 +34,8 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, E
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Client {
     https: Arc<OnceCell<Result<Https, String>>>,
+    /// If set, only these certificate authorities are trusted, in PEM.
+    authorities: Option<Arc<[u8]>>,
 }
 
 /// Why a key set was not fetched.
@@ -54,21 +59,47 @@ pub(crate) enum FetchError {
     /// It took longer than 10 s.
     #[error("no complete answer within 10 s")]
     Timeout,
+    /// The discovery document does not name the URL of a key set.
+    #[error("discovery: {0}")]
+    Discovery(#[from] DiscoveryError),
+    /// The key set that the discovery document names was not fetched.
+    #[error("discovery: `{0}`: {1}")]
+    Discovered(KeyUrl, Box<FetchError>),
 }
 
 impl Client {
-    /// Fetches the key set at this URL.
+    /// A client that trusts what is trusted at this URL.
+    pub(crate) fn for_url(&self, url: &KeyUrl) -> Self {
+        match url.authorities() {
+            None => self.clone(),
+            Some(authorities) => Self { https: Arc::default(), authorities: Some(authorities.clone()) },
+        }
+    }
+
+    /// Fetches the key set at this URL, or the one that the discovery document at this URL names. Use a client
+    /// [`for_url`](Self::for_url).
     ///
     /// # Errors
     /// When the URL is not allowed, or does not give a valid answer within the limits of time and size. No error
     /// shows more of the URL than [`KeyUrl`] does.
     pub(crate) async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+        tokio::time::timeout(TIMEOUT, self.discover(url)).await.unwrap_or(Err(FetchError::Timeout))
+    }
+
+    async fn discover(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+        let document = self.fetch_one(url).await?;
+        let Some(issuer) = url.discovery_of() else { return Ok(document) };
+        let keys = discovery::key_set_url(&document, url, issuer)?;
+        let fetched = self.fetch_one(&keys).await;
+        fetched.map_err(|error| FetchError::Discovered(keys, Box::new(error)))
+    }
+
+    async fn fetch_one(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
         let uri: Uri = url.with_secrets().parse().map_err(|_| FetchError::Address)?;
         if !is_allowed(&uri) {
             return Err(FetchError::Address);
         }
-        let fetched = tokio::time::timeout(TIMEOUT, self.fetch_from(uri)).await;
-        match fetched.unwrap_or(Err(FetchError::Timeout)) {
+        match self.fetch_from(uri).await {
             // Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
             Err(FetchError::Unreachable(reason)) if url.has_secret_in(&reason) => Err(
                 FetchError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned()),
@@ -101,7 +132,8 @@ impl Client {
     /// blocking thread, because the runtime that fetches also answers probes.
     async fn https(&self) -> Result<&Https, FetchError> {
         let made = self.https.get_or_init(|| async {
-            let made = tokio::task::spawn_blocking(client).await;
+            let authorities = self.authorities.clone();
+            let made = tokio::task::spawn_blocking(move || client(authorities.as_deref())).await;
             made.unwrap_or_else(|error| Err(error.to_string()))
         });
         made.await.as_ref().map_err(|reason| FetchError::Roots(reason.clone()))
@@ -117,13 +149,27 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
     }
 }
 
-fn client() -> Result<Https, String> {
+fn client(authorities: Option<&[u8]>) -> Result<Https, String> {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
-    let connector = with_roots(named)?.https_or_http().enable_http1().build();
+    let builder = match authorities {
+        Some(pem) => trusting_only(pem)?,
+        None => with_roots(named)?,
+    };
+    let connector = builder.https_or_http().enable_http1().build();
     // Keys are fetched every few minutes: a pooled connection would be closed by then.
     Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build(connector))
+}
+
+/// A private authority is trusted instead of the public ones and not besides them, so that none of these can vouch for
+/// another server of that name.
+fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?;
+    let config = config.with_root_certificates(authorities(pem)?).with_no_client_auth();
+    Ok(HttpsConnectorBuilder::new().with_tls_config(config))
 }
 
 /// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.
@@ -178,8 +224,12 @@ fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if *tls == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
         return Some("the server does not speak TLS");
     }
-    let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-    (*tls == unknown).then_some("its certificate was not issued by a trusted authority")
+    // The signature is wrong where a trusted authority has the same name.
+    let untrusted = [CertificateError::UnknownIssuer, CertificateError::BadSignature];
+    untrusted
+        .map(rustls::Error::InvalidCertificate)
+        .contains(tls)
+        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file`")
 }
 
 #[cfg(test)]

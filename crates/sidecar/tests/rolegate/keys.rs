@@ -106,7 +106,7 @@ impl Issuer {
     }
 }
 
-fn ok(body: &str) -> String {
+pub(crate) fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
@@ -131,7 +131,7 @@ fn lines(server: &Server, message: &str) -> Vec<serde_json::Value> {
     lines.into_iter().filter(|line: &serde_json::Value| line["message"] == message).collect()
 }
 
-async fn check(envoy: &mut Envoy, token: &str) -> Answer {
+pub(crate) async fn check(envoy: &mut Envoy, token: &str) -> Answer {
     envoy.check("GET", "/", &[("authorization", token)]).await
 }
 
@@ -269,7 +269,8 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     issuer.answer(String::new());
     let server = Server::start(&issuer.policy("1s").arg(), &["--keys-wait", "100ms"]);
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(server.page("/readyz").0, 200);
+    let without = "ready\nno keys of https://id.example: their tokens get 401\n";
+    assert_eq!(server.page("/readyz"), (200, without.to_owned()));
     server.wait_for_log("no keys yet: tokens of https://id.example get 401; next try in 1 s");
     server.wait_for_log("no keys yet: tokens of https://id.example get 401 until they arrive");
     assert!(!server.log().contains("stay active"), "there are none");
@@ -296,6 +297,25 @@ async fn stale_keys_verify_nothing_if_configured() {
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+}
+
+#[tokio::test]
+async fn readiness_waits_for_the_first_keys_if_configured() {
+    let signer = Signer::default();
+    for needed in ["any", "all"] {
+        let issuer = Issuer::start("");
+        issuer.answer(String::new());
+        let more = ["--keys-wait", "10ms", "--keys-needed", needed];
+        let server = Server::start(&issuer.policy("1s").arg(), &more);
+        assert_eq!(
+            server.page("/readyz"),
+            (503, "not ready: no keys yet of https://id.example\n".to_owned())
+        );
+        assert_eq!(server.metric("rolegate_ready"), Some(0.0));
+        issuer.publish(&key_set(&signer, "k"));
+        server.wait_for_metric("rolegate_ready", 1.0);
+        assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
+    }
 }
 
 /// Each reason why keys are not fetched says what is wrong.
@@ -345,4 +365,34 @@ fn explain_fetches_the_keys_that_a_token_needs() {
     let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", token, "GET", "/"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(!out.contains(token));
+}
+
+#[test]
+fn test_fetches_the_keys_that_a_token_needs() {
+    let signer = Signer::default();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let folder = issuer.policy("1h");
+    let token = token(&signer, "k");
+    let bearer = token.strip_prefix("Bearer ").unwrap();
+    for request in [format!("bearer: \"{bearer}\""), format!("headers: {{ Authorization: \"{token}\" }}")] {
+        folder.write(
+            "cases.yaml",
+            &format!("- {{ name: a, request: {{ path: /, {request} }}, expect: 200 }}\n"),
+        );
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    assert_eq!(issuer.fetches(), 2);
+    // Without a token, nothing is fetched, so that the cases of other callers need no issuer.
+    folder.write("cases.yaml", "- { name: a, request: { path: /open }, expect: 200 }\n");
+    assert_eq!(run(&["test", &folder.arg()]).0, 0);
+    assert_eq!(issuer.fetches(), 2);
+    issuer.answer(String::new());
+    folder.write(
+        "cases.yaml",
+        &format!("- {{ name: a, request: {{ path: /, bearer: {bearer} }}, expect: 200 }}\n"),
+    );
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert!(code == 4 && out.contains("keys_unavailable"), "{out}{err}");
+    assert!(err.contains("keys of https://id.example at `http://"), "{err}");
 }

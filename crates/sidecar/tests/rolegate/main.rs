@@ -13,6 +13,7 @@ mod admin;
 mod cli;
 mod client;
 mod decisions;
+mod discovery;
 mod documented;
 mod keys;
 mod process;
