@@ -180,7 +180,7 @@ fn page(request: &Request<Incoming>, pages: Pages, metrics: &Arc<Metrics>) -> Pa
         },
         ("/healthz", Pages::All) => text(StatusCode::OK, "ok\n".to_owned()),
         ("/readyz", Pages::All) => match metrics.status.ready() {
-            Ok(()) => text(StatusCode::OK, "ready\n".to_owned()),
+            Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing_keys(metrics))),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
         },
         ("/histograms", Pages::All) => {
@@ -191,6 +191,12 @@ fn page(request: &Request<Incoming>, pages: Pages, metrics: &Arc<Metrics>) -> Pa
         }
         (_, Pages::Metrics) => text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
     }
+}
+
+/// A line about issuers whose tokens get 401; empty if there are none.
+fn missing_keys(metrics: &Metrics) -> String {
+    let issuers = metrics.status.facts().issuers_without_keys();
+    if issuers.0.is_empty() { String::new() } else { format!("no keys of {issuers}: their tokens get 401\n") }
 }
 
 fn text(status: StatusCode, body: String) -> Page {

@@ -70,7 +70,7 @@ impl Server {
     /// # Errors
     /// When the policy does not compile, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
-        let status = Arc::new(Status::default());
+        let status = Arc::new(Status::new(settings.keys_needed));
         let current = Arc::new(ArcSwapOption::empty());
         let reloader =
             Reloader::first(&settings, current.clone(), status.clone()).map_err(ServeError::Policy)?;

@@ -141,6 +141,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
+    /// Which issuers' keys must be fetched before /readyz reports ready for the first time. Once it has, missing keys no
+    /// longer matter: an issuer that fails, or a new one, must not take all instances out of service.
+    #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
+    pub keys_needed: KeysNeeded,
+
     /// Format of log lines.
     #[arg(long, env = "ROLEGATE_LOG_FORMAT", value_enum, default_value_t = LogFormat::Auto)]
     pub log_format: LogFormat,
@@ -161,6 +166,18 @@ pub enum OnStale {
     Keep,
     /// With a stale policy every check gets an error and /readyz fails; tokens whose keys are stale get 401.
     Deny,
+}
+
+/// Which issuers' keys must be fetched before the process is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KeysNeeded {
+    /// None: an issuer that is down costs only its own tokens, which get 401, also while instances restart.
+    #[default]
+    None,
+    /// Those of at least one issuer, if there are any: a rollout stops where no issuer can be reached.
+    Any,
+    /// Those of every issuer: one that is down keeps every new instance from becoming ready.
+    All,
 }
 
 /// Format of log lines.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use authorizer::Revision;
 use policy::KeyUrl;
 
+use crate::settings::KeysNeeded;
 use crate::snapshot::Issuers;
 
 /// The status that threads share. Requests never touch it.
@@ -15,6 +16,9 @@ use crate::snapshot::Issuers;
 pub(crate) struct Status {
     facts: Mutex<Facts>,
     draining: AtomicBool,
+    keys_needed: KeysNeeded,
+    /// Whether there were enough keys once.
+    had_keys: AtomicBool,
 }
 
 /// The status at one moment.
@@ -67,6 +71,11 @@ pub(crate) struct KeyFacts {
 }
 
 impl Status {
+    /// Requires these keys before the process is ready for the first time.
+    pub(crate) fn new(keys_needed: KeysNeeded) -> Self {
+        Self { keys_needed, ..Self::default() }
+    }
+
     /// The current status.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().clone()
@@ -91,15 +100,21 @@ impl Status {
     ///
     /// # Errors
     /// The reason why not, as text for people.
-    pub(crate) fn ready(&self) -> Result<(), &'static str> {
+    pub(crate) fn ready(&self) -> Result<(), String> {
         if self.draining.load(Ordering::Relaxed) {
-            return Err("draining");
+            return Err("draining".to_owned());
         }
-        match self.lock().policy {
-            PolicyFacts { revision: Some(_), .. } => Ok(()),
-            PolicyFacts { stale: true, .. } => Err("the policy is stale"),
-            PolicyFacts { .. } => Err("no policy"),
+        let facts = self.lock();
+        match facts.policy {
+            PolicyFacts { revision: Some(_), .. } => {}
+            PolicyFacts { stale: true, .. } => return Err("the policy is stale".to_owned()),
+            PolicyFacts { .. } => return Err("no policy".to_owned()),
         }
+        if self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed) {
+            self.had_keys.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        Err(format!("no keys yet of {}", facts.issuers_without_keys()))
     }
 
     /// A poisoned lock can be used: no code under it leaves a value half changed.
@@ -114,9 +129,68 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
+    fn has(&self, needed: KeysNeeded) -> bool {
+        match needed {
+            KeysNeeded::None => true,
+            KeysNeeded::Any => self.keys.is_empty() || self.keys.values().any(|keys| keys.loaded),
+            KeysNeeded::All => self.all_keys_loaded(),
+        }
+    }
+
     /// The issuers whose keys are not active.
     pub(crate) fn issuers_without_keys(&self) -> Issuers {
         let without = self.keys.values().filter(|keys| !keys.loaded);
         Issuers(without.flat_map(|keys| keys.issuers.0.iter().cloned()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A status with a policy and the keys of these URLs, loaded or not.
+    fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
+        let status = Status::new(needed);
+        status.note(|facts| {
+            facts.policy.revision = Some("r".to_owned());
+            for (name, loaded) in keys {
+                let issuers = Issuers(vec![(*name).into()]);
+                facts
+                    .keys
+                    .insert((*name).into(), KeyFacts { issuers, loaded: *loaded, ..KeyFacts::default() });
+            }
+        });
+        status
+    }
+
+    #[test]
+    fn keys_are_needed_as_configured() {
+        use KeysNeeded::{All, Any, None};
+        let (nothing, one) = ([("a", false), ("b", false)], [("a", true), ("b", false)]);
+        for (needed, keys, ready) in [
+            (None, &nothing[..], Ok(())),
+            (Any, &nothing, Err("no keys yet of a, b".to_owned())),
+            (Any, &one, Ok(())),
+            (Any, &[], Ok(())),
+            (All, &one, Err("no keys yet of b".to_owned())),
+            (All, &[("a", true)], Ok(())),
+            (All, &[], Ok(())),
+        ] {
+            assert_eq!(status(needed, keys).ready(), ready, "{needed:?} {keys:?}");
+        }
+    }
+
+    /// Otherwise an issuer that a reload adds, or whose keys have become stale, would take all instances out of service.
+    #[test]
+    fn keys_that_are_missing_later_do_not_matter() {
+        let status = status(KeysNeeded::All, &[("a", true)]);
+        assert_eq!(status.ready(), Ok(()));
+        status.note(|facts| {
+            facts.keys.insert("b".into(), KeyFacts::default());
+            facts.keys.values_mut().for_each(|keys| keys.loaded = false);
+        });
+        assert_eq!(status.ready(), Ok(()));
+        status.drain();
+        assert_eq!(status.ready(), Err("draining".to_owned()));
     }
 }

@@ -27,6 +27,7 @@ const VALUES: &[(&str, &str)] = &[
     ("max-keys-age", "2h"),
     ("on-stale", "deny"),
     ("keys-wait", "0"),
+    ("keys-needed", "all"),
     ("log-format", "text"),
     ("log-level", "debug"),
     ("decision-log", "all"),
