@@ -86,7 +86,7 @@ mod tests {
             ),
             (
                 &format!(r#"{{{issuer},{issuer},"jwks_uri":"https://a/"}}"#),
-                "not a discovery document: not JSON: a duplicate member name at line 1 column 84",
+                "not a discovery document: not JSON: a duplicate member name at line 1 column 78",
             ),
         ] {
             assert_eq!(result(document), Err(error.to_owned()), "{document}");
