@@ -152,7 +152,7 @@ mod tests {
     fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
         let status = Status::new(needed);
         status.note(|facts| {
-            facts.policy.revision = Some("r".to_owned());
+            facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
             for (name, loaded) in keys {
                 let issuers = Issuers(vec![(*name).into()]);
                 facts
