@@ -23,6 +23,7 @@ pub mod pattern;
 pub mod problem;
 pub mod reference;
 mod similar;
+mod warning;
 
 pub use decision::{Decision, Question};
 pub use files::{FileError, Files, MapFiles, Source};
@@ -32,3 +33,4 @@ pub use model::Policy;
 pub use parse::htpasswd;
 pub use problem::{Place, Problem, Severity};
 pub use similar::closest;
+pub use warning::Warning;

@@ -435,7 +435,9 @@ fn log_problems(problems: &[Problem]) {
         let help = problem.help.as_deref();
         match problem.severity {
             Severity::Error => tracing::error!(at = %problem.at, help, "{}", problem.message),
-            Severity::Warning => tracing::warn!(at = %problem.at, help, "{}", problem.message),
+            Severity::Warning(name) => {
+                tracing::warn!(at = %problem.at, %name, help, "{}", problem.message);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use policy::Warning;
 use policy::model::{self, BasicUser, Secret};
 use policy::problem::Problem;
 use serde_json::Value;
@@ -46,7 +47,7 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
         Some(Ok((stored, weakness))) => {
             problems.extend(weakness.map(|weakness| {
                 let message = format!("the password of `{name}` is hashed with {}", weakness.0);
-                Problem::warning(user.at.clone(), message)
+                Problem::warning(user.at.clone(), Warning::WeakHash, message)
                     .help("make a new one with `rolegate hash-password`")
             }));
             Some(stored)

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use policy::KeyUrl;
 use policy::model::{self, Keys};
 use policy::problem::{Place, Problem};
+use policy::{KeyUrl, Warning};
 use serde_json::Value;
 
 use super::token::Token;
@@ -98,12 +98,18 @@ pub(crate) fn find_issuer<'a>(
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = parse_key_set(bytes, at, url, Problem::warning, problems)?;
+    let keys = parse_key_set(bytes, at, url, ignored_key, problems)?;
     if keys.has_secret() {
         let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
-        problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
+        problems.push(
+            Problem::warning(at.clone(), Warning::PublicSecret, message).help("use a public key, or a file"),
+        );
     }
     Some(keys)
+}
+
+fn ignored_key(at: Place, message: String) -> Problem {
+    Problem::warning(at, Warning::IgnoredKey, message)
 }
 
 /// Parses a set. `severity` is that of a weak or damaged key.
@@ -115,7 +121,7 @@ fn parse_key_set(
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
     let mut report = |fault: &KeyFault| {
-        let severity = if fault.other_purpose { Problem::warning } else { severity };
+        let severity = if fault.other_purpose { ignored_key } else { severity };
         problems.push(severity(at.clone(), format!("{fault}, in `{source}`")));
     };
     match jwks::parse(bytes) {

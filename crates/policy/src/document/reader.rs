@@ -8,6 +8,7 @@ use foldhash::{HashMap, HashMapExt};
 use super::tree::{Key, Mark, Node, Scalar, Value};
 use crate::problem::{Place, Problem, Severity};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum length of a displayed message, in characters.
 const MAX_LENGTH: usize = 400;
@@ -55,7 +56,7 @@ impl Reader {
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.last {
-            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
+            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
             let message = format!("there are {} more problems in this file", self.left_out);
             self.problems.push(Problem { severity, ..Problem::error(last.at, message) });
         }
@@ -98,8 +99,14 @@ impl Reader {
     }
 
     /// Adds a warning and how to fix it.
-    pub fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
-        self.push(Problem::warning(self.place(at), message).help(help));
+    pub fn warning_help(
+        &mut self,
+        at: Mark,
+        kind: Warning,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.push(Problem::warning(self.place(at), kind, message).help(help));
     }
 
     /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
@@ -198,10 +205,13 @@ impl Reader {
         let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for (text, _) in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
-                let problem =
-                    Problem::warning(self.place(text.at), format!("`{}` is listed twice", text.text))
-                        .help("leave one out")
-                        .related(self.place(first), "the other is here");
+                let problem = Problem::warning(
+                    self.place(text.at),
+                    Warning::Duplicate,
+                    format!("`{}` is listed twice", text.text),
+                )
+                .help("leave one out")
+                .related(self.place(first), "the other is here");
                 self.push(problem);
             }
         }

@@ -8,6 +8,7 @@ use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
 const MAX_COMPARISONS: usize = 2_000_000;
@@ -40,7 +41,8 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
 fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
     if let Some(grant) = policy.grants.first() {
         let message = "no way to authenticate is configured, so nobody has a granted role";
-        problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
+        problems
+            .push(Problem::warning(grant.at.clone(), Warning::NoIdentity, message).help("add `identity`"));
     }
 }
 
@@ -72,7 +74,11 @@ impl Known {
         if self.names.contains(&*named.name) {
             return;
         }
-        let problem = Problem::warning(place(grant, named), format!("no {what} is called `{}`", named.name));
+        let problem = Problem::warning(
+            place(grant, named),
+            Warning::UnknownName,
+            format!("no {what} is called `{}`", named.name),
+        );
         warnings.push(match self.near(&named.name) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help("`basic.users` names users and their groups"),
@@ -168,7 +174,7 @@ fn warn_of_absent<'s, 'i: 's>(
         }
         None => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
-    let problem = Problem::warning(place(grant, named), message);
+    let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
     warnings.push(match help {
         Some(help) => problem.help(help),
         None => problem,
@@ -238,7 +244,7 @@ fn warn_of_shared(
     let name = &named.name;
     let message =
         format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
-    let problem = Problem::warning(second.at.clone(), message)
+    let problem = Problem::warning(second.at.clone(), Warning::AmbiguousName, message)
         .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
         .related(place(grant, named), format!("`{name}` is granted a role here"))
         .related(first.at.clone(), "the other source is here");
@@ -252,8 +258,10 @@ fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
 fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
     let reserved = |name: &str| name == ANYONE || name == AUTHENTICATED;
     if let Some(role) = policy.roles.iter().find(|role| !reserved(&role.name)) {
-        problems
-            .push(Problem::warning(role.at.clone(), "no role is granted to anybody").help("add `grants`"));
+        problems.push(
+            Problem::warning(role.at.clone(), Warning::UnusedRole, "no role is granted to anybody")
+                .help("add `grants`"),
+        );
     }
 }
 
@@ -281,6 +289,6 @@ pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
     for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
         let message = format!("nobody has the role `{}`", role.name);
         let help = "name it under `grants`, or let a role that is granted extend it";
-        warnings.push(Problem::warning(role.at.clone(), message).help(help));
+        warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
     }
 }

@@ -7,6 +7,7 @@ use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;
+use crate::warning::Warning;
 
 /// A rule of a role.
 #[derive(Clone, Copy)]
@@ -146,7 +147,7 @@ impl<'p> Trie<'p> {
         let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
         if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
             let message = format!("`{literal}` differs from `{first}` only in case: they are two paths");
-            let problem = Problem::warning(rule.rule.at.clone(), message)
+            let problem = Problem::warning(rule.rule.at.clone(), Warning::CaseVariant, message)
                 .help(format!("write `{first}` if the same is meant"))
                 .related(other.rule.at.clone(), format!("`{first}` is here"));
             warnings.push(problem);

@@ -11,6 +11,7 @@ use crate::parse::names::{names, prefix};
 use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
 use crate::parse::{htpasswd, password};
 use crate::problem::{Place, Problem};
+use crate::warning::Warning;
 
 const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
 
@@ -30,7 +31,12 @@ pub(crate) fn read(
         fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
     if let Some((false, node)) = verify {
         let message = "passwords are not verified: whoever reaches this program may name any user";
-        reader.warning_help(node.at, message, "make sure that something in front has verified them");
+        reader.warning_help(
+            node.at,
+            Warning::UnverifiedPasswords,
+            message,
+            "make sure that something in front has verified them",
+        );
     }
     let verify = verify.is_none_or(|(verify, _)| verify);
     let mut users = Users { known: HashMap::new(), list: Vec::new() };

@@ -3,6 +3,7 @@
 use crate::document::{Reader, Text};
 use crate::pattern::Actions;
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The methods of IANA's registry that are in use, and two that caches define.
 const KNOWN: &[&str] = &[
@@ -77,7 +78,7 @@ pub(crate) fn read<'n>(
             failed = true;
         } else if these.iter().any(|known| **known == *method) {
             let message = format!("`{method}` is listed twice");
-            reader.warning_help(text.locate(method), message, "leave one out");
+            reader.warning_help(text.locate(method), Warning::Duplicate, message, "leave one out");
         } else {
             these.push(method.into());
         }
@@ -131,7 +132,12 @@ fn warn_if_similar(reader: &mut Reader, text: &Text<'_>, method: &str) {
     };
     if let Some(meant) = meant {
         let message = format!("`{method}` is not a usual method");
-        reader.warning_help(text.locate(method), message, format!("did you mean `{meant}`?"));
+        reader.warning_help(
+            text.locate(method),
+            Warning::UnusualMethod,
+            message,
+            format!("did you mean `{meant}`?"),
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use crate::canonical::LONGEST_SEGMENT;
 use crate::document::{Reader, Text};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
+use crate::warning::Warning;
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
@@ -85,13 +86,13 @@ impl PathParser<'_, '_> {
                 let message =
                     format!("a request with `{triplet}` must be allowed with and without what follows it");
                 let part = path.get(at..).unwrap_or_default();
-                self.reader.warning_help(self.text.locate(part), message, help);
+                self.reader.warning_help(self.text.locate(part), Warning::PathParameter, message, help);
             }
         }
         if path.contains(';') {
             let help = "make sure that the path without its parameters is covered by a rule as well";
             let message = "a request with `;` must be allowed with and without what follows it";
-            self.reader.warning_help(self.text.locate(path), message, help);
+            self.reader.warning_help(self.text.locate(path), Warning::PathParameter, message, help);
         }
     }
 
@@ -151,7 +152,7 @@ impl PathParser<'_, '_> {
                 if is_like_user(name) {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
                     let help = "did you mean `{user}`? If not, call it `{id}`";
-                    self.reader.warning_help(self.text.locate(part), message, help);
+                    self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
                 }
                 Some(Segment::One(name.into()))
             }
@@ -199,7 +200,7 @@ impl PathParser<'_, '_> {
         if let Some(name) = part.strip_prefix(':').filter(|name| !name.is_empty()) {
             let help = format!("did you mean `{{{name}}}`?");
             let message = format!("`{part}` is these very characters");
-            self.reader.warning_help(self.text.locate(part), message, help);
+            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
@@ -212,7 +213,12 @@ impl PathParser<'_, '_> {
                     let message =
                         format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
                     let help = format!("write `{character}`");
-                    self.reader.warning_help(self.text.locate(triplet), message, help);
+                    self.reader.warning_help(
+                        self.text.locate(triplet),
+                        Warning::EncodedCharacter,
+                        message,
+                        help,
+                    );
                 }
                 Some(spelling)
             }

@@ -8,6 +8,7 @@ use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
 const MAX_COMPARISONS: usize = 2_000_000;
@@ -124,15 +125,16 @@ fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<P
     let problem = match (role, extended) {
         (ANYONE, AUTHENTICATED) => {
             let message = "every caller gets what `authenticated` may, also an anonymous one";
-            Problem::warning(at.clone(), message).help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
         }
         (ANYONE, _) => return,
         (_, ANYONE) => {
-            Problem::warning(at.clone(), "every caller has the role `anyone` already").help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, "every caller has the role `anyone` already")
+                .help("leave it out")
         }
         (_, AUTHENTICATED) => {
             let message = "every authenticated caller has the role `authenticated` already";
-            Problem::warning(at.clone(), message).help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
         }
         _ => return,
     };

@@ -5,6 +5,7 @@ use crate::model::Rule;
 use crate::parse::names::{is_name, name_refs};
 use crate::parse::rule;
 use crate::parse::unresolved::{UnresolvedPolicy, UnresolvedRole};
+use crate::warning::Warning;
 
 /// Reads the roles of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
@@ -46,7 +47,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
     }
     if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && reader.errors() == errors {
         let message = format!("the role `{}` says nothing", key.text);
-        reader.warning_help(key.at, message, "add `allow`, `deny` or `extends`");
+        reader.warning_help(key.at, Warning::EmptyRole, message, "add `allow`, `deny` or `extends`");
     }
     role
 }

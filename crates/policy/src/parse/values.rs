@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::document::{Reader, Text};
 use crate::model::ClaimPath;
+use crate::warning::Warning;
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
 pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
@@ -143,7 +144,7 @@ fn warn_of_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
     if path.contains('.') && path.split('.').all(word) {
         let message = format!("`{path}` is one claim of that name");
         let help = format!("did you mean `/{}`?", path.replace('.', "/"));
-        reader.warning_help(text.locate(path), message, help);
+        reader.warning_help(text.locate(path), Warning::DottedClaim, message, help);
     }
 }
 
