@@ -14,6 +14,7 @@ pub mod decision;
 pub mod document;
 mod files;
 pub mod ids;
+mod instead;
 mod key_url;
 mod lint;
 mod load;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::tree::{Key, Mark, Node, Scalar, Value};
+use crate::instead;
 use crate::problem::{Place, Problem, Severity};
 use crate::similar::closest;
 use crate::warning::Warning;
@@ -128,6 +129,10 @@ impl Reader {
     fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
         for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
             // Problems beyond that number are not shown, so no similar key is searched for them.
+            if let Some(help) = instead::of_key(what, &key.text) {
+                self.error_help(key.at, message(&key.text), help);
+                continue;
+            }
             let close =
                 (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
             let help = match close.flatten() {
@@ -143,7 +148,7 @@ impl Reader {
         match &node.value {
             Value::Map(entries) => Some(Fields { at: node.at, entries }),
             Value::Scalar(_) | Value::List(_) => {
-                self.unexpected(node, &format!("{what} must be a mapping"));
+                self.unexpected(node, what, "a mapping", None);
                 None
             }
         }
@@ -154,7 +159,9 @@ impl Reader {
         match &node.value {
             Value::List(items) => Some(items),
             Value::Scalar(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be a list"));
+                let is_text = matches!(&node.value, Value::Scalar(scalar) if !scalar.is_nothing());
+                let help = is_text.then_some("write a list: put it in `[` and `]`");
+                self.unexpected(node, what, "a list", help);
                 None
             }
         }
@@ -165,7 +172,7 @@ impl Reader {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be text"));
+                self.unexpected(node, what, "text", None);
                 None
             }
         }
@@ -223,21 +230,25 @@ impl Reader {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
             Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be `true` or `false`, without quotes"));
+                self.unexpected(node, what, "`true` or `false`, without quotes", None);
                 None
             }
         }
     }
 
     /// Reports a value of the wrong type. The message contains the type, never the value.
-    fn unexpected(&mut self, node: &Node, expected: &str) {
+    fn unexpected(&mut self, node: &Node, what: &str, expected: &str, help: Option<&str>) {
         let found = match &node.value {
             Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
             Value::Scalar(_) => "text",
             Value::List(_) => "a list",
             Value::Map(_) => "a mapping",
         };
-        self.error(node.at, format!("{expected}, not {found}"));
+        let message = format!("{what} must be {expected}, not {found}");
+        match instead::of_shape(what, expected).or(help) {
+            Some(help) if found != "nothing" => self.error_help(node.at, message, help),
+            Some(_) | None => self.error(node.at, message),
+        }
     }
 }
 

@@ -55,11 +55,23 @@ fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnin
     let mut groups = Known { names: groups, compared: 0 };
     for grant in &policy.grants {
         for named in &grant.users {
-            users.expect(grant, named, "user", warnings);
+            users.expect(grant, named, "user", &groups, warnings);
         }
         for named in &grant.groups {
-            groups.expect(grant, named, "group", warnings);
+            groups.expect(grant, named, "group", &users, warnings);
         }
+    }
+}
+
+/// Why a granted name is not what its author probably means: names are compared byte for byte, and no name stands for
+/// all callers.
+fn unlikely(name: &str) -> Option<&'static str> {
+    let all = "the rules of the role `anyone` apply to every caller, those of `authenticated` to every one with \
+               credentials: neither is granted";
+    match name {
+        "*" | "**" | "all" | "any" | ANYONE | AUTHENTICATED | "anonymous" | "everyone" => Some(all),
+        _ if name.contains('*') => Some("name each user or group: `*` in a name is that character"),
+        _ => None,
     }
 }
 
@@ -70,7 +82,14 @@ struct Known {
 }
 
 impl Known {
-    fn expect(&mut self, grant: &UnresolvedGrant, named: &NameRef, what: &str, warnings: &mut Warnings<'_>) {
+    fn expect(
+        &mut self,
+        grant: &UnresolvedGrant,
+        named: &NameRef,
+        what: &str,
+        others: &Self,
+        warnings: &mut Warnings<'_>,
+    ) {
         if self.names.contains(&*named.name) {
             return;
         }
@@ -79,6 +98,15 @@ impl Known {
             Warning::UnknownName,
             format!("no {what} is called `{}`", named.name),
         );
+        let other = if what == "user" { "group" } else { "user" };
+        if let Some(help) = unlikely(&named.name) {
+            warnings.push(problem.help(help));
+            return;
+        }
+        if others.names.contains(&*named.name) {
+            warnings.push(problem.help(format!("it is a {other}: write it under `{other}s`")));
+            return;
+        }
         warnings.push(match self.near(&named.name) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help("`basic.users` names users and their groups"),
@@ -151,6 +179,11 @@ fn warn_of_absent<'s, 'i: 's>(
     warnings: &mut Warnings<'_>,
 ) {
     let name = &named.name;
+    if let Some(help) = unlikely(name) {
+        let message = format!("`{name}` is the {what} of that very name");
+        warnings.push(Problem::warning(place(grant, named), Warning::UnknownName, message).help(help));
+        return;
+    }
     // The sources with the longest prefix that fits.
     let mut likely: Vec<_> = sources.filter(|(_, names)| name.starts_with(names.prefix)).collect();
     let longest = likely.iter().map(|(_, names)| names.prefix.len()).max();
@@ -288,7 +321,15 @@ pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
     let mut warnings = Warnings::new(problems);
     for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
         let message = format!("nobody has the role `{}`", role.name);
-        let help = "name it under `grants`, or let a role that is granted extend it";
+        let help = match role.name.to_ascii_lowercase().as_str() {
+            "*" | "all" | "any" | "anonymous" | "everyone" | "public" | "guest" => {
+                "grant it, or call it `anyone`, the role that every caller has"
+            }
+            "users" | "user" | "logged_in" | "authenticated" | "signed_in" => {
+                "grant it, or call it `authenticated`, the role of every caller with credentials"
+            }
+            _ => "name it under `grants`, or let a role that is granted extend it",
+        };
         warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
     }
 }

@@ -136,6 +136,27 @@ impl<'p> Trie<'p> {
         }
     }
 
+    /// Warns of a path that ends in a slash, if no rule with the same effect matches it without: most people who write
+    /// `/admin/` mean all that is below. Only literal paths, so that one look-up is enough.
+    pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings<'_>) {
+        for node in self.nodes.iter().filter(|node| node.first.is_some()) {
+            let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty()) else {
+                continue;
+            };
+            for id in &self.node(*slash).ends {
+                let ruled = self.rules.at(*id);
+                let same = |other: &RuleId| self.rules.at(*other).effect == ruled.effect;
+                if node.ends.iter().chain(&node.rests).any(same) {
+                    continue;
+                }
+                let message = format!("`{}` is only the path with the slash", ruled.rule.name);
+                let help = "write `/**` at the end for everything below, or leave the slash out; or add a rule without it";
+                let at = ruled.rule.at.clone();
+                warnings.push(Problem::warning(at, Warning::TrailingSlash, message).help(help));
+            }
+        }
+    }
+
     fn warn_of_variant(
         &self,
         literal: &str,

@@ -39,7 +39,7 @@ pub(crate) fn read(
         );
     }
     let verify = verify.is_none_or(|(verify, _)| verify);
-    let mut users = Users { known: HashMap::new(), list: Vec::new() };
+    let mut users = Users { known: HashMap::new(), list: Vec::new(), verify };
     if let Some(node) = fields.value("users") {
         inline(reader, node, verify, &mut users);
     }
@@ -64,6 +64,7 @@ pub(crate) fn read(
 struct Users {
     known: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
+    verify: bool,
 }
 
 impl Users {
@@ -77,7 +78,10 @@ impl Users {
             return;
         }
         self.known.insert(user.name.clone(), at);
-        self.list.push(user);
+        // A user without a usable password was reported.
+        if user.password.is_some() || !self.verify {
+            self.list.push(user);
+        }
     }
 }
 
