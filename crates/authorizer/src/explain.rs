@@ -10,7 +10,7 @@ use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, RoleId};
 use serde::Serialize;
 
-use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::matched::{ExplainedRule, explained_rule, matching_for};
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::verdict::Verdict;
@@ -154,8 +154,8 @@ impl Authorizer {
                 explanation.rule = rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
             }
             Decision::NotAllowed => {
-                let owner = caller.map(|known| known.subject.user.as_bytes());
-                let matching = matching(policy, parsed.method, parsed.host, path, owner);
+                let owner = caller.map(crate::owner);
+                let matching = matching_for(policy, parsed.method, parsed.host, path, owner);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use policy::Policy;
 use policy::model::{Effect, Role, Rule};
+use policy::pattern::Owner;
 use serde::Serialize;
 
 /// A rule of a role.
@@ -26,6 +27,17 @@ pub(crate) fn matching<'p>(
     host: &[u8],
     path: &[u8],
     owner: Option<&[u8]>,
+) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
+    matching_for(policy, method, host, path, owner.map(Owner::named))
+}
+
+/// The same for a subject whose source is known.
+pub(crate) fn matching_for<'p>(
+    policy: &'p Policy,
+    method: &[u8],
+    host: &[u8],
+    path: &[u8],
+    owner: Option<Owner<'_>>,
 ) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
     policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
         rule.actions.matches(method)

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::KeyUrl;
+use policy::model::SourceId;
 
 pub use authenticator::Authenticator;
 pub use credentials_error::CredentialsError;
@@ -51,6 +52,8 @@ pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
+    /// What authenticated it. `None` for a subject that was not authenticated, but given by its name.
+    pub source: Option<SourceId>,
     /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).

@@ -133,8 +133,13 @@ mod tests {
 
     fn subject(name: &str) -> Arc<Known<()>> {
         let user = name.into();
-        let subject =
-            Subject { user, groups: Vec::new(), roles: Vec::new(), claims: serde_json::Value::Null };
+        let subject = Subject {
+            user,
+            source: None,
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims: serde_json::Value::Null,
+        };
         Arc::new(Known { subject, attached: () })
     }
 

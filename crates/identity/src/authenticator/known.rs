@@ -9,7 +9,10 @@ use crate::{Known, Subject};
 /// A known subject. Its claims are only for `attach` and are not kept: see [`Subject::claims`].
 pub(super) fn known<T>(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Known<T>> {
     let attached = attach(subject);
-    let Subject { user, groups, roles, claims: _ } = subject;
+    let Subject { user, source, groups, roles, claims: _ } = subject;
     let (user, groups, roles) = (Arc::clone(user), groups.clone(), roles.clone());
-    Arc::new(Known { subject: Subject { user, groups, roles, claims: Value::Null }, attached })
+    Arc::new(Known {
+        subject: Subject { user, source: *source, groups, roles, claims: Value::Null },
+        attached,
+    })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use policy::Warning;
-use policy::model::{self, BasicUser, Secret};
+use policy::model::{self, BasicUser, Secret, SourceId};
 use policy::problem::Problem;
 use serde_json::Value;
 
@@ -68,5 +68,5 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
 
 /// A subject that is authenticated by a password.
 pub(super) fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
-    Subject { user, groups, roles: Vec::new(), claims: Value::Null }
+    Subject { user, source: Some(SourceId::BASIC), groups, roles: Vec::new(), claims: Value::Null }
 }

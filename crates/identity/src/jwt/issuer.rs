@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use policy::model::{self, Keys};
+use policy::model::{self, Keys, SourceId};
 use policy::problem::{Place, Problem};
 use policy::{KeyUrl, Warning};
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::{CredentialsError, FetchedKeys, Subject, Time};
 /// An issuer with its keys parsed.
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
+    pub(crate) source: SourceId,
     /// `None` if the keys are at a URL and have not been fetched yet.
     keys: Option<KeySet>,
     /// Set when a token names a key that is not in the set: the issuer may have replaced its keys.
@@ -32,6 +33,7 @@ impl Issuer {
     /// Parses the keys, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(
         settings: &model::Issuer,
+        source: SourceId,
         fetched: &FetchedKeys,
         problems: &mut Vec<Problem>,
     ) -> Self {
@@ -41,7 +43,7 @@ impl Issuer {
                 fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
         };
-        Self { settings: settings.clone(), keys, refetch: AtomicBool::new(false) }
+        Self { settings: settings.clone(), source, keys, refetch: AtomicBool::new(false) }
     }
 
     /// Verifies a token that names this issuer.
@@ -62,7 +64,7 @@ impl Issuer {
         }
         let window = claims::window(&token.payload, &self.settings, now)?;
         claims::check_audience(&token.payload, &self.settings.audiences)?;
-        Ok(VerifiedToken { subject: subject(token.payload, &self.settings)?, window })
+        Ok(VerifiedToken { subject: subject(token.payload, &self.settings, self.source)?, window })
     }
 
     /// The URL of the key set, if a token named a key that is not in it since the last call. Clears that mark.

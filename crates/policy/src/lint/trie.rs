@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::ids::{IdVec, id_types};
 use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
+use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -36,6 +36,7 @@ pub(crate) struct Trie<'p> {
 enum Other<'p> {
     One,
     Owner,
+    OwnerId(&'p [SourceId]),
     Glob(&'p Glob),
 }
 
@@ -103,6 +104,7 @@ impl<'p> Trie<'p> {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
             Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
             Segment::Owner => self.others.entry((from, Other::Owner)).or_insert(next),
+            Segment::OwnerId(sources) => self.others.entry((from, Other::OwnerId(sources))).or_insert(next),
             Segment::Glob(glob) => self.others.entry((from, Other::Glob(glob))).or_insert(next),
         };
         let known = *known;

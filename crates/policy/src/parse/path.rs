@@ -64,7 +64,7 @@ impl ParsedSegment {
         match self.raw.as_ref().unwrap_or(&self.canonical) {
             Segment::Literal(literal) => literal.len(),
             Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
-            Segment::One(_) | Segment::Owner => 1,
+            Segment::One(_) | Segment::Owner | Segment::OwnerId(_) => 1,
         }
     }
 }
@@ -177,6 +177,8 @@ impl PathParser<'_, '_> {
         let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
         match inner.filter(|name| !name.contains(['{', '}'])) {
             Some("user") => Some(Segment::Owner),
+            // Its sources are resolved with those of the rule.
+            Some("user.id") => Some(Segment::OwnerId(Vec::new())),
             Some("") => {
                 self.error(part, "a placeholder without a name", "write `{id}`");
                 None
@@ -185,7 +187,9 @@ impl PathParser<'_, '_> {
                 if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
             {
                 if let Some(message) = like_reserved(name) {
-                    self.error(part, message, "write `{user}` for the caller's name");
+                    let help =
+                        "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+                    self.error(part, message, help);
                     return None;
                 }
                 if is_like_user(name) {

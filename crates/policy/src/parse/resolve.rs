@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::parse::ownership::{self, Sources};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
@@ -27,17 +28,21 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
             kept.push(role);
         }
     }
+    let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
+    let sources = Sources::of(&identity, policy.missing.identity);
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
-    for role in kept {
+    for mut role in kept {
+        ownership::resolve(&mut role, &sources, problems);
         let (role, at) = names.role(role, problems);
         roles.push(role);
         places.push(at);
     }
     cut_cycles(&mut roles, &places, problems);
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    drop(sources);
     Policy {
-        identity: policy.identity.map(|(_, section)| section).unwrap_or_default(),
+        identity,
         roles,
         grants,
         allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
@@ -85,6 +90,7 @@ impl Names {
             }
         }
         let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
+        let [allow, deny] = [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
         (Role { name, extends, allow, deny, at }, places)
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::document::{Fields, Reader, Text};
 use crate::document::{Node, Value};
 use crate::model::Rule;
-use crate::parse::names::is_name;
+use crate::parse::names::{is_name, user_id_from};
+use crate::parse::unresolved::{NameRefs, UnresolvedRule};
 use crate::parse::{host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
 
@@ -13,7 +14,7 @@ use crate::pattern::{Actions, Pattern, Scope};
 const MAX_LENGTH: usize = 8192;
 
 /// Reads a rule in either form.
-pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
+pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     match &node.value {
         Value::Map(_) => long(reader, node),
         Value::Scalar(_) | Value::List(_) => {
@@ -21,7 +22,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
             if !is_short_enough(reader, &text) {
                 return None;
             }
-            short(reader, &text, shared)
+            short(reader, &text, shared).map(|rule| UnresolvedRule { rule, user_id_from: None })
         }
     }
 }
@@ -162,12 +163,13 @@ fn asterisk(
     }
 }
 
-fn long(reader: &mut Reader, node: &Node) -> Option<Rule> {
+fn long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     if let Some(help) = reader.entries(node, "a rule").and_then(|fields| short_in_mapping(&fields)) {
         reader.error_help(node.at, "a rule in the short form is text, not a mapping", help);
         return None;
     }
-    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths"])?;
+    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
+    let user_id_from: Option<NameRefs> = user_id_from(reader, &fields);
     let methods = required(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
     let paths = required(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
     let hosts = fields.field("hosts").map(|field| {
@@ -190,7 +192,8 @@ fn long(reader: &mut Reader, node: &Node) -> Option<Rule> {
         Some(name) => name,
         None => short_form(&actions, hosts.as_deref(), paths.as_deref()).into(),
     };
-    Some(Rule { name, actions, scopes, resources, at: reader.place(node.at) })
+    let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
+    Some(UnresolvedRule { rule, user_id_from })
 }
 
 /// What to write instead of `GET: /people`.

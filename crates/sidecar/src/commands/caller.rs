@@ -35,7 +35,13 @@ pub(super) fn caller(args: &CallerArgs) -> Result<(ExplainedSubject, Option<Stri
 
 fn subject(user: &str, roles: &[String], groups: &[String]) -> Subject {
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    Subject { user: user.into(), groups: names(groups), roles: names(roles), claims: serde_json::Value::Null }
+    Subject {
+        user: user.into(),
+        source: None,
+        groups: names(groups),
+        roles: names(roles),
+        claims: serde_json::Value::Null,
+    }
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.
