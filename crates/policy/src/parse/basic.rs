@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::document::{Fields, Reader};
-use crate::document::{Key, Node, Value};
+use crate::document::{Key, Mark, Node, Value};
 use crate::model::{Basic, BasicUser, Secret};
 use crate::parse::names::{names, prefix};
 use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
@@ -39,13 +39,14 @@ pub(crate) fn read(
         );
     }
     let verify = verify.is_none_or(|(verify, _)| verify);
-    let mut users = Users { known: HashMap::new(), list: Vec::new(), verify };
+    let mut users = Users { verify, ..Users::default() };
     if let Some(node) = fields.value("users") {
-        inline(reader, node, verify, &mut users);
+        inline(reader, node, &mut users);
     }
     if let Some(node) = fields.value("users_file") {
         from_file(reader, sources, file, node, &mut users);
     }
+    users.finish(reader, fields.value("users_file").is_some());
     if verify && users.list.is_empty() && reader.errors() == errors {
         let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
         reader.error_help(key.at, "`basic` has no users", help);
@@ -61,13 +62,42 @@ pub(crate) fn read(
 }
 
 /// Users, without duplicates.
+#[derive(Default)]
 struct Users {
     known: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
+    /// Users under `users` without a password: `users_file` may have it.
+    awaiting: HashMap<Arc<str>, (Mark, BasicUser)>,
     verify: bool,
 }
 
 impl Users {
+    /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under `users`.
+    fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
+        match self.awaiting.remove(&user.name) {
+            Some((_, BasicUser { groups, .. })) => self.list.push(BasicUser { groups, ..user }),
+            None => self.add(reader, at, user),
+        }
+    }
+
+    /// Reports each user whose password is nowhere.
+    fn finish(&mut self, reader: &mut Reader, has_file: bool) {
+        let mut left: Vec<_> = self.awaiting.drain().collect();
+        left.sort_by_key(|(_, (at, _))| *at);
+        for (name, (at, user)) in left {
+            if !self.verify {
+                self.list.push(user);
+                continue;
+            }
+            let help = if has_file {
+                "add `password` with what `rolegate hash-password` prints, or a line for this user to the `users_file`"
+            } else {
+                "add `password` with what `rolegate hash-password` prints"
+            };
+            reader.error_help(at, format!("the user `{name}` has no password"), help);
+        }
+    }
+
     /// Adds a user; `at` is the place of its name.
     fn add(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         if let Some(first) = self.known.get(&user.name) {
@@ -85,24 +115,27 @@ impl Users {
     }
 }
 
-fn inline(reader: &mut Reader, node: &Node, verify: bool, users: &mut Users) {
+fn inline(reader: &mut Reader, node: &Node, users: &mut Users) {
     let entries = reader.entries(node, "`users`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        if let Some(user) = user(reader, key, node, verify) {
+        let Some((user, has_password)) = user(reader, key, node) else { continue };
+        if has_password {
             let at = reader.place(key.at);
             users.add(reader, at, user);
+        } else {
+            users.known.insert(user.name.clone(), reader.place(key.at));
+            users.awaiting.insert(user.name.clone(), (key.at, user));
         }
     }
 }
 
-fn user(reader: &mut Reader, key: &Key, node: &Node, verify: bool) -> Option<BasicUser> {
+/// One user, and whether it has a password, valid or not.
+fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
     let named = password::is_user_name(reader, key.at, &key.text);
     if node.is_nothing() {
-        if verify && named {
-            no_password(reader, key);
-        }
         let at = reader.place(key.at);
-        return named.then(|| BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at });
+        let user = BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at };
+        return named.then_some((user, false));
     }
     if matches!(node.value, Value::Scalar(_)) {
         let help = "write `{ password: \"…\" }` with a hash";
@@ -111,22 +144,16 @@ fn user(reader: &mut Reader, key: &Key, node: &Node, verify: bool) -> Option<Bas
     }
     let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
     let hash = fields.value("password").and_then(|node| secret(reader, node));
-    if verify && named && fields.value("password").is_none() {
-        no_password(reader, key);
-    }
     let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
+    let has_password = fields.value("password").is_some();
     let at = fields.value("password").map_or(key.at, |node| node.at);
-    named.then(|| BasicUser {
+    let user = BasicUser {
         name: key.text.clone(),
         password: hash,
         groups: groups.unwrap_or_default(),
         at: reader.place(at),
-    })
-}
-
-fn no_password(reader: &mut Reader, key: &Key) {
-    let help = "add `password` with what `rolegate hash-password` prints";
-    reader.error_help(key.at, format!("the user `{}` has no password", key.text), help);
+    };
+    named.then_some((user, has_password))
 }
 
 fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
@@ -149,7 +176,7 @@ fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
             let (read, problems) = htpasswd::parse(&path, &bytes);
             problems.into_iter().for_each(|problem| reader.push(problem));
             for user in read {
-                users.add(reader, Place { column: 1, ..user.at.clone() }, user);
+                users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
             }
         }
         Err(error) => unreadable(reader, name.at, &path, &error),
