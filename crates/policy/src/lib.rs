@@ -8,6 +8,7 @@
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
+mod accept;
 pub mod canonical;
 pub mod cases;
 pub mod decision;
@@ -26,6 +27,7 @@ pub mod reference;
 mod similar;
 mod warning;
 
+pub use accept::unaccepted;
 pub use decision::{Decision, Question};
 pub use files::{FileError, Files, MapFiles, Source};
 pub use key_url::KeyUrl;

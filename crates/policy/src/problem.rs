@@ -69,10 +69,19 @@ impl Problem {
         }
     }
 
+    /// The kind of this warning; `None` for an error.
+    #[must_use]
+    pub const fn kind(&self) -> Option<Warning> {
+        match self.severity {
+            Severity::Error => None,
+            Severity::Warning(kind) => Some(kind),
+        }
+    }
+
     /// Whether this is a warning.
     #[must_use]
-    pub fn is_warning(&self) -> bool {
-        matches!(self.severity, Severity::Warning(_))
+    pub const fn is_warning(&self) -> bool {
+        self.kind().is_some()
     }
 
     /// Adds how to fix the problem.

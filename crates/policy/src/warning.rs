@@ -26,6 +26,8 @@ macro_rules! warnings {
 }
 
 warnings! {
+    /// A comment that should accept a warning and does not.
+    Acceptance = "acceptance",
     /// Two sources can provide the same granted name.
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use policy::{MapFiles, load};
+use policy::{Loaded, MapFiles, Problem, load};
 
 /// Policies as people first write them, who know another system.
 const FIRST: &str = include_str!("problems/first.txt");
@@ -88,6 +88,12 @@ fn messages(given: &str) -> String {
         files = files.and(name, text);
     }
     let problems =
-        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| loaded.warnings);
+        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| unaccepted(&loaded));
     problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+fn unaccepted(loaded: &Loaded) -> Vec<Problem> {
+    let mut warnings = policy::unaccepted(&loaded.sources, loaded.warnings.clone());
+    warnings.sort_by(|one, other| one.at.cmp(&other.at));
+    warnings
 }

@@ -107,7 +107,8 @@ impl Snapshot {
     ) -> Result<Self, Vec<Problem>> {
         match Authorizer::compile(loaded.clone(), fetched, previous) {
             Ok((authorizer, more)) => {
-                let warnings = sorted([loaded.warnings.clone(), more].concat());
+                let warnings = [loaded.warnings.clone(), more].concat();
+                let warnings = sorted(policy::unaccepted(&loaded.sources, warnings));
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems].concat())),

@@ -1,7 +1,7 @@
 //! The section `identity.basic`: users, with their passwords and groups.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::document::{Fields, Reader};
@@ -48,8 +48,21 @@ pub(crate) fn read(
     }
     users.finish(reader, fields.value("users_file").is_some());
     if verify && users.list.is_empty() && reader.errors() == errors {
-        let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
-        reader.error_help(key.at, "`basic` has no users", help);
+        match &users.empty_file {
+            Some((at, path)) => {
+                let message = format!("`{}` has no users: the file is empty", path.display());
+                reader.error_help(
+                    *at,
+                    message,
+                    "add lines `user:hash`, as the program `htpasswd` writes them",
+                );
+            }
+            None => {
+                let help =
+                    "add `users` or `users_file`, or set `verify: false` where something in front verifies";
+                reader.error_help(key.at, "`basic` has no users", help);
+            }
+        }
     }
     Some(Basic {
         realm: realm(reader, &fields),
@@ -69,6 +82,8 @@ struct Users {
     /// Users under `users` without a password: `users_file` may have it.
     awaiting: HashMap<Arc<str>, (Mark, BasicUser)>,
     verify: bool,
+    /// The `users_file`, if no line of it is a user, and the place that names it.
+    empty_file: Option<(Mark, PathBuf)>,
 }
 
 impl Users {
@@ -175,6 +190,9 @@ fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
         Ok(bytes) => {
             let (read, problems) = htpasswd::parse(&path, &bytes);
             problems.into_iter().for_each(|problem| reader.push(problem));
+            if read.is_empty() {
+                users.empty_file = Some((name.at, path));
+            }
             for user in read {
                 users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
             }

@@ -26,7 +26,8 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
             output.line(&summary(&file, problems, sound));
         }
     }
-    if sound.is_some() { Exit::Fine } else { Exit::Policy }
+    let fine = sound.is_some() && (problems.is_empty() || !args.strict);
+    if fine { Exit::Fine } else { Exit::Policy }
 }
 
 fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>) -> String {
