@@ -28,10 +28,12 @@ use crate::status::Status;
 
 mod active;
 mod background;
+mod change;
 mod folders;
 
 use active::ActiveSnapshot;
 use background::{Background, TIMEOUT};
+use change::Change;
 use folders::Folders;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
@@ -246,8 +248,10 @@ impl Reloader {
         });
         match result {
             Ok(snapshot) => {
+                let (before, after) = (self.good.loaded.clone(), snapshot.loaded.clone());
                 self.good = snapshot;
                 self.publish(true);
+                background.run(TIMEOUT, move || Change::of(&before, &after)).log();
                 self.forget_unused_keys();
             }
             Err(problems) => self.keep(&problems),
