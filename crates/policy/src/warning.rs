@@ -68,6 +68,8 @@ warnings! {
     SeveralPaths = "several-paths",
     /// A `*` at the end of a path, which is one segment.
     SingleSegment = "single-segment",
+    /// A password hash that takes about a second or longer.
+    SlowHash = "slow-hash",
     /// A path with a slash at its end, and no rule for the path without it.
     TrailingSlash = "trailing-slash",
     /// A granted name that nobody has.
