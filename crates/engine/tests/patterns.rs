@@ -355,8 +355,8 @@ fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() 
 }
 
 fn rule_matches(policy: &Policy, owner: Option<Owner<'_>>) -> bool {
-    let (_, _, rule, _) = policy.rules().next().unwrap();
-    rule.resources.iter().any(|pattern| pattern.matches(b"/users/ann", owner))
+    let mut patterns = policy.rules().flat_map(|(_, _, rule, _)| &rule.resources);
+    patterns.any(|pattern| pattern.matches(b"/users/ann", owner))
 }
 
 /// No recursion follows the depth of a policy or of a request.

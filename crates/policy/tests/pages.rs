@@ -1,10 +1,9 @@
 //! The examples in `policies/README.md`: each policy loads without a problem, and each that begins with `# wrong` gives
 //! exactly the messages in the block after it.
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 
-use policy::{MapFiles, load, unaccepted};
+use policy::{MapFiles, Warning, load, unaccepted};
 
 const PAGE: &str = include_str!("../../../policies/README.md");
 
@@ -22,6 +21,13 @@ fn every_example_gives_what_the_page_says() {
         examples += 1;
     }
     assert!(examples > 8, "{examples}");
+}
+
+#[test]
+fn every_warning_is_listed() {
+    for kind in Warning::ALL {
+        assert!(PAGE.contains(&format!("\n| `{kind}` | ")), "{kind}");
+    }
 }
 
 fn messages(example: &str) -> String {
