@@ -68,7 +68,11 @@ fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) 
 
 /// Decides, and sees to it that the answer is the right one.
 fn decide_one(engine: &Engine, sample: &Sample<'_>) {
-    let decision = engine.decide(black_box(&sample.roles), Some(b"user"), black_box(sample.question));
+    let decision = engine.decide(
+        black_box(&sample.roles),
+        Some(engine::Owner::named(b"user")),
+        black_box(sample.question),
+    );
     assert_eq!(matches!(decision, Decision::Allowed(_)), sample.allowed);
 }
 

@@ -170,7 +170,7 @@ impl Authorizer {
                 explanation.rule = rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
             }
             Decision::NotAllowed => {
-                let owner = caller.map(|known| known.subject.user.as_bytes());
+                let owner = caller.map(crate::owner);
                 let matching = matching(policy, parsed.method, parsed.host, path, owner);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =

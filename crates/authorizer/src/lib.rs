@@ -29,7 +29,7 @@ mod who_can;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{Decision, Engine, Owner, Question, RoleSet};
 use identity::{
     Attempted, Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time,
     Unidentified, UnknownKids, Verified,
@@ -90,6 +90,8 @@ struct AnswerScratch {
 #[derive(Debug)]
 struct Attached {
     roles: RoleSet,
+    /// The length of the prefix in its user name.
+    prefix: usize,
     values: Box<[Rendered]>,
 }
 
@@ -262,11 +264,14 @@ impl Authorizer {
         let template =
             TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
-        Attached { roles, values }
+        let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
+        Attached { roles, prefix: prefix.len(), values }
     }
 
-    /// This subject with its roles and header values, without any verification.
-    fn unverified(&self, subject: Subject) -> Arc<Known<Attached>> {
+    /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
+    /// is the one that its name can come from.
+    fn unverified(&self, mut subject: Subject) -> Arc<Known<Attached>> {
+        subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
         Arc::new(Known { attached: self.attach(&subject), subject })
     }
 
@@ -352,7 +357,7 @@ impl Authorizer {
 
     fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
         let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
-        let owner = caller.map(|known| known.subject.user.as_bytes());
+        let owner = caller.map(owner);
         self.engine.decide(
             roles,
             owner,
@@ -416,6 +421,12 @@ impl Authorizer {
 
 fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
     policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
+}
+
+/// The subject, as patterns see it.
+fn owner(known: &Known<Attached>) -> Owner<'_> {
+    let Known { subject, attached } = known;
+    Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 
 fn is_bearer(authorization: Option<&[u8]>) -> bool {

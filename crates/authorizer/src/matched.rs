@@ -4,6 +4,7 @@ use std::fmt;
 
 use policy::Policy;
 use policy::model::{Effect, Role, Rule};
+use policy::pattern::Owner;
 use serde::Serialize;
 
 /// A rule of a role.
@@ -19,13 +20,13 @@ pub struct ExplainedRule {
     pub at: String,
 }
 
-/// The rules that match a request, whatever roles the caller has.
+/// The rules that match a request of this subject, whatever roles it has.
 pub(crate) fn matching<'p>(
     policy: &'p Policy,
     method: &[u8],
     host: &[u8],
     path: &[u8],
-    owner: Option<&[u8]>,
+    owner: Option<Owner<'_>>,
 ) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
     policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
         rule.actions.matches(method)

@@ -33,6 +33,7 @@ fn authorizer() -> Authorizer {
 fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
     let arcs = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
     ExplainedSubject::Given(Subject {
+        source: None,
         user: user.into(),
         issuer: None,
         groups: arcs(groups),

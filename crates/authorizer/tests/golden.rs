@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::{Decision, Engine, Question};
+use engine::{Decision, Engine, Owner, Question};
 use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
@@ -97,7 +97,10 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
     let mut lowered = Vec::new();
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);
-    let owner = caller.user.map(str::as_bytes);
+    let owner = caller.user.map(|user| {
+        let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source)).len();
+        Owner { user: user.as_bytes(), prefix, source: caller.source }
+    });
     let roles = caller.user.map_or_else(
         || engine.anonymous().clone(),
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
@@ -116,6 +119,7 @@ fn all_allow(interpretations: &PathInterpretations<'_>, decide: impl Fn(&[u8]) -
 fn caller(subject: &Subject) -> Caller<'_> {
     Caller {
         user: Some(&subject.user),
+        source: subject.source,
         groups: subject.groups.iter().map(|group| &**group).collect(),
         roles: subject.roles.iter().map(|role| &**role).collect(),
     }

@@ -10,7 +10,7 @@ use authorizer::{Attribute, Authorizer, CallerSource, Callers, WhoCan};
 use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
+use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret, SourceId};
 use policy::problem::Place;
 use policy::{Decision, Loaded, Policy, Question, reference};
 use serde_json::json;
@@ -136,11 +136,12 @@ fn each_interpretation_of_the_path_must_be_allowed() {
 fn who_can_agrees_with_asking_for_each_caller() {
     let (mut allowed, mut denied, mut nobody) = (0, 0, 0);
     let (mut unless, mut except, mut several) = (0, 0, 0);
-    for seed in 0..300 {
+    for seed in 0..500 {
         let shape = Shape {
             roles: 7,
             deny: 30,
             owner: 15,
+            owner_id: 15,
             rest: 35,
             roles_per_caller: 2,
             extends: 15,
@@ -208,6 +209,7 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
     let mut caller = reference::Caller::default();
     if let Some(subject) = &asker.subject {
         caller.user = Some(&subject.user);
+        caller.source = subject.source;
         caller.groups = subject.groups.iter().map(|group| &**group).collect();
         caller.roles = subject.roles.iter().map(|role| &**role).collect();
     }
@@ -226,15 +228,23 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
 fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
     let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
-    let in_path =
-        decoded.filter_map(|segment| String::from_utf8(segment).ok()).filter(|name| !name.is_empty());
+    let in_path: Vec<String> = decoded
+        .filter_map(|segment| String::from_utf8(segment).ok())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let prefixed = in_path.iter().map(|name| format!("p:{name}")).collect::<Vec<_>>();
     let granted = policy.grants.iter().flat_map(|grant| &grant.users).map(ToString::to_string);
-    let names: BTreeSet<String> =
-        in_path.chain(granted).chain(["nobody".into(), "p:nobody".into()]).collect();
+    let names: BTreeSet<String> = in_path
+        .into_iter()
+        .chain(prefixed)
+        .chain(granted)
+        .chain(["nobody".into(), "p:nobody".into()])
+        .collect();
     let basic = policy.identity.basic.as_ref().unwrap();
     let subject = |user: &str, groups: &[Arc<str>]| Subject {
         user: user.into(),
         issuer: None,
+        source: Some(SourceId::BASIC),
         groups: groups.to_vec(),
         roles: Vec::new(),
         claims: serde_json::Value::Null,

@@ -1,8 +1,9 @@
 //! From a policy to the index: each rule is recorded at the end of each of its patterns.
 
 use policy::Policy;
+use policy::ids::SourceId;
 use policy::model::{Effect, RoleId, Rule, RuleId};
-use policy::pattern;
+use policy::pattern::{self, Pattern, Segment};
 
 use crate::Engine;
 use crate::actions::Actions;
@@ -58,8 +59,24 @@ fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End>
     rule.resources
         .iter()
         .flat_map(of_resource)
-        .map(|(roots, resource)| trie.insert(roots, resource))
+        .flat_map(|(roots, resource)| {
+            sources(resource).into_iter().map(move |source| (roots, resource, source))
+        })
+        .map(|(roots, resource, source)| trie.insert(roots, resource, source))
         .collect()
+}
+
+/// The sources of which a pattern is inserted for each: those that every `{user.id}` in it names. Without any
+/// `{user.id}`, the pattern does not depend on the source and is inserted once.
+fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
+    let mut named = pattern.segments.iter().filter_map(|segment| match segment {
+        Segment::OwnerId(sources) => Some(sources),
+        Segment::Literal(_) | Segment::One(_) | Segment::Owner | Segment::Glob(_) => None,
+    });
+    let Some(first) = named.next() else { return vec![None] };
+    let others: Vec<_> = named.collect();
+    let in_all = |source: &&SourceId| others.iter().all(|sources| sources.contains(source));
+    first.iter().filter(in_all).map(|source| Some(*source)).collect()
 }
 
 fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {

@@ -13,7 +13,9 @@
 
 mod build;
 
-use policy::ids::{IdVec, id_types};
+use hashbrown::HashMap;
+use policy::ids::{IdVec, SourceId, id_types};
+use policy::pattern::Owner;
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
@@ -51,6 +53,8 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
+    /// The targets of `{user.id}` for each source. Few nodes have any, so they are not in the node.
+    owner_ids: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: IdVec<GlobsId, Globs>,
     glob_set: GlobSet,
@@ -62,7 +66,7 @@ pub(crate) struct Trie {
 /// resource reaches more than sixteen nodes at once, which takes patterns that overlap at sixteen places.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
-    owner: Option<&'q [u8]>,
+    owner: Option<Owner<'q>>,
     /// The first start node.
     first: NodeId,
     /// The nodes reached by the segments so far, except the one that is kept in a register.
@@ -73,6 +77,8 @@ pub(crate) struct Walk<'q> {
     globs: SmallVec<[GlobsId; 16]>,
     /// The start of the last segment that was compared with the owner's name, and the result.
     owned: Option<(usize, bool)>,
+    /// The same without the prefix of the name.
+    owned_id: Option<(usize, bool)>,
 }
 
 /// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node would be larger,
@@ -81,8 +87,10 @@ pub(crate) struct Walk<'q> {
 struct Node {
     /// Whether it has edges for literals. Without any, the look-up is skipped.
     literals: bool,
-    /// Whether it has edges of the three other kinds. Most nodes have none, and then one comparison is all they cost.
+    /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is all they cost.
     others: bool,
+    /// Whether it has edges for `{user.id}`.
+    owner_ids: bool,
     /// The target of `{id}`.
     one: NodeId,
     /// The target of `{user}`.
@@ -96,7 +104,7 @@ struct Node {
 
 impl<'q> Walk<'q> {
     /// Returns `None` for a resource of 4 GiB or more: nothing matches it, so nothing allows it.
-    pub(crate) fn new(resource: &'q [u8], owner: Option<&'q [u8]>) -> Option<Self> {
+    pub(crate) fn new(resource: &'q [u8], owner: Option<Owner<'q>>) -> Option<Self> {
         let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
         fits.then(|| Self {
             resource,
@@ -106,6 +114,7 @@ impl<'q> Walk<'q> {
             next: SmallVec::new(),
             globs: SmallVec::new(),
             owned: None,
+            owned_id: None,
         })
     }
 
@@ -130,8 +139,21 @@ impl<'q> Walk<'q> {
             Some((at, owned)) if at == start => owned,
             _ => {
                 cost::add(segment.len());
-                let owned = self.owner.is_some_and(|user| policy::canonical::names(segment, user));
+                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.user));
                 self.owned = Some((start, owned));
+                owned
+            }
+        }
+    }
+
+    /// The same for the name without its prefix.
+    fn is_owner_id(&mut self, start: usize, segment: &[u8]) -> bool {
+        match self.owned_id {
+            Some((at, owned)) if at == start => owned,
+            _ => {
+                cost::add(segment.len());
+                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.id()));
+                self.owned_id = Some((start, owned));
                 owned
             }
         }
@@ -190,7 +212,7 @@ impl Trie {
         }
         if at.others {
             *forked = true;
-            self.fork(at, start, end, walk);
+            self.fork(at, node, start, end, walk);
         }
         if at.literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
     }
@@ -230,7 +252,7 @@ impl Trie {
     ///
     /// A separate function because `step` has no registers to spare.
     #[inline(never)]
-    fn fork(&self, at: &Node, start: usize, end: usize, walk: &mut Walk<'_>) {
+    fn fork(&self, at: &Node, node: NodeId, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
         if segment.is_empty() {
             return;
@@ -241,6 +263,9 @@ impl Trie {
         if at.owner != NodeId::NONE && walk.is_owner(start, segment) {
             walk.next.push(at.owner);
         }
+        if at.owner_ids {
+            self.owner_id(node, start, segment, walk);
+        }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
             if globs.is_simple() {
@@ -248,6 +273,18 @@ impl Trie {
             } else {
                 walk.globs.push(at.globs);
             }
+        }
+    }
+
+    /// Pushes the target of `{user.id}` for the owner's source to `next`. A subject whose source is not known has no
+    /// such target, because no rule is inserted without a source.
+    #[inline(never)]
+    fn owner_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
+        let source = walk.owner.and_then(|owner| owner.source);
+        if let Some(to) = self.owner_ids.get(&(node, source))
+            && walk.is_owner_id(start, segment)
+        {
+            walk.next.push(*to);
         }
     }
 
@@ -297,6 +334,7 @@ impl Node {
     const EMPTY: Self = Self {
         literals: false,
         others: false,
+        owner_ids: false,
         one: NodeId::NONE,
         owner: NodeId::NONE,
         globs: GlobsId::NONE,

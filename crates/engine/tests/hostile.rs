@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{Decision, Engine, Owner, Question, RoleSet};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -92,7 +92,7 @@ fn every_pattern_that_matches_is_found_and_no_other() {
         for _ in 0..50 {
             let resource = resource(&mut rng);
             let scope = *rng.pick(&["a.test", "b.test", "test"]).unwrap();
-            let owner = rng.percent(50).then_some("a".as_bytes());
+            let owner = rng.percent(50).then_some(Owner::named(b"a"));
             let question =
                 Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
             for ((id, _, rule, _), roles) in policy.rules().zip(&sets) {

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Question};
+use engine::{Decision, Engine, Owner, Question};
 use policy::Policy;
-use policy::model::{Role, Rule, RuleId};
+use policy::model::{Role, Rule, RuleId, SourceId};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
 use policy::reference::{self, Caller};
@@ -61,7 +61,7 @@ fn is_allowed(policy: &Policy, request: &Request<'_>) -> bool {
     let expected = reference::decide(policy, &caller, &question);
     let engine = Engine::compile(policy);
     let roles = user.map_or_else(|| engine.anonymous().clone(), |user| engine.roles_of(user, [], []));
-    let decision = engine.decide(&roles, user.map(str::as_bytes), question);
+    let decision = engine.decide(&roles, user.map(|user| Owner::named(user.as_bytes())), question);
     match (expected, decision) {
         (Decision::Allowed(RuleId(0)), Decision::Allowed(RuleId(0))) => true,
         (Decision::NotAllowed, Decision::NotAllowed) => false,
@@ -316,13 +316,47 @@ fn very_long_names_cost_little_and_break_nothing() {
     let labels = format!("{}example.com", "a.".repeat(100_000));
     let decide = |scope: &str, resource: &str| {
         let question = Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
-        engine.decide(engine.anonymous(), Some(b"alice"), question)
+        engine.decide(engine.anonymous(), Some(Owner::named(b"alice")), question)
     };
     assert_eq!(decide(&labels, &segments), Decision::Allowed(RuleId(0)));
     assert_eq!(decide(&labels, &slashes), Decision::NotAllowed);
     assert_eq!(decide(&labels, &one), Decision::NotAllowed);
     assert_eq!(decide(&dots, &segments), Decision::NotAllowed);
     assert_eq!(decide(&dots, &one), Decision::NotAllowed);
+}
+
+/// `ann` of one source is not `ann` of another, whatever stands before her name.
+#[test]
+fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() {
+    const OTHER: SourceId = SourceId(2);
+    let named = |sources: &[SourceId], user: &'static str, prefix: usize, source: Option<SourceId>| {
+        let mut policy = policy(&[], &["/users/{user}", "/users/{user}/x"]);
+        let rule = &mut policy.roles[0].allow[0];
+        rule.resources[0].segments[1] = Segment::OwnerId(sources.to_vec());
+        let owner = Some(Owner { user: user.as_bytes(), prefix, source });
+        let question = Question { action: b"GET", scope: b"", resource: b"/users/ann" };
+        let engine = Engine::compile(&policy);
+        let matches = rule_matches(&policy, owner);
+        let decision = engine.decide(engine.anonymous(), owner, question);
+        assert_eq!(decision == Decision::Allowed(RuleId(0)), matches, "{sources:?} {user} {source:?}");
+        matches
+    };
+    let (basic, issuer) = (SourceId::BASIC, SourceId::of_issuer(0));
+    assert!(named(&[basic], "basic:ann", 6, Some(basic)));
+    assert!(named(&[basic, issuer], "basic:ann", 6, Some(basic)));
+    assert!(named(&[basic, issuer], "ann", 0, Some(issuer)));
+    assert!(!named(&[basic], "ann", 0, Some(issuer)));
+    assert!(!named(&[basic, issuer], "ann", 0, Some(OTHER)));
+    assert!(!named(&[basic], "ann", 0, None));
+    assert!(!named(&[basic], "basic:bob", 6, Some(basic)));
+    assert!(!named(&[basic], "basic:ann", 0, Some(basic)));
+    assert!(!named(&[], "ann", 0, Some(basic)));
+    assert!(!named(&[basic], "", 0, Some(basic)));
+}
+
+fn rule_matches(policy: &Policy, owner: Option<Owner<'_>>) -> bool {
+    let mut patterns = policy.rules().flat_map(|(_, _, rule, _)| &rule.resources);
+    patterns.any(|pattern| pattern.matches(b"/users/ann", owner))
 }
 
 /// No recursion follows the depth of a policy or of a request.
@@ -348,7 +382,7 @@ fn a_policy_of_nothing_allows_nothing() {
     let engine = Engine::compile(&Policy::default());
     let question = Question { action: b"GET", scope: b"", resource: b"/" };
     let roles = engine.roles_of("alice", ["staff"], ["admin", "anyone", "authenticated"]);
-    assert_eq!(engine.decide(&roles, Some(b"alice"), question), Decision::NotAllowed);
+    assert_eq!(engine.decide(&roles, Some(Owner::named(b"alice")), question), Decision::NotAllowed);
     assert_eq!(engine.decide(engine.anonymous(), None, question), Decision::NotAllowed);
     assert_eq!(engine.names(&roles).count(), 0);
 }
@@ -373,7 +407,7 @@ fn of_many_roles_and_actions_at_one_place_the_lowest_rule_decides() {
         for second in (0..300).step_by(17) {
             let names = [format!("role-{first}"), format!("role-{second}")];
             let roles: Vec<&str> = names.iter().map(String::as_str).collect();
-            let caller = Caller { user: Some("alice"), groups: Vec::new(), roles: roles.clone() };
+            let caller = Caller { user: Some("alice"), roles: roles.clone(), ..Caller::default() };
             for action in ["A0", "A1", "A2", "A19", "other"] {
                 let question = Question { action: action.as_bytes(), scope: b"", resource: b"/people" };
                 let set = engine.roles_of("alice", [], roles.iter().copied());

@@ -15,6 +15,7 @@ pub use yaml::to_yaml;
 use std::path::Path;
 
 use policy::Question;
+use policy::pattern::Owner;
 use policy::problem::Place;
 use policy::reference::Caller;
 
@@ -42,11 +43,19 @@ impl OwnedQuestion {
 }
 
 impl OwnedCaller {
+    /// The caller as the engine sees it.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner<'_>> {
+        let Self { user, prefix, source, .. } = self;
+        user.as_ref().map(|user| Owner { user: user.as_bytes(), prefix: *prefix, source: *source })
+    }
+
     /// Borrows it.
     #[must_use]
     pub fn borrowed(&self) -> Caller<'_> {
         Caller {
             user: self.user.as_deref(),
+            source: self.source,
             groups: self.groups.iter().map(String::as_str).collect(),
             roles: self.roles.iter().map(String::as_str).collect(),
         }

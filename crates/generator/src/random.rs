@@ -1,9 +1,13 @@
 //! Small random policies in which all features interact.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{OwnedQuestion, Rng, nowhere};
-use policy::model::{ANYONE, AUTHENTICATED, Basic, Grant, Identity, Policy, Role, RoleId, Rule};
+use policy::model::{
+    ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
+    Rule, SourceId,
+};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
 
@@ -28,6 +32,8 @@ pub struct Shape {
     pub one: usize,
     /// Share of segments that are `{user}`.
     pub owner: usize,
+    /// Share of segments that are `{user.id}`.
+    pub owner_id: usize,
     /// Share of segments that are globs.
     pub glob: usize,
     /// Share of patterns that end in `**`.
@@ -51,6 +57,10 @@ pub struct Shape {
 pub struct OwnedCaller {
     /// The user name; `None` if anonymous.
     pub user: Option<String>,
+    /// What authenticated it; sometimes unknown.
+    pub source: Option<SourceId>,
+    /// The length of the prefix of that source.
+    pub prefix: usize,
     /// Its groups.
     pub groups: Vec<String>,
     /// The roles in its token.
@@ -84,7 +94,8 @@ impl Default for Shape {
             depth: 4,
             words: 12,
             one: 15,
-            owner: 8,
+            owner: 6,
+            owner_id: 6,
             glob: 15,
             rest: 20,
             slash: 5,
@@ -104,12 +115,12 @@ impl Generator {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
     }
 
-    /// A valid policy. Callers authenticate with Basic, which is not verified.
+    /// A valid policy. Callers authenticate with Basic, which is not verified, or with tokens of two issuers.
     pub fn policy(&mut self) -> Policy {
         let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
         self.extend(&mut roles);
         let grants = self.grants(&roles);
-        Policy { identity: unverified(&self.place), roles: roles.into(), grants, ..Policy::default() }
+        Policy { identity: several(&self.place), roles: roles.into(), grants, ..Policy::default() }
     }
 
     /// A rule.
@@ -126,9 +137,40 @@ impl Generator {
         if self.rng.percent(20) {
             resources.push(self.pattern());
         }
+        self.set_sources(&mut resources);
         let mut rule = Rule { name: "".into(), actions, scopes, resources, at: self.place.clone() };
         rule.name = name_of(&rule);
         rule
+    }
+
+    /// Gives all `{user.id}` of a rule the same sources, at least one.
+    fn set_sources(&mut self, resources: &mut [Pattern]) {
+        let mut sources: Vec<SourceId> =
+            (0..SOURCES).map(SourceId).filter(|_| self.rng.percent(50)).collect();
+        if sources.is_empty() {
+            sources.push(SourceId(1));
+        }
+        for segment in resources.iter_mut().flat_map(|pattern| &mut pattern.segments) {
+            if let Segment::OwnerId(of_rule) = segment {
+                of_rule.clone_from(&sources);
+            }
+        }
+    }
+
+    /// A caller from a random source, with the prefix of that source in its name.
+    fn named(&mut self, user: usize) -> OwnedCaller {
+        let name = user_name(user);
+        let sources = several(&self.place);
+        let sources: Vec<_> = sources.sources().collect();
+        match self.rng.pick(&sources).filter(|_| self.shape.owner_id > 0) {
+            Some((source, _, prefix)) => OwnedCaller {
+                user: Some(format!("{prefix}{name}")),
+                source: Some(*source),
+                prefix: prefix.len(),
+                ..OwnedCaller::default()
+            },
+            None => OwnedCaller { user: Some(name), ..OwnedCaller::default() },
+        }
     }
 
     /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to the policy.
@@ -137,7 +179,7 @@ impl Generator {
             return OwnedCaller::default();
         }
         let user = self.rng.below(self.shape.users + 1);
-        let mut caller = OwnedCaller { user: Some(user_name(user)), ..OwnedCaller::default() };
+        let mut caller = self.named(user);
         while self.rng.percent(30) {
             caller.groups.push(group_name(self.rng.below(self.shape.groups + 1)));
         }
@@ -278,13 +320,15 @@ impl Generator {
     }
 
     fn segment(&mut self) -> Segment {
-        let Shape { one, owner, glob, .. } = self.shape;
+        let Shape { one, owner, owner_id, glob, .. } = self.shape;
         let choice = self.rng.below(100);
         if choice < one {
             Segment::One("id".into())
         } else if choice < one + owner {
             Segment::Owner
-        } else if choice < one + owner + glob {
+        } else if choice < one + owner + owner_id {
+            Segment::OwnerId(Vec::new())
+        } else if choice < one + owner + owner_id + glob {
             Segment::Glob(self.glob())
         } else {
             Segment::Literal(self.word().into())
@@ -326,6 +370,11 @@ impl Generator {
             Segment::Literal(literal) => literal.to_string(),
             Segment::One(_) => self.word(),
             Segment::Owner => encoded(user),
+            // The prefix of one source; for a caller from another one, the name nearly matches.
+            Segment::OwnerId(_) => {
+                let prefix = if self.rng.percent(50) { PREFIX } else { "" };
+                encoded(user.strip_prefix(prefix).filter(|id| !id.is_empty()).unwrap_or(user))
+            }
             Segment::Glob(glob) => {
                 let mut text = String::new();
                 for (place, piece) in glob.0.iter().enumerate() {
@@ -370,6 +419,36 @@ pub(super) fn unverified(place: &Place) -> Identity {
         at: place.clone(),
     };
     Identity { basic: Some(basic), jwt: Vec::new() }
+}
+
+/// How many sources [`several`] has.
+const SOURCES: u32 = 3;
+/// The prefix of one of them. Other user names begin with it too.
+const PREFIX: &str = "a";
+
+/// The same, and two issuers, one of them with a prefix.
+fn several(place: &Place) -> Identity {
+    let issuer = |name: &str, prefix: &str| Issuer {
+        issuer: name.into(),
+        audiences: vec!["generated".into()],
+        keys: Keys::Url {
+            url: "https://id.test/jwks".into(),
+            refresh: Duration::from_secs(300),
+            at: place.clone(),
+        },
+        claims: Claims { user: ClaimPath(vec!["sub".into()]), roles: None, groups: None },
+        clock_skew: Duration::from_secs(60),
+        required_type: None,
+        max_age: None,
+        roles_from_token: true,
+        user_prefix: prefix.into(),
+        group_prefix: "".into(),
+        at: place.clone(),
+    };
+    Identity {
+        jwt: vec![issuer("https://id.test", ""), issuer("https://ci.test", PREFIX)],
+        ..unverified(place)
+    }
 }
 
 /// The name that the parser gives to a rule in short form, and another name for a rule without a short form.

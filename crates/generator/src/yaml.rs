@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use policy::model::{Grant, Policy, Role, Rule};
-use policy::pattern::Actions;
+use policy::model::{Grant, Issuer, Keys, Policy, Role, Rule, SourceId};
+use policy::pattern::{Actions, Segment};
 
-/// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified.
+/// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified,
+/// and issuers with their prefixes.
 ///
 /// Rules are written in short form if they have one, else in long form with their names.
 #[must_use]
@@ -18,6 +19,12 @@ pub fn to_yaml(policy: &Policy) -> String {
             quoted(&basic.realm),
             basic.verify
         );
+    }
+    if !policy.identity.jwt.is_empty() {
+        text.push_str("  jwt:\n");
+    }
+    for issuer in &policy.identity.jwt {
+        push_issuer(&mut text, issuer);
     }
     text.push_str("roles:\n");
     for role in &policy.roles {
@@ -32,6 +39,16 @@ pub fn to_yaml(policy: &Policy) -> String {
     text
 }
 
+fn push_issuer(text: &mut String, issuer: &Issuer) {
+    let Keys::Url { url, .. } = &issuer.keys else { return };
+    let (name, prefix) = (quoted(&issuer.issuer), quoted(&issuer.user_prefix));
+    let audiences = list(issuer.audiences.iter().map(|audience| &**audience));
+    let _ = writeln!(
+        text,
+        "    - {{ issuer: {name}, audiences: {audiences}, keys: {{ url: \"{url}\" }}, user_prefix: {prefix} }}"
+    );
+}
+
 fn push_role(text: &mut String, policy: &Policy, role: &Role) {
     let _ = writeln!(text, "  {}:", quoted(&role.name));
     let extended = role.extends.iter().map(|id| policy.roles.at(*id));
@@ -41,15 +58,16 @@ fn push_role(text: &mut String, policy: &Policy, role: &Role) {
             let _ = writeln!(text, "    {key}:");
         }
         for rule in rules {
-            let _ = writeln!(text, "      - {}", rule_text(rule));
+            let _ = writeln!(text, "      - {}", rule_text(policy, rule));
         }
     }
 }
 
-fn rule_text(rule: &Rule) -> String {
+fn rule_text(policy: &Policy, rule: &Rule) -> String {
     // In the short form, a host of one label is taken for a path without its slash.
     let has_dot = rule.scopes.iter().all(|scope| scope.to_string().contains('.'));
-    let is_short = rule.scopes.len() < 2 && rule.resources.len() == 1 && has_dot;
+    let sources = sources_of(rule);
+    let is_short = rule.scopes.len() < 2 && rule.resources.len() == 1 && has_dot && sources.is_none();
     if is_short && *rule.name == *crate::random::name_of(rule) {
         return quoted(&rule.name);
     }
@@ -63,8 +81,22 @@ fn rule_text(rule: &Rule) -> String {
     if !hosts.is_empty() {
         let _ = write!(text, ", hosts: {}", list(hosts.iter().map(String::as_str)));
     }
-    let _ = write!(text, ", paths: {} }}", list(paths.iter().map(String::as_str)));
+    let _ = write!(text, ", paths: {}", list(paths.iter().map(String::as_str)));
+    if let Some(sources) = sources {
+        let names =
+            policy.identity.sources().filter(|(id, ..)| sources.contains(id)).map(|(_, name, _)| name);
+        let _ = write!(text, ", user_id_from: {}", list(names));
+    }
+    text.push_str(" }");
     text
+}
+
+/// The sources of `{user.id}` in a rule, if it has one. All in one rule have the same.
+fn sources_of(rule: &Rule) -> Option<&[SourceId]> {
+    rule.resources.iter().flat_map(|pattern| &pattern.segments).find_map(|segment| match segment {
+        Segment::OwnerId(sources) => Some(sources.as_slice()),
+        Segment::Literal(_) | Segment::One(_) | Segment::Owner | Segment::Glob(_) => None,
+    })
 }
 
 fn push_grant(text: &mut String, policy: &Policy, grant: &Grant) {

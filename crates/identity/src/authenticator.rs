@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use policy::KeyUrl;
-use policy::model;
+use policy::model::{self, SourceId};
 use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
@@ -90,8 +90,9 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
         let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
-        let compile = |issuer| Issuer::compile(issuer, fetched, &mut problems);
-        let issuers = settings.jwt.iter().map(compile).collect();
+        let compile =
+            |(index, issuer)| Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems);
+        let issuers = settings.jwt.iter().enumerate().map(compile).collect();
         let Some(hasher) = KeyedHasher::random() else {
             problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
             return Err(problems);
@@ -196,7 +197,7 @@ impl<T: HeapSize> Authenticator<T> {
     pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
-        jwt::subject(members.clone(), &issuer.settings)
+        jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
     /// What in invalid credentials led to this error, for the operator and never for the client: for example

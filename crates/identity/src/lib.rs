@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::KeyUrl;
+use policy::model::SourceId;
 
 pub use authenticator::{Attempted, Authenticator};
 pub use credentials_error::CredentialsError;
@@ -58,6 +59,8 @@ pub struct Subject {
     pub user: Arc<str>,
     /// The issuer of the token; `None` for Basic.
     pub issuer: Option<Arc<str>>,
+    /// What authenticated it. `None` for a subject that was not authenticated, but given by its name.
+    pub source: Option<SourceId>,
     /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).

@@ -136,6 +136,7 @@ mod tests {
         let subject = Subject {
             user,
             issuer: None,
+            source: None,
             groups: Vec::new(),
             roles: Vec::new(),
             claims: serde_json::Value::Null,

@@ -39,9 +39,15 @@ pub(crate) struct HashError {
     pub(crate) help: &'static str,
 }
 
-/// Why a hash that can be used is weaker than it should be.
+/// Why a hash that can be used should be another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Weakness(pub(crate) &'static str);
+pub(crate) enum Weakness {
+    /// It is easier to break than it should be.
+    Weak(&'static str),
+    /// A check takes about a second or longer. This is an estimate from the parameters for one core of a server (2026):
+    /// a measurement would make the warning depend on the machine and its load.
+    Slow(&'static str),
+}
 
 /// A parsed hash with its weakness, if it has one.
 type Parsed<T> = Result<(T, Option<Weakness>), HashError>;

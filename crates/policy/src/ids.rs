@@ -47,6 +47,20 @@ id_types! {
 
     /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
     pub struct RuleId;
+
+    /// A source of callers: Basic is 0, and the issuers follow in the order of the policy.
+    pub struct SourceId;
+}
+
+impl SourceId {
+    /// HTTP Basic.
+    pub const BASIC: Self = Self(0);
+
+    /// The issuer with this index in the policy.
+    #[must_use]
+    pub fn of_issuer(index: usize) -> Self {
+        Self::from_index(index.saturating_add(1))
+    }
 }
 
 /// A vector indexed by ids of one type. It is a slice too, for access by place.

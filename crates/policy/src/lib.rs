@@ -8,12 +8,14 @@
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].
 
+mod accept;
 pub mod canonical;
 pub mod cases;
 pub mod decision;
 pub mod document;
 mod files;
 pub mod ids;
+mod instead;
 mod key_url;
 mod lint;
 mod load;
@@ -23,7 +25,9 @@ pub mod pattern;
 pub mod problem;
 pub mod reference;
 mod similar;
+mod warning;
 
+pub use accept::unaccepted;
 pub use decision::{Decision, Question};
 pub use files::{FileError, Files, MapFiles, Source};
 pub use key_url::KeyUrl;
@@ -32,3 +36,4 @@ pub use model::Policy;
 pub use parse::htpasswd;
 pub use problem::{Place, Problem, Severity};
 pub use similar::closest;
+pub use warning::Warning;

@@ -20,6 +20,7 @@ use crate::problem::Problem;
 pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Problem>) {
     let trie = Trie::new(policy);
     trie.case_variants(&mut Warnings::new(problems));
+    trie.trailing_slashes(&mut Warnings::new(problems));
     cover::useless(policy, &trie, &mut Warnings::new(problems));
     if !incomplete {
         reach::denials(&trie, &mut Warnings::new(problems));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::{Id, IdVec};
-pub use crate::ids::{RoleId, RuleId};
+pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
@@ -246,6 +246,40 @@ pub enum ContentType {
     Text,
     /// `text/html; charset=utf-8`.
     Html,
+}
+
+/// The name of Basic among the sources of callers; the name of an issuer is its `iss`.
+pub const BASIC: &str = "basic";
+
+impl Identity {
+    /// Every configured source of callers, with its name and its `user_prefix`.
+    pub fn sources(&self) -> impl Iterator<Item = (SourceId, &str, &str)> {
+        let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
+        let issuers = self
+            .jwt
+            .iter()
+            .enumerate()
+            .map(|(index, issuer)| (SourceId::of_issuer(index), &*issuer.issuer, &*issuer.user_prefix));
+        basic.chain(issuers)
+    }
+
+    /// The prefix that the user names of a source have; empty for a source that is not configured.
+    #[must_use]
+    pub fn user_prefix(&self, source: SourceId) -> &str {
+        self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
+    }
+
+    /// The source of a user name, where only one can be: the only source, or the one with the longest prefix that the
+    /// name has.
+    #[must_use]
+    pub fn source_of(&self, user: &str) -> Option<SourceId> {
+        let fitting =
+            || self.sources().filter(|(.., prefix)| user.len() > prefix.len() && user.starts_with(prefix));
+        let longest = fitting().map(|(.., prefix)| prefix.len()).max()?;
+        let mut likely = fitting().filter(|(.., prefix)| prefix.len() == longest);
+        let (source, ..) = likely.next()?;
+        likely.next().is_none().then_some(source)
+    }
 }
 
 impl Policy {

@@ -11,6 +11,7 @@ mod identity;
 mod jwt;
 mod method;
 mod names;
+mod ownership;
 mod password;
 mod path;
 mod percent;

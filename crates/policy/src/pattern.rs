@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::ids::SourceId;
+
 /// The actions of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Actions {
@@ -51,6 +53,9 @@ pub enum Segment {
     One(Box<str>),
     /// Exactly one segment, equal to the subject's user name (`{user}`).
     Owner,
+    /// Exactly one segment, equal to the subject's user name without the prefix of its source (`{user.id}`), if the
+    /// subject is from one of these sources.
+    OwnerId(Vec<SourceId>),
     /// Exactly one segment that is not empty and matches the glob.
     Glob(Glob),
 }
@@ -61,6 +66,31 @@ pub enum Segment {
 /// one. A percent triplet is one character: `*9` does not match `%C3%A9`, and no piece contains a part of a triplet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
+
+/// The subject, as far as patterns depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner<'a> {
+    /// Its user name, not percent-encoded.
+    pub user: &'a [u8],
+    /// The length of the prefix that its source puts before its name.
+    pub prefix: usize,
+    /// Its source. If it is not known, `{user.id}` matches nothing.
+    pub source: Option<SourceId>,
+}
+
+impl<'a> Owner<'a> {
+    /// A subject of whom only the name is known.
+    #[must_use]
+    pub const fn named(user: &'a [u8]) -> Self {
+        Self { user, prefix: 0, source: None }
+    }
+
+    /// Its user name without the prefix.
+    #[must_use]
+    pub fn id(&self) -> &'a [u8] {
+        self.user.get(self.prefix..).unwrap_or_default()
+    }
+}
 
 impl Scope {
     /// Whether this scope includes `scope`, which is in canonical form (lower case, no port, no trailing dot).
@@ -88,9 +118,9 @@ impl Actions {
 }
 
 impl Pattern {
-    /// Whether a canonical resource name matches. `owner` is the subject's user name, if any, not percent-encoded.
+    /// Whether a canonical resource name matches. `owner` is the subject, unless it is anonymous.
     #[must_use]
-    pub fn matches(&self, resource: &[u8], owner: Option<&[u8]>) -> bool {
+    pub fn matches(&self, resource: &[u8], owner: Option<Owner<'_>>) -> bool {
         let (absolute, name) = match resource.strip_prefix(b"/") {
             Some(name) => (true, name),
             None => (false, resource),
@@ -112,11 +142,18 @@ impl Pattern {
 impl Segment {
     /// Whether one segment of a canonical name matches.
     #[must_use]
-    pub fn matches(&self, name: &[u8], owner: Option<&[u8]>) -> bool {
+    pub fn matches(&self, name: &[u8], owner: Option<Owner<'_>>) -> bool {
         match self {
             Self::Literal(literal) => literal.as_bytes() == name,
             Self::One(_) => !matches!(name, b"" | b"." | b".."),
-            Self::Owner => !name.is_empty() && owner.is_some_and(|user| crate::canonical::names(name, user)),
+            Self::Owner => {
+                !name.is_empty() && owner.is_some_and(|owner| crate::canonical::names(name, owner.user))
+            }
+            Self::OwnerId(sources) => {
+                let owner =
+                    owner.filter(|owner| owner.source.is_some_and(|source| sources.contains(&source)));
+                !name.is_empty() && owner.is_some_and(|owner| crate::canonical::names(name, owner.id()))
+            }
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
         }
     }
@@ -194,6 +231,7 @@ impl fmt::Display for Segment {
             Self::Literal(literal) => f.write_str(literal),
             Self::One(name) => write!(f, "{{{name}}}"),
             Self::Owner => f.write_str("{user}"),
+            Self::OwnerId(_) => f.write_str("{user.id}"),
             Self::Glob(glob) => f.write_str(&glob.0.join("*")),
         }
     }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::warning::Warning;
+
 /// An error or a warning at one place.
 ///
 /// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control characters of the
@@ -28,7 +30,7 @@ pub enum Severity {
     /// The policy is not used.
     Error,
     /// The policy is used, but somebody should check it.
-    Warning,
+    Warning(Warning),
 }
 
 /// A place in a policy file.
@@ -57,14 +59,29 @@ impl Problem {
 
     /// A warning.
     #[must_use]
-    pub fn warning(at: Place, message: impl Into<String>) -> Self {
+    pub fn warning(at: Place, kind: Warning, message: impl Into<String>) -> Self {
         Self {
-            severity: Severity::Warning,
+            severity: Severity::Warning(kind),
             at,
             message: without_controls(message),
             help: None,
             related: Vec::new(),
         }
+    }
+
+    /// The kind of this warning; `None` for an error.
+    #[must_use]
+    pub const fn kind(&self) -> Option<Warning> {
+        match self.severity {
+            Severity::Error => None,
+            Severity::Warning(kind) => Some(kind),
+        }
+    }
+
+    /// Whether this is a warning.
+    #[must_use]
+    pub const fn is_warning(&self) -> bool {
+        self.kind().is_some()
     }
 
     /// Adds how to fix the problem.
@@ -105,10 +122,10 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
+        match self {
+            Self::Error => f.write_str("error"),
+            Self::Warning(kind) => write!(f, "warning[{kind}]"),
+        }
     }
 }
 

@@ -6,13 +6,16 @@
 use std::collections::BTreeSet;
 
 use crate::decision::{Decision, Question};
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, SourceId};
+use crate::pattern::Owner;
 
 /// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller<'a> {
     /// The user name. `None` is an anonymous caller, who has no groups and only the role `anyone`.
     pub user: Option<&'a str>,
+    /// What authenticated it, if that is known.
+    pub source: Option<SourceId>,
     /// Its groups.
     pub groups: Vec<&'a str>,
     /// The roles in its token; those that the policy does not define are ignored.
@@ -23,7 +26,7 @@ pub struct Caller<'a> {
 #[must_use]
 pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Decision {
     let roles = roles_of(policy, caller);
-    let owner = caller.user.map(str::as_bytes);
+    let owner = caller.user.map(|user| owner(policy, user, caller.source));
     let matching = |wanted: Effect| {
         policy.rules().find(|(_, role, rule, effect)| {
             *effect == wanted
@@ -40,6 +43,12 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
     } else {
         Decision::NotAllowed
     }
+}
+
+/// A caller's name, the length of the prefix in it, and its source.
+fn owner<'a>(policy: &Policy, user: &'a str, source: Option<SourceId>) -> Owner<'a> {
+    let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
+    Owner { user: user.as_bytes(), prefix: prefix.len(), source }
 }
 
 /// All roles of a caller: those granted, those from its token, the reserved ones, and those that these extend.

@@ -6,8 +6,10 @@
 
 use std::path::Path;
 
-use policy::{MapFiles, load};
+use policy::{Loaded, MapFiles, Problem, load};
 
+/// Policies as people first write them, who know another system.
+const FIRST: &str = include_str!("problems/first.txt");
 const SYNTAX: &str = include_str!("problems/syntax.txt");
 const RULES: &str = include_str!("problems/rules.txt");
 const ROLES: &str = include_str!("problems/roles.txt");
@@ -15,6 +17,11 @@ const IDENTITY: &str = include_str!("problems/identity.txt");
 const RESPONSES: &str = include_str!("problems/responses.txt");
 const FILES: &str = include_str!("problems/files.txt");
 const WARNINGS: &str = include_str!("problems/warnings.txt");
+
+#[test]
+fn first_attempts() {
+    check(FIRST);
+}
 
 #[test]
 fn syntax() {
@@ -53,7 +60,7 @@ fn warnings() {
 
 #[test]
 fn a_problem_never_shows_a_secret() {
-    for text in [SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS] {
+    for text in [FIRST, SYNTAX, RULES, ROLES, IDENTITY, RESPONSES, FILES, WARNINGS] {
         for case in text.split("=== ").skip(1) {
             assert!(!messages(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
         }
@@ -81,6 +88,12 @@ fn messages(given: &str) -> String {
         files = files.and(name, text);
     }
     let problems =
-        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| loaded.warnings);
+        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| unaccepted(&loaded));
     problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+fn unaccepted(loaded: &Loaded) -> Vec<Problem> {
+    let mut warnings = policy::unaccepted(&loaded.sources, loaded.warnings.clone());
+    warnings.sort_by(|one, other| one.at.cmp(&other.at));
+    warnings
 }

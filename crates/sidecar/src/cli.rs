@@ -80,6 +80,7 @@ In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
 const CHECK_EXAMPLES: &str = "\
 Examples:
   rolegate check policy.yaml
+  rolegate check --strict policy.yaml      for CI: warnings fail too
   rolegate check --output json policies/people";
 
 const TEST_EXAMPLES: &str = "\
@@ -138,6 +139,9 @@ pub struct CheckArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
+    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`.
+    #[arg(long)]
+    pub strict: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
@@ -152,6 +156,9 @@ pub struct TestArgs {
     /// The policy; by default the `policy.yaml` in the folder of the cases.
     #[arg(long, value_name = "FILE|DIR")]
     pub policy: Option<PathBuf>,
+    /// Print failures only.
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,

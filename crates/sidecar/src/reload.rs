@@ -29,10 +29,12 @@ use crate::status::Status;
 
 mod active;
 mod background;
+mod change;
 mod folders;
 
 use active::ActiveSnapshot;
 use background::{Background, TIMEOUT};
+use change::Change;
 use folders::Folders;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
@@ -247,8 +249,10 @@ impl Reloader {
         });
         match result {
             Ok(snapshot) => {
+                let (before, after) = (self.good.loaded.clone(), snapshot.loaded.clone());
                 self.good = snapshot;
                 self.publish(true);
+                background.run(TIMEOUT, move || Change::of(&before, &after)).log();
                 self.forget_unused_keys();
             }
             Err(problems) => self.keep(&problems),
@@ -451,7 +455,9 @@ fn log_problems(problems: &[Problem]) {
         let help = problem.help.as_deref();
         match problem.severity {
             Severity::Error => tracing::error!(at = %problem.at, help, "{}", problem.message),
-            Severity::Warning => tracing::warn!(at = %problem.at, help, "{}", problem.message),
+            Severity::Warning(name) => {
+                tracing::warn!(at = %problem.at, %name, help, "{}", problem.message);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! There is one list of settings, [`Settings`], and one parser, that of the command line. The values of a settings
 //! file become its defaults, so names and values mean the same everywhere.
 
+mod environment;
 mod file;
 
 use std::ffi::OsString;
@@ -234,6 +235,15 @@ pub struct ServeArgs {
 /// # Errors
 /// When the file cannot be read, or an entry in it is unknown or not valid.
 pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
+    let serves = arguments.get(1).is_some_and(|command| command == "serve");
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut unknown: Vec<_> =
+        names.filter(|name| serves && environment::is_unknown(name, &command)).collect();
+    unknown.sort_unstable();
+    if !unknown.is_empty() {
+        let problems = unknown.iter().map(|name| environment::problem(name, &command)).collect();
+        return Err(SettingsError::UnknownVariables(problems));
+    }
     let Some(path) = config_of(command.clone(), arguments) else { return Ok(command) };
     let entries = file::read(&path, &settings_command())?;
     Ok(command.mut_subcommand("serve", |mut serve| {

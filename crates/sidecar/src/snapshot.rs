@@ -110,7 +110,8 @@ impl Snapshot {
         match Authorizer::compile(loaded.clone(), fetched, previous) {
             Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
-                let warnings = sorted([loaded.warnings.clone(), more].concat());
+                let warnings = [loaded.warnings.clone(), more].concat();
+                let warnings = sorted(policy::unaccepted(&loaded.sources, warnings));
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems, unusable].concat())),

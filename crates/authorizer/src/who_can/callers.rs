@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use policy::Policy;
-use policy::model::{self, ANYONE, AUTHENTICATED, RoleId};
+use policy::model::{self, ANYONE, AUTHENTICATED, RoleId, SourceId};
 
 use super::matches::{Effects, Matches};
 use super::{Attribute, CallerSource, Callers};
@@ -23,8 +23,9 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     if let Some(basic) = &policy.identity.basic {
         callers.extend(Source::of_basic(basic).callers(matches, &grants));
     }
-    for issuer in &policy.identity.jwt {
-        callers.extend(Source::of_issuer(issuer, policy, &grants).callers(matches, &grants));
+    for (index, issuer) in policy.identity.jwt.iter().enumerate() {
+        let id = SourceId::of_issuer(index);
+        callers.extend(Source::of_issuer(id, issuer, policy, &grants).callers(matches, &grants));
     }
     callers
 }
@@ -61,6 +62,7 @@ impl<'a> Grants<'a> {
 
 /// A source of authenticated callers.
 struct Source<'a> {
+    id: SourceId,
     source: CallerSource,
     /// Users with known groups, by their whole names.
     users: Vec<(String, Vec<String>)>,
@@ -77,6 +79,7 @@ impl<'a> Source<'a> {
             (format!("{}{}", basic.user_prefix, user.name), user.groups.iter().map(group).collect())
         };
         Self {
+            id: SourceId::BASIC,
             source: CallerSource::Basic,
             users: basic.users.iter().map(user).collect(),
             others: (!basic.verify).then_some(&*basic.user_prefix),
@@ -84,7 +87,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn of_issuer(issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
+    fn of_issuer(id: SourceId, issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
         let mut attributes = Vec::new();
         if issuer.roles_from_token && issuer.claims.roles.is_some() {
             let roles = policy.roles.entries();
@@ -98,7 +101,7 @@ impl<'a> Source<'a> {
             attributes.extend(possible.map(attribute));
         }
         let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-        Self { source, users: Vec::new(), others: Some(&issuer.user_prefix), attributes }
+        Self { id, source, users: Vec::new(), others: Some(&issuer.user_prefix), attributes }
     }
 
     /// Those of this source who may make the request.
@@ -138,7 +141,7 @@ impl<'a> Source<'a> {
     /// The users whose condition may differ from that of others: those with known groups, with grants of their own, and
     /// those whose name is in the path; with their groups.
     fn special_users(&self, matches: &Matches<'_>, grants: &Grants<'_>) -> BTreeMap<String, Vec<String>> {
-        let named = grants.to_user.keys().copied().chain(matches.owners());
+        let named = grants.to_user.keys().copied().chain(matches.owners(self.id));
         let possible = named.filter(|user| self.can_name(user));
         let possible = possible.map(|user| (user.to_owned(), Vec::new()));
         possible.chain(self.users.iter().cloned()).collect()
@@ -159,6 +162,7 @@ impl<'a> Source<'a> {
         user: Option<&str>,
         roles: impl Iterator<Item = RoleId>,
     ) -> Option<Condition> {
+        let user = user.map(|user| (self.id, user));
         let has = matches.effects(user, roles);
         if has.denied {
             return None;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use policy::Policy;
 use policy::canonical::decoded;
 use policy::ids::IdVec;
-use policy::model::{Effect, Role, RoleId, Rule};
+use policy::model::{Effect, Role, RoleId, Rule, SourceId};
+use policy::pattern::Owner;
 
 use super::{MatchingRule, lossy};
 use crate::matched::{explained_rule, matching};
@@ -20,8 +21,8 @@ pub(super) struct Matches<'a> {
     held: IdVec<RoleId, BTreeSet<RoleId>>,
     /// The rules that match for everyone.
     for_everyone: Matched<'a>,
-    /// For each user name that is a segment of the path: the rules that match for this user.
-    for_owner: BTreeMap<String, Matched<'a>>,
+    /// For each user whose name, or name without its prefix, is a segment of the path: the rules that match for this user.
+    for_owner: BTreeMap<(SourceId, String), Matched<'a>>,
 }
 
 /// The rules that match for a user, and what each role means by them.
@@ -55,27 +56,32 @@ impl<'a> Matches<'a> {
         let mut held = IdVec::new();
         policy.roles.ids().for_each(|id| _ = held.push(with_extended(policy, id)));
         let ids = policy.roles.entries().map(|(id, role)| (&*role.name, id)).collect();
-        let matched = |owner: Option<&str>| {
+        let matched = |owner: Option<Owner<'_>>| {
             let rules = rules(policy, request, &ids, owner);
             Matched { effects: effects(&rules, &held), rules }
         };
         let for_everyone = matched(None);
-        let for_owner = owners(request).into_iter().map(|owner| {
-            let matched = matched(Some(&owner));
-            (owner, matched)
+        let for_owner = owners(policy, request).into_iter().map(|((source, user), prefix)| {
+            let matched = matched(Some(Owner { user: user.as_bytes(), prefix, source: Some(source) }));
+            ((source, user), matched)
         });
         let for_owner = for_owner.collect();
         Self { policy, paths: request.paths.all().count(), for_everyone, for_owner, held }
     }
 
-    /// The user names for which other rules may match than for everyone.
-    pub(super) fn owners(&self) -> impl Iterator<Item = &str> {
-        self.for_owner.keys().map(String::as_str)
+    /// The user names of this source for which other rules may match than for everyone.
+    pub(super) fn owners(&self, source: SourceId) -> impl Iterator<Item = &str> {
+        self.for_owner.keys().filter(move |(of, _)| *of == source).map(|(_, user)| user.as_str())
     }
 
-    /// What these roles, with those that they extend, mean for a request of this user.
-    pub(super) fn effects(&self, user: Option<&str>, roles: impl IntoIterator<Item = RoleId>) -> Effects {
-        let matched = user.and_then(|user| self.for_owner.get(user)).unwrap_or(&self.for_everyone);
+    /// What these roles, with those that they extend, mean for a request of this user of this source.
+    pub(super) fn effects(
+        &self,
+        user: Option<(SourceId, &str)>,
+        roles: impl IntoIterator<Item = RoleId>,
+    ) -> Effects {
+        let matched = user.and_then(|(source, user)| self.for_owner.get(&(source, user.to_owned())));
+        let matched = matched.unwrap_or(&self.for_everyone);
         roles.into_iter().fold(Effects::default(), |effects, role| effects.and(matched.effects.at(role)))
     }
 
@@ -83,11 +89,17 @@ impl<'a> Matches<'a> {
     pub(super) fn rules(&self) -> Vec<MatchingRule> {
         let found = self.for_everyone.rules.iter();
         let mut rules: Vec<MatchingRule> = found.map(|found| self.matching_rule(found, None)).collect();
-        for (owner, matched) in &self.for_owner {
-            let is_new =
-                |found: &&Match<'_>| !self.for_everyone.rules.iter().any(|known| known.is_same(found));
-            let new = matched.rules.iter().filter(is_new);
-            rules.extend(new.map(|found| self.matching_rule(found, Some(owner))));
+        for ((_, owner), matched) in &self.for_owner {
+            for found in &matched.rules {
+                if self.for_everyone.rules.iter().any(|known| known.is_same(found)) {
+                    continue;
+                }
+                let rule = self.matching_rule(found, Some(owner));
+                // Two sources may have a user of the same name.
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
         }
         rules
     }
@@ -122,13 +134,13 @@ fn rules<'a>(
     policy: &'a Policy,
     request: &ParsedRequest<'a>,
     ids: &HashMap<&str, RoleId>,
-    owner: Option<&str>,
+    owner: Option<Owner<'_>>,
 ) -> Vec<Match<'a>> {
     let all = request.paths.all().enumerate().map(|(place, path)| (Some(place), path));
     let deny_only = request.paths.deny_only().map(|path| (None, path));
     let mut found = Vec::new();
     for (place, path) in all.chain(deny_only) {
-        let matching = matching(policy, request.method, request.host, path, owner.map(str::as_bytes));
+        let matching = matching(policy, request.method, request.host, path, owner);
         let counting = matching.filter(|(.., effect)| place.is_some() || *effect == Effect::Deny);
         found.extend(counting.filter_map(|(role, rule, effect)| {
             Some(Match { place, path, id: *ids.get(&*role.name)?, role, rule, effect })
@@ -164,10 +176,21 @@ fn with_extended(policy: &Policy, role: RoleId) -> BTreeSet<RoleId> {
     held
 }
 
-/// The user names for which a rule with `{user}` could match: the decoded segments of the path.
-fn owners(request: &ParsedRequest<'_>) -> BTreeSet<String> {
+/// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its prefix: those whose
+/// name is a segment of the path, with or without the prefix of their source.
+fn owners(policy: &Policy, request: &ParsedRequest<'_>) -> BTreeMap<(SourceId, String), usize> {
     let paths = request.paths.all().chain(request.paths.deny_only());
     let segments = paths.flat_map(|path| path.split(|byte| *byte == b'/'));
-    let names = segments.filter_map(|segment| String::from_utf8(decoded(segment)).ok());
-    names.filter(|name| !name.is_empty()).collect()
+    let names: BTreeSet<String> =
+        segments.filter_map(|segment| String::from_utf8(decoded(segment)).ok()).collect();
+    let mut owners = BTreeMap::new();
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        for (source, _, prefix) in policy.identity.sources() {
+            owners.insert((source, format!("{prefix}{name}")), prefix.len());
+            if name.len() > prefix.len() && name.starts_with(prefix) {
+                owners.insert((source, name.clone()), prefix.len());
+            }
+        }
+    }
+    owners
 }

@@ -169,7 +169,7 @@ fn pattern(text: &str) -> Pattern {
 fn steps(engine: &Engine, path: &str) -> u64 {
     of(|| {
         let question = Question { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
-        let _ = engine.decide(engine.anonymous(), Some(b"alice"), question);
+        let _ = engine.decide(engine.anonymous(), Some(crate::Owner::named(b"alice")), question);
     })
 }
 

@@ -1,7 +1,7 @@
 //! Builds the trie.
 
 use hashbrown::HashMap;
-use policy::ids::IdVec;
+use policy::ids::{IdVec, SourceId};
 use policy::pattern::{Glob, Pattern, Segment};
 
 use super::{GlobsId, LEAF, Node, Roots, Trie};
@@ -22,6 +22,7 @@ pub(crate) struct End {
 pub(crate) struct TrieBuilder {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
+    owner_ids: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs that leave each node that has any.
     globs: IdVec<GlobsId, Vec<Edge>>,
     glob_edges: HashMap<(NodeId, Glob), NodeId>,
@@ -34,10 +35,11 @@ impl TrieBuilder {
     }
 
     /// Adds a pattern to the trie with these roots, and returns its end.
-    pub(crate) fn insert(&mut self, roots: Roots, pattern: &Pattern) -> End {
+    /// `source` is that of each `{user.id}` in it.
+    pub(crate) fn insert(&mut self, roots: Roots, pattern: &Pattern, source: Option<SourceId>) -> End {
         let mut node = if pattern.absolute { roots.absolute } else { roots.relative };
         for segment in &pattern.segments {
-            node = self.edge(node, segment);
+            node = self.edge(node, segment, source);
         }
         End { node, rest: pattern.rest }
     }
@@ -60,6 +62,7 @@ impl TrieBuilder {
             (node.one, node.owner) = (one, owner);
         }
         self.literals.redirect(|to| or_leaf(nodes, to));
+        self.owner_ids.values_mut().for_each(|to| *to = or_leaf(nodes, *to));
         drop(self.glob_edges);
         let mut builder = GlobsBuilder::default();
         let globs = self.globs.into_iter().map(|mut globs| {
@@ -69,7 +72,13 @@ impl TrieBuilder {
         let globs = globs.collect();
         self.nodes.shrink();
         self.literals.shrink();
-        Trie { nodes: self.nodes, literals: self.literals, globs, glob_set: builder.finish() }
+        Trie {
+            nodes: self.nodes,
+            literals: self.literals,
+            owner_ids: self.owner_ids,
+            globs,
+            glob_set: builder.finish(),
+        }
     }
 
     fn node(&mut self) -> NodeId {
@@ -79,11 +88,12 @@ impl TrieBuilder {
     }
 
     /// The target of an edge, which is added if it does not exist.
-    fn edge(&mut self, from: NodeId, segment: &Segment) -> NodeId {
+    fn edge(&mut self, from: NodeId, segment: &Segment, source: Option<SourceId>) -> NodeId {
         match segment {
             Segment::Literal(literal) => self.literal(from, literal.as_bytes()),
             Segment::One(_) => self.single(from, |node| &mut node.one),
             Segment::Owner => self.single(from, |node| &mut node.owner),
+            Segment::OwnerId(_) => self.owner_id(from, source),
             Segment::Glob(glob) => self.glob(from, glob),
         }
     }
@@ -97,6 +107,17 @@ impl TrieBuilder {
         let node = self.nodes.at_mut(from);
         node.others = true;
         *edge(node) = to;
+        to
+    }
+
+    fn owner_id(&mut self, from: NodeId, source: Option<SourceId>) -> NodeId {
+        if let Some(to) = self.owner_ids.get(&(from, source)) {
+            return *to;
+        }
+        let to = self.node();
+        self.owner_ids.insert((from, source), to);
+        let node = self.nodes.at_mut(from);
+        (node.others, node.owner_ids) = (true, true);
         to
     }
 

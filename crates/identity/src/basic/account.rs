@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use policy::model::{self, BasicUser, Secret};
+use policy::Warning;
+use policy::model::{self, BasicUser, Secret, SourceId};
 use policy::problem::Problem;
 use serde_json::Value;
 
 use crate::Subject;
 use crate::names::prefixed;
-use crate::password::Stored;
+use crate::password::{Stored, Weakness};
 
 /// A user.
 pub(crate) struct Account {
@@ -45,8 +46,16 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
     match user.password.as_ref().map(|secret| Stored::parse(&secret.0)) {
         Some(Ok((stored, weakness))) => {
             problems.extend(weakness.map(|weakness| {
-                let message = format!("the password of `{name}` is hashed with {}", weakness.0);
-                Problem::warning(user.at.clone(), message)
+                let (kind, message) = match weakness {
+                    Weakness::Weak(how) => {
+                        (Warning::WeakHash, format!("the password of `{name}` is hashed with {how}"))
+                    }
+                    Weakness::Slow(how) => {
+                        let how = format!("{how}: a check takes about a second or longer");
+                        (Warning::SlowHash, format!("the password of `{name}` is hashed with {how}"))
+                    }
+                };
+                Problem::warning(user.at.clone(), kind, message)
                     .help("make a new one with `rolegate hash-password`")
             }));
             Some(stored)
@@ -67,5 +76,6 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
 
 /// A subject that is authenticated by a password.
 pub(super) fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
-    Subject { user, issuer: None, groups, roles: Vec::new(), claims: Value::Null }
+    let source = Some(SourceId::BASIC);
+    Subject { user, issuer: None, source, groups, roles: Vec::new(), claims: Value::Null }
 }

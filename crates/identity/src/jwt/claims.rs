@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::model::{self, ClaimPath};
+use policy::model::{self, ClaimPath, SourceId};
 use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
@@ -81,13 +81,14 @@ pub(super) fn check_audience(
 pub(crate) fn subject(
     claims: Map<String, Value>,
     issuer: &model::Issuer,
+    source: SourceId,
 ) -> Result<Subject, CredentialsError> {
     let user = user(&claims, issuer).ok_or(CredentialsError::MalformedClaims)?;
     let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
     let roles = issuer.claims.roles.as_ref().filter(|_| issuer.roles_from_token);
     let roles = names(&claims, roles, "")?;
     let issuer = Some(Arc::clone(&issuer.issuer));
-    Ok(Subject { user, issuer, groups, roles, claims: Value::Object(claims) })
+    Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
 }
 
 /// The names in a claim: a list of strings, or one string with spaces between names. Empty if the claim is missing.

@@ -4,8 +4,9 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use policy::KeyUrl;
-use policy::model::{self, Keys};
-use policy::problem::{Place, Problem, Severity};
+use policy::Warning;
+use policy::model::{self, Keys, SourceId};
+use policy::problem::{Place, Problem};
 use serde_json::Value;
 
 use super::token::Token;
@@ -17,6 +18,7 @@ use crate::{CredentialsError, FetchedKeys, Subject, Time, UnknownKids};
 /// An issuer with its keys parsed.
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
+    pub(crate) source: SourceId,
     /// `None` if the keys are at a URL and have not been fetched yet.
     keys: Option<KeySet>,
     /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its keys.
@@ -33,6 +35,7 @@ impl Issuer {
     /// Parses the keys, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(
         settings: &model::Issuer,
+        source: SourceId,
         fetched: &FetchedKeys,
         problems: &mut Vec<Problem>,
     ) -> Self {
@@ -42,7 +45,7 @@ impl Issuer {
                 fetched.get(url).and_then(|bytes| fetched_set(bytes, at, &url.to_string(), problems))
             }
         };
-        Self { settings: settings.clone(), keys, unknown: Mutex::default() }
+        Self { settings: settings.clone(), source, keys, unknown: Mutex::default() }
     }
 
     /// Verifies a token that names this issuer.
@@ -63,7 +66,7 @@ impl Issuer {
         }
         let window = claims::window(&token.payload, &self.settings, now)?;
         claims::check_audience(&token.payload, &self.settings.audiences)?;
-        Ok(VerifiedToken { subject: subject(token.payload, &self.settings)?, window })
+        Ok(VerifiedToken { subject: subject(token.payload, &self.settings, self.source)?, window })
     }
 
     /// The keys, unless they have not been fetched yet.
@@ -111,12 +114,18 @@ pub(crate) fn find_issuer<'a>(
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good ones: another
 /// party may run the issuer.
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
-    let keys = parse_key_set(bytes, at, url, Problem::warning, problems)?;
+    let keys = parse_key_set(bytes, at, url, ignored_key, problems)?;
     if keys.has_secret() {
         let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
-        problems.push(Problem::warning(at.clone(), message).help("use a public key, or a file"));
+        problems.push(
+            Problem::warning(at.clone(), Warning::PublicSecret, message).help("use a public key, or a file"),
+        );
     }
     Some(keys)
+}
+
+fn ignored_key(at: Place, message: String) -> Problem {
+    Problem::warning(at, Warning::IgnoredKey, message)
 }
 
 /// Parses a set. `severity` is that of a weak or damaged key.
@@ -128,12 +137,9 @@ fn parse_key_set(
     problems: &mut Vec<Problem>,
 ) -> Option<KeySet> {
     let mut report = |fault: &KeyFault| {
-        let severity = if fault.other_purpose { Problem::warning } else { severity };
+        let severity = if fault.other_purpose { ignored_key } else { severity };
         let mut problem = severity(at.clone(), String::new());
-        let verdict = match problem.severity {
-            Severity::Warning => "is ignored",
-            Severity::Error => "cannot be used",
-        };
+        let verdict = if problem.is_warning() { "is ignored" } else { "cannot be used" };
         problem.message = format!("{} {verdict}: {}, in `{source}`", fault.key, fault.message);
         problems.push(problem);
     };

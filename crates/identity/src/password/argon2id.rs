@@ -16,6 +16,9 @@ const RECOMMENDED_MEMORY: u32 = 7_168;
 /// The least memory over all passes among those choices, in KiB. Less is weak.
 const RECOMMENDED_WORK: u64 = 35_840;
 
+/// The memory over all passes from which a check takes about a second, in KiB: 1 GiB.
+const SLOW_WORK: u64 = 1 << 20;
+
 pub(super) struct Hash {
     params: Params,
     salt: Box<[u8]>,
@@ -48,7 +51,12 @@ fn parameters(text: &str) -> Parsed<Params> {
     let work = check_cost(memory, passes, lanes)?;
     let params = Params::new(memory, passes, lanes, None).map_err(|_| bad)?;
     let weak = memory < RECOMMENDED_MEMORY || work < RECOMMENDED_WORK;
-    Ok((params, weak.then_some(Weakness("argon2id with less work than `m=19456,t=2,p=1`"))))
+    let weakness = if weak {
+        Some(Weakness::Weak("argon2id with less work than `m=19456,t=2,p=1`"))
+    } else {
+        (work > SLOW_WORK).then_some(Weakness::Slow("argon2id over more than 1 GiB in all passes"))
+    };
+    Ok((params, weakness))
 }
 
 pub(super) fn check_cost(memory: u32, passes: u32, lanes: u32) -> Result<u64, HashError> {

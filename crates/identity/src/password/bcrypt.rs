@@ -18,6 +18,8 @@ pub(super) const MAX_COST: u32 = 16;
 pub(super) const MIN_COST: u32 = 4;
 /// The lowest cost that OWASP's password storage cheat sheet recommends.
 const RECOMMENDED_COST: u32 = 10;
+/// The lowest cost with which a check takes about a second.
+const SLOW_COST: u32 = 14;
 
 /// Trailing bits are ignored, as every implementation does: some programs leave them set in the salt.
 pub(super) const ALPHABET: GeneralPurpose =
@@ -48,7 +50,11 @@ pub(super) fn parse(text: &str) -> Parsed<Hash> {
 }
 
 fn weakness(cost: u32) -> Option<Weakness> {
-    (cost < RECOMMENDED_COST).then_some(Weakness("bcrypt with a cost below 10"))
+    match cost {
+        ..RECOMMENDED_COST => Some(Weakness::Weak("bcrypt with a cost below 10")),
+        SLOW_COST.. => Some(Weakness::Slow("bcrypt with a cost above 13")),
+        _ => None,
+    }
 }
 
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {

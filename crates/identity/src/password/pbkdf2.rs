@@ -10,6 +10,9 @@ use super::{Parsed, Weakness, damaged, decimal, phc_base64, too_costly};
 /// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
 
+/// The rounds from which a check takes about a second.
+const SLOW_ROUNDS: u32 = 3_000_000;
+
 /// The hash function inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digest {
@@ -62,7 +65,11 @@ fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
         Digest::Sha256 => (600_000, "PBKDF2-SHA256 with fewer than 600,000 rounds"),
         Digest::Sha512 => (210_000, "PBKDF2-SHA512 with fewer than 210,000 rounds"),
     };
-    (rounds.get() < recommended).then_some(Weakness(weakness))
+    match rounds.get() {
+        rounds if rounds < recommended => Some(Weakness::Weak(weakness)),
+        rounds if rounds > SLOW_ROUNDS => Some(Weakness::Slow("PBKDF2 with more than 3,000,000 rounds")),
+        _ => None,
+    }
 }
 
 impl Hash {

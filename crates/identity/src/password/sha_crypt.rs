@@ -45,7 +45,8 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
         return Err(damaged("a SHA-crypt hash whose salt is not 1 to 16 characters"));
     }
     let expected = digest.unshuffle(&crypt64(expected).ok_or(bad)?).ok_or(bad)?;
-    let weakness = (rounds < DEFAULT_ROUNDS).then_some(Weakness("SHA-crypt with fewer than 5,000 rounds"));
+    let weakness =
+        (rounds < DEFAULT_ROUNDS).then_some(Weakness::Weak("SHA-crypt with fewer than 5,000 rounds"));
     Ok((Hash { digest, params, salt: salt.as_bytes().into(), expected }, weakness))
 }
 

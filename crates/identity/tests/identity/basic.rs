@@ -390,6 +390,21 @@ fn each_unusable_hash_is_an_error_at_its_user() {
 }
 
 #[test]
+fn slow_hashes_are_accepted_with_a_warning() {
+    let digest = "$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    for (slow, fast) in [
+        ("$argon2id$v=19$m=1048576,t=2,p=1", "$argon2id$v=19$m=65536,t=3,p=1"),
+        ("$pbkdf2-sha256$i=5000000,l=32", "$pbkdf2-sha256$i=600000,l=32"),
+    ] {
+        let of = |costs: &str| warnings(&basic(&[("alice", &format!("{costs}{digest}"))]));
+        assert!(of(fast).is_empty(), "{fast}");
+        let slow = of(slow);
+        assert_eq!((slow.len(), slow[0].kind()), (1, Some(policy::Warning::SlowHash)));
+        assert!(slow[0].message.ends_with("a check takes about a second or longer"), "{}", slow[0]);
+    }
+}
+
+#[test]
 fn weak_hashes_are_accepted_with_a_warning() {
     let settings = basic(&[("alice", BCRYPT)]);
     let warnings = warnings(&settings);

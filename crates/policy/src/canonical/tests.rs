@@ -1,7 +1,8 @@
 //! Paths and hosts: one test for each requirement, with its source.
 
 use super::*;
-use crate::pattern::{Glob, Segment};
+use crate::ids::SourceId;
+use crate::pattern::{Glob, Owner, Segment};
 
 /// Like `canonical::path`, but leaks its buffers so that the result has no lifetime of its own.
 fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<PathInterpretations<'a>, PathError> {
@@ -400,10 +401,16 @@ fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
             assert!(without || !with, "{rule} {with}");
         }
     }
-    for segment in
-        [Segment::One("id".into()), Segment::Owner, Segment::Glob(Glob(vec!["".into(), "".into()]))]
-    {
-        assert!(!segment.matches(b"", Some(b"")), "{segment}");
+    for segment in [
+        Segment::One("id".into()),
+        Segment::Owner,
+        Segment::OwnerId(vec![SourceId::BASIC]),
+        Segment::Glob(Glob(vec!["".into(), "".into()])),
+    ] {
+        assert!(
+            !segment.matches(b"", Some(Owner { user: b"", prefix: 0, source: Some(SourceId::BASIC) })),
+            "{segment}"
+        );
     }
 }
 

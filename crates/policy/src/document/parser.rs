@@ -254,20 +254,20 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let at = mark(marker.line(), marker.col());
     let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
     let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
-    match cause(line, line.chars().nth(marker.col())) {
+    match cause(error.info(), line, line.chars().nth(marker.col())) {
         Some(help) => problem.help(help),
         None => problem,
     }
 }
 
 /// How to fix a line that is not YAML from this character on.
-fn cause(line: &str, here: Option<char>) -> Option<&'static str> {
+fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
     if line.get(..indentation).is_some_and(|indent| indent.contains('\t')) {
         Some("indent with spaces")
     } else if here == Some('*') || line.trim_start().starts_with("- *") {
         Some("quote a text that starts with `*`")
-    } else if line.trim().is_empty() {
+    } else if line.trim().is_empty() || info == "invalid indentation in flow construct" {
         Some("close every quote, `[` and `{`")
     } else if line.contains(['{', '[']) {
         Some("quote a text that has `{`, `}`, `[`, `]` or `,` in it, and close every quote, `[` and `{`")

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::tree::{Key, Mark, Node, Scalar, Value};
+use crate::instead;
 use crate::problem::{Place, Problem, Severity};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum length of a displayed message, in characters.
 const MAX_LENGTH: usize = 400;
@@ -55,7 +57,7 @@ impl Reader {
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.last {
-            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning };
+            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
             let message = format!("there are {} more problems in this file", self.left_out);
             self.problems.push(Problem { severity, ..Problem::error(last.at, message) });
         }
@@ -98,8 +100,14 @@ impl Reader {
     }
 
     /// Adds a warning and how to fix it.
-    pub fn warning_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
-        self.push(Problem::warning(self.place(at), message).help(help));
+    pub fn warning_help(
+        &mut self,
+        at: Mark,
+        kind: Warning,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.push(Problem::warning(self.place(at), kind, message).help(help));
     }
 
     /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key without a
@@ -121,6 +129,10 @@ impl Reader {
     fn unknown(&mut self, fields: Fields<'_>, what: &str, known: &[&str], message: impl Fn(&str) -> String) {
         for (key, _) in fields.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
             // Problems beyond that number are not shown, so no similar key is searched for them.
+            if let Some(help) = instead::of_key(what, &key.text) {
+                self.error_help(key.at, message(&key.text), help);
+                continue;
+            }
             let close =
                 (self.problems.len() < MAX_PROBLEMS).then(|| closest(&key.text, known.iter().copied()));
             let help = match close.flatten() {
@@ -136,7 +148,7 @@ impl Reader {
         match &node.value {
             Value::Map(entries) => Some(Fields { at: node.at, entries }),
             Value::Scalar(_) | Value::List(_) => {
-                self.unexpected(node, &format!("{what} must be a mapping"));
+                self.unexpected(node, what, "a mapping", None);
                 None
             }
         }
@@ -147,7 +159,9 @@ impl Reader {
         match &node.value {
             Value::List(items) => Some(items),
             Value::Scalar(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be a list"));
+                let is_text = matches!(&node.value, Value::Scalar(scalar) if !scalar.is_nothing());
+                let help = is_text.then_some("write a list: put it in `[` and `]`");
+                self.unexpected(node, what, "a list", help);
                 None
             }
         }
@@ -158,7 +172,7 @@ impl Reader {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be text"));
+                self.unexpected(node, what, "text", None);
                 None
             }
         }
@@ -198,10 +212,13 @@ impl Reader {
         let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for (text, _) in texts {
             if let Some(first) = seen.insert(text.text, text.at) {
-                let problem =
-                    Problem::warning(self.place(text.at), format!("`{}` is listed twice", text.text))
-                        .help("leave one out")
-                        .related(self.place(first), "the other is here");
+                let problem = Problem::warning(
+                    self.place(text.at),
+                    Warning::Duplicate,
+                    format!("`{}` is listed twice", text.text),
+                )
+                .help("leave one out")
+                .related(self.place(first), "the other is here");
                 self.push(problem);
             }
         }
@@ -213,21 +230,25 @@ impl Reader {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
             Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, &format!("{what} must be `true` or `false`, without quotes"));
+                self.unexpected(node, what, "`true` or `false`, without quotes", None);
                 None
             }
         }
     }
 
     /// Reports a value of the wrong type. The message contains the type, never the value.
-    fn unexpected(&mut self, node: &Node, expected: &str) {
+    fn unexpected(&mut self, node: &Node, what: &str, expected: &str, help: Option<&str>) {
         let found = match &node.value {
             Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
             Value::Scalar(_) => "text",
             Value::List(_) => "a list",
             Value::Map(_) => "a mapping",
         };
-        self.error(node.at, format!("{expected}, not {found}"));
+        let message = format!("{what} must be {expected}, not {found}");
+        match instead::of_shape(what, expected).or(help) {
+            Some(help) if found != "nothing" => self.error_help(node.at, message, help),
+            Some(_) | None => self.error(node.at, message),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, Effect, Policy, RoleId, Rule, RuleId};
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;
+use crate::warning::Warning;
 
 /// The maximum number of comparisons for all rules together.
 const BUDGET: usize = 4_000_000;
@@ -30,13 +31,17 @@ pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<
 
 fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     let (name, by) = (&ruled.rule.name, &cover.rule.name);
-    let message = match (ruled.effect, cover.effect) {
-        (Effect::Allow, Effect::Deny) => format!("`{name}` never allows anything: `{by}` denies all of it"),
-        _ if name == by => format!("`{name}` is listed twice"),
-        _ => format!("`{name}` adds nothing: `{by}` covers all of it"),
+    let (kind, message) = match (ruled.effect, cover.effect) {
+        (Effect::Allow, Effect::Deny) => {
+            (Warning::DeniedRule, format!("`{name}` never allows anything: `{by}` denies all of it"))
+        }
+        _ if name == by => (Warning::RedundantRule, format!("`{name}` is listed twice")),
+        _ => (Warning::RedundantRule, format!("`{name}` adds nothing: `{by}` covers all of it")),
     };
     let note = format!("`{by}` of the role `{}`", cover.named.name);
-    Problem::warning(ruled.rule.at.clone(), message).help("leave it out").related(cover.rule.at.clone(), note)
+    Problem::warning(ruled.rule.at.clone(), kind, message)
+        .help("leave it out")
+        .related(cover.rule.at.clone(), note)
 }
 
 /// The roles that a caller with a given role also has.
@@ -218,14 +223,17 @@ fn covers_pattern(cover: &Pattern, pattern: &Pattern) -> bool {
 fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
     match (cover, segment) {
         (cover, Segment::Literal(literal)) => {
-            !matches!(cover, Segment::Owner) && cover.matches(literal.as_bytes(), None)
+            !matches!(cover, Segment::Owner | Segment::OwnerId(_)) && cover.matches(literal.as_bytes(), None)
         }
         (Segment::One(_), _) | (Segment::Owner, Segment::Owner) => true,
         (Segment::Glob(cover), Segment::Glob(glob)) => covers_glob(cover, glob),
-        (Segment::Glob(cover), Segment::One(_) | Segment::Owner) => {
+        (Segment::OwnerId(cover), Segment::OwnerId(sources)) => {
+            sources.iter().all(|source| cover.contains(source))
+        }
+        (Segment::Glob(cover), Segment::One(_) | Segment::Owner | Segment::OwnerId(_)) => {
             cover.0.iter().all(|piece| piece.is_empty())
         }
-        (Segment::Literal(_) | Segment::Owner, _) => false,
+        (Segment::Literal(_) | Segment::Owner | Segment::OwnerId(_), _) => false,
     }
 }
 

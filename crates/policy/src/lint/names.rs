@@ -8,6 +8,7 @@ use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
 const MAX_COMPARISONS: usize = 2_000_000;
@@ -40,7 +41,8 @@ pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>)
 fn no_identity(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
     if let Some(grant) = policy.grants.first() {
         let message = "no way to authenticate is configured, so nobody has a granted role";
-        problems.push(Problem::warning(grant.at.clone(), message).help("add `identity`"));
+        problems
+            .push(Problem::warning(grant.at.clone(), Warning::NoIdentity, message).help("add `identity`"));
     }
 }
 
@@ -53,11 +55,23 @@ fn unknown_names(policy: &UnresolvedPolicy, basic: &Basic, warnings: &mut Warnin
     let mut groups = Known { names: groups, compared: 0 };
     for grant in &policy.grants {
         for named in &grant.users {
-            users.expect(grant, named, "user", warnings);
+            users.expect(grant, named, "user", &groups, warnings);
         }
         for named in &grant.groups {
-            groups.expect(grant, named, "group", warnings);
+            groups.expect(grant, named, "group", &users, warnings);
         }
+    }
+}
+
+/// Why a granted name is not what its author probably means: names are compared byte for byte, and no name stands for
+/// all callers.
+fn unlikely(name: &str) -> Option<&'static str> {
+    let all = "the rules of the role `anyone` apply to every caller, those of `authenticated` to every one with \
+               credentials: neither is granted";
+    match name {
+        "*" | "**" | "all" | "any" | ANYONE | AUTHENTICATED | "anonymous" | "everyone" => Some(all),
+        _ if name.contains('*') => Some("name each user or group: `*` in a name is that character"),
+        _ => None,
     }
 }
 
@@ -68,11 +82,31 @@ struct Known {
 }
 
 impl Known {
-    fn expect(&mut self, grant: &UnresolvedGrant, named: &NameRef, what: &str, warnings: &mut Warnings<'_>) {
+    fn expect(
+        &mut self,
+        grant: &UnresolvedGrant,
+        named: &NameRef,
+        what: &str,
+        others: &Self,
+        warnings: &mut Warnings<'_>,
+    ) {
         if self.names.contains(&*named.name) {
             return;
         }
-        let problem = Problem::warning(place(grant, named), format!("no {what} is called `{}`", named.name));
+        let problem = Problem::warning(
+            place(grant, named),
+            Warning::UnknownName,
+            format!("no {what} is called `{}`", named.name),
+        );
+        let other = if what == "user" { "group" } else { "user" };
+        if let Some(help) = unlikely(&named.name) {
+            warnings.push(problem.help(help));
+            return;
+        }
+        if others.names.contains(&*named.name) {
+            warnings.push(problem.help(format!("it is a {other}: write it under `{other}s`")));
+            return;
+        }
         warnings.push(match self.near(&named.name) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help("`basic.users` names users and their groups"),
@@ -145,6 +179,11 @@ fn warn_of_absent<'s, 'i: 's>(
     warnings: &mut Warnings<'_>,
 ) {
     let name = &named.name;
+    if let Some(help) = unlikely(name) {
+        let message = format!("`{name}` is the {what} of that very name");
+        warnings.push(Problem::warning(place(grant, named), Warning::UnknownName, message).help(help));
+        return;
+    }
     // The sources with the longest prefix that fits.
     let mut likely: Vec<_> = sources.filter(|(_, names)| name.starts_with(names.prefix)).collect();
     let longest = likely.iter().map(|(_, names)| names.prefix.len()).max();
@@ -168,7 +207,7 @@ fn warn_of_absent<'s, 'i: 's>(
         }
         None => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
-    let problem = Problem::warning(place(grant, named), message);
+    let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
     warnings.push(match help {
         Some(help) => problem.help(help),
         None => problem,
@@ -238,7 +277,7 @@ fn warn_of_shared(
     let name = &named.name;
     let message =
         format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
-    let problem = Problem::warning(second.at.clone(), message)
+    let problem = Problem::warning(second.at.clone(), Warning::AmbiguousName, message)
         .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
         .related(place(grant, named), format!("`{name}` is granted a role here"))
         .related(first.at.clone(), "the other source is here");
@@ -252,8 +291,10 @@ fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
 fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
     let reserved = |name: &str| name == ANYONE || name == AUTHENTICATED;
     if let Some(role) = policy.roles.iter().find(|role| !reserved(&role.name)) {
-        problems
-            .push(Problem::warning(role.at.clone(), "no role is granted to anybody").help("add `grants`"));
+        problems.push(
+            Problem::warning(role.at.clone(), Warning::UnusedRole, "no role is granted to anybody")
+                .help("add `grants`"),
+        );
     }
 }
 
@@ -280,7 +321,15 @@ pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
     let mut warnings = Warnings::new(problems);
     for (role, _) in policy.roles.iter().zip(had).filter(|(_, had)| !had) {
         let message = format!("nobody has the role `{}`", role.name);
-        let help = "name it under `grants`, or let a role that is granted extend it";
-        warnings.push(Problem::warning(role.at.clone(), message).help(help));
+        let help = match role.name.to_ascii_lowercase().as_str() {
+            "*" | "all" | "any" | "anonymous" | "everyone" | "public" | "guest" => {
+                "grant it, or call it `anyone`, the role that every caller has"
+            }
+            "users" | "user" | "logged_in" | "authenticated" | "signed_in" => {
+                "grant it, or call it `authenticated`, the role of every caller with credentials"
+            }
+            _ => "name it under `grants`, or let a role that is granted extend it",
+        };
+        warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
     }
 }

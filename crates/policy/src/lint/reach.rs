@@ -6,6 +6,7 @@ use crate::lint::warnings::Warnings;
 use crate::model::{Effect, Rule, RuleId};
 use crate::pattern::{Actions, Pattern, Scope, Segment};
 use crate::problem::Problem;
+use crate::warning::Warning;
 
 /// The maximum number of steps for all `deny` rules together, and for each of them.
 const BUDGET: usize = 2_000_000;
@@ -26,7 +27,8 @@ pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
 
 fn warning(ruled: &Ruled<'_>) -> Problem {
     let message = format!("`{}` denies what nothing allows", ruled.rule.name);
-    Problem::warning(ruled.rule.at.clone(), message).help("check its path, or leave it out")
+    Problem::warning(ruled.rule.at.clone(), Warning::UnmatchedDeny, message)
+        .help("check its path, or leave it out")
 }
 
 /// The search for an `allow` rule that overlaps a given `deny` rule.
@@ -118,14 +120,14 @@ fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
 fn overlap(segment: &Segment, other: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(other, literal),
-        Segment::One(_) | Segment::Owner | Segment::Glob(_) => true,
+        Segment::One(_) | Segment::Owner | Segment::OwnerId(_) | Segment::Glob(_) => true,
     }
 }
 
 /// Whether a segment that is not literal may match this literal. A user may have any name, so `{user}` may.
 fn matches_literal(segment: &Segment, literal: &str) -> bool {
     match segment {
-        Segment::Owner => !literal.is_empty(),
+        Segment::Owner | Segment::OwnerId(_) => !literal.is_empty(),
         segment => segment.matches(literal.as_bytes(), None),
     }
 }

@@ -4,9 +4,10 @@ use foldhash::{HashMap, HashMapExt};
 
 use crate::ids::{IdVec, id_types};
 use crate::lint::warnings::Warnings;
-use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
+use crate::model::{Effect, Policy, Role, RoleId, Rule, RuleId, SourceId};
 use crate::pattern::{Glob, Pattern, Segment};
 use crate::problem::Problem;
+use crate::warning::Warning;
 
 /// A rule of a role.
 #[derive(Clone, Copy)]
@@ -35,6 +36,7 @@ pub(crate) struct Trie<'p> {
 enum Other<'p> {
     One,
     Owner,
+    OwnerId(&'p [SourceId]),
     Glob(&'p Glob),
 }
 
@@ -102,6 +104,7 @@ impl<'p> Trie<'p> {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
             Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
             Segment::Owner => self.others.entry((from, Other::Owner)).or_insert(next),
+            Segment::OwnerId(sources) => self.others.entry((from, Other::OwnerId(sources))).or_insert(next),
             Segment::Glob(glob) => self.others.entry((from, Other::Glob(glob))).or_insert(next),
         };
         let known = *known;
@@ -135,6 +138,27 @@ impl<'p> Trie<'p> {
         }
     }
 
+    /// Warns of a path that ends in a slash, if no rule with the same effect matches it without: most people who write
+    /// `/admin/` mean all that is below. Only literal paths, so that one look-up is enough.
+    pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings<'_>) {
+        for node in self.nodes.iter().filter(|node| node.first.is_some()) {
+            let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty()) else {
+                continue;
+            };
+            for id in &self.node(*slash).ends {
+                let ruled = self.rules.at(*id);
+                let same = |other: &RuleId| self.rules.at(*other).effect == ruled.effect;
+                if node.ends.iter().chain(&node.rests).any(same) {
+                    continue;
+                }
+                let message = format!("`{}` is only the path with the slash", ruled.rule.name);
+                let help = "write `/**` at the end for everything below, or leave the slash out; or add a rule without it";
+                let at = ruled.rule.at.clone();
+                warnings.push(Problem::warning(at, Warning::TrailingSlash, message).help(help));
+            }
+        }
+    }
+
     fn warn_of_variant(
         &self,
         literal: &str,
@@ -146,7 +170,7 @@ impl<'p> Trie<'p> {
         let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
         if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
             let message = format!("`{literal}` differs from `{first}` only in case: they are two paths");
-            let problem = Problem::warning(rule.rule.at.clone(), message)
+            let problem = Problem::warning(rule.rule.at.clone(), Warning::CaseVariant, message)
                 .help(format!("write `{first}` if the same is meant"))
                 .related(other.rule.at.clone(), format!("`{first}` is here"));
             warnings.push(problem);

@@ -1,16 +1,17 @@
 //! The section `identity.basic`: users, with their passwords and groups.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::document::{Fields, Reader};
-use crate::document::{Key, Node, Value};
+use crate::document::{Key, Mark, Node, Value};
 use crate::model::{Basic, BasicUser, Secret};
 use crate::parse::names::{names, prefix};
 use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
 use crate::parse::{htpasswd, password};
 use crate::problem::{Place, Problem};
+use crate::warning::Warning;
 
 const BASIC: &[&str] = &["realm", "users", "users_file", "verify", "user_prefix", "group_prefix"];
 
@@ -30,19 +31,38 @@ pub(crate) fn read(
         fields.value("verify").and_then(|node| reader.boolean(node, "`verify`").map(|verify| (verify, node)));
     if let Some((false, node)) = verify {
         let message = "passwords are not verified: whoever reaches this program may name any user";
-        reader.warning_help(node.at, message, "make sure that something in front has verified them");
+        reader.warning_help(
+            node.at,
+            Warning::UnverifiedPasswords,
+            message,
+            "make sure that something in front has verified them",
+        );
     }
     let verify = verify.is_none_or(|(verify, _)| verify);
-    let mut users = Users { known: HashMap::new(), list: Vec::new() };
+    let mut users = Users { verify, ..Users::default() };
     if let Some(node) = fields.value("users") {
-        inline(reader, node, verify, &mut users);
+        inline(reader, node, &mut users);
     }
     if let Some(node) = fields.value("users_file") {
         from_file(reader, sources, file, node, &mut users);
     }
+    users.finish(reader, fields.value("users_file").is_some());
     if verify && users.list.is_empty() && reader.errors() == errors {
-        let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
-        reader.error_help(key.at, "`basic` has no users", help);
+        match &users.empty_file {
+            Some((at, path)) => {
+                let message = format!("`{}` has no users: the file is empty", path.display());
+                reader.error_help(
+                    *at,
+                    message,
+                    "add lines `user:hash`, as the program `htpasswd` writes them",
+                );
+            }
+            None => {
+                let help =
+                    "add `users` or `users_file`, or set `verify: false` where something in front verifies";
+                reader.error_help(key.at, "`basic` has no users", help);
+            }
+        }
     }
     Some(Basic {
         realm: realm(reader, &fields),
@@ -55,12 +75,44 @@ pub(crate) fn read(
 }
 
 /// Users, without duplicates.
+#[derive(Default)]
 struct Users {
     known: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
+    /// Users under `users` without a password: `users_file` may have it.
+    awaiting: HashMap<Arc<str>, (Mark, BasicUser)>,
+    verify: bool,
+    /// The `users_file`, if no line of it is a user, and the place that names it.
+    empty_file: Option<(Mark, PathBuf)>,
 }
 
 impl Users {
+    /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under `users`.
+    fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
+        match self.awaiting.remove(&user.name) {
+            Some((_, BasicUser { groups, .. })) => self.list.push(BasicUser { groups, ..user }),
+            None => self.add(reader, at, user),
+        }
+    }
+
+    /// Reports each user whose password is nowhere.
+    fn finish(&mut self, reader: &mut Reader, has_file: bool) {
+        let mut left: Vec<_> = self.awaiting.drain().collect();
+        left.sort_by_key(|(_, (at, _))| *at);
+        for (name, (at, user)) in left {
+            if !self.verify {
+                self.list.push(user);
+                continue;
+            }
+            let help = if has_file {
+                "add `password` with what `rolegate hash-password` prints, or a line for this user to the `users_file`"
+            } else {
+                "add `password` with what `rolegate hash-password` prints"
+            };
+            reader.error_help(at, format!("the user `{name}` has no password"), help);
+        }
+    }
+
     /// Adds a user; `at` is the place of its name.
     fn add(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         if let Some(first) = self.known.get(&user.name) {
@@ -71,28 +123,34 @@ impl Users {
             return;
         }
         self.known.insert(user.name.clone(), at);
-        self.list.push(user);
+        // A user without a usable password was reported.
+        if user.password.is_some() || !self.verify {
+            self.list.push(user);
+        }
     }
 }
 
-fn inline(reader: &mut Reader, node: &Node, verify: bool, users: &mut Users) {
+fn inline(reader: &mut Reader, node: &Node, users: &mut Users) {
     let entries = reader.entries(node, "`users`");
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        if let Some(user) = user(reader, key, node, verify) {
+        let Some((user, has_password)) = user(reader, key, node) else { continue };
+        if has_password {
             let at = reader.place(key.at);
             users.add(reader, at, user);
+        } else {
+            users.known.insert(user.name.clone(), reader.place(key.at));
+            users.awaiting.insert(user.name.clone(), (key.at, user));
         }
     }
 }
 
-fn user(reader: &mut Reader, key: &Key, node: &Node, verify: bool) -> Option<BasicUser> {
+/// One user, and whether it has a password, valid or not.
+fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
     let named = password::is_user_name(reader, key.at, &key.text);
     if node.is_nothing() {
-        if verify && named {
-            no_password(reader, key);
-        }
         let at = reader.place(key.at);
-        return named.then(|| BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at });
+        let user = BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at };
+        return named.then_some((user, false));
     }
     if matches!(node.value, Value::Scalar(_)) {
         let help = "write `{ password: \"…\" }` with a hash";
@@ -101,22 +159,16 @@ fn user(reader: &mut Reader, key: &Key, node: &Node, verify: bool) -> Option<Bas
     }
     let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
     let hash = fields.value("password").and_then(|node| secret(reader, node));
-    if verify && named && fields.value("password").is_none() {
-        no_password(reader, key);
-    }
     let groups = fields.value("groups").map(|node| names(reader, node, "`groups`", "a group"));
+    let has_password = fields.value("password").is_some();
     let at = fields.value("password").map_or(key.at, |node| node.at);
-    named.then(|| BasicUser {
+    let user = BasicUser {
         name: key.text.clone(),
         password: hash,
         groups: groups.unwrap_or_default(),
         at: reader.place(at),
-    })
-}
-
-fn no_password(reader: &mut Reader, key: &Key) {
-    let help = "add `password` with what `rolegate hash-password` prints";
-    reader.error_help(key.at, format!("the user `{}` has no password", key.text), help);
+    };
+    named.then_some((user, has_password))
 }
 
 fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
@@ -138,8 +190,11 @@ fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
         Ok(bytes) => {
             let (read, problems) = htpasswd::parse(&path, &bytes);
             problems.into_iter().for_each(|problem| reader.push(problem));
+            if read.is_empty() {
+                users.empty_file = Some((name.at, path));
+            }
             for user in read {
-                users.add(reader, Place { column: 1, ..user.at.clone() }, user);
+                users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
             }
         }
         Err(error) => unreadable(reader, name.at, &path, &error),

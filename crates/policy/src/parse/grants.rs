@@ -4,6 +4,7 @@ use crate::document::{Fields, Key, Node, Reader};
 use crate::model::{ANYONE, AUTHENTICATED};
 use crate::parse::names::name_refs;
 use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy};
+use crate::warning::Warning;
 
 /// Reads the grants of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
@@ -33,7 +34,7 @@ fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant>
     let groups = name_refs(reader, &fields, "groups", "a group's name");
     if users.is_empty() && groups.is_empty() && reader.errors() == errors {
         let message = format!("`{}` is granted to nobody", key.text);
-        reader.warning_help(key.at, message, "add `users` or `groups`");
+        reader.warning_help(key.at, Warning::EmptyGrant, message, "add `users` or `groups`");
     }
     Some(UnresolvedGrant { role: key.text.clone(), users, groups, at: reader.place(key.at) })
 }

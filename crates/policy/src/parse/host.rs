@@ -44,6 +44,25 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
             format!("`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`");
         return Some((part, message, "write one rule for each host"));
     }
+    if name.matches(':').count() > 1 {
+        return Some((
+            host,
+            format!("`{host}` is not a host"),
+            "write an IPv6 address in brackets, without a port",
+        ));
+    }
+    if let Some(rest) = host.strip_prefix('.').filter(|rest| !rest.is_empty()) {
+        let message = format!("the host `{host}` has an empty label");
+        return Some((
+            host,
+            message,
+            if rest.contains('.') {
+                "write `*` before the dot: `*.example.com`"
+            } else {
+                "write labels between dots"
+            },
+        ));
+    }
     if let Some(at) = name.find(':') {
         let part = name.get(at..).unwrap_or_default();
         return Some((part, format!("the host `{host}` has a port"), "leave it out: ports are not compared"));

@@ -13,6 +13,7 @@ use crate::parse::names::{is_name, names, prefix};
 use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
 use crate::parse::values;
 use crate::problem::{Place, Problem};
+use crate::warning::Warning;
 
 const KEYS: &[&str] = &[
     "issuer",
@@ -254,7 +255,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     let Some(skew) = values::duration(reader, &text, "`clock_skew`") else { return CLOCK_SKEW };
     if skew > LARGE_SKEW {
         let message = format!("tokens are taken `{}` after they expired", text.text);
-        reader.warning_help(text.at, message, "write less, such as `60s`");
+        reader.warning_help(text.at, Warning::LongClockSkew, message, "write less, such as `60s`");
     }
     skew
 }

@@ -3,6 +3,7 @@
 use crate::document::{Reader, Text};
 use crate::pattern::Actions;
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The methods of IANA's registry that are in use, and two that caches define.
 const KNOWN: &[&str] = &[
@@ -52,6 +53,11 @@ const KNOWN: &[&str] = &[
 /// The maximum number of methods of a rule.
 const MAX_METHODS: usize = 100;
 
+/// Whether requests often have this method.
+pub(crate) fn is_known(method: &str) -> bool {
+    KNOWN.contains(&method)
+}
+
 /// Reads the methods of a rule, each with the text that contains it.
 pub(crate) fn read<'n>(
     reader: &mut Reader,
@@ -77,7 +83,7 @@ pub(crate) fn read<'n>(
             failed = true;
         } else if these.iter().any(|known| **known == *method) {
             let message = format!("`{method}` is listed twice");
-            reader.warning_help(text.locate(method), message, "leave one out");
+            reader.warning_help(text.locate(method), Warning::Duplicate, message, "leave one out");
         } else {
             these.push(method.into());
         }
@@ -102,7 +108,9 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     }
     if let Some(wrong) = method.find(|character: char| !is_token(character)) {
         let part = method.get(wrong..).unwrap_or_default();
-        let help = if part.starts_with([',', '/', '&', ';']) {
+        let help = if method.starts_with('/') {
+            "write the methods first, then a space and the path"
+        } else if part.starts_with([',', '/', '&', ';']) {
             "join methods with `|`"
         } else {
             "a method has letters, digits and some signs, such as `GET`"
@@ -110,29 +118,41 @@ fn is_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         reader.error_help(text.locate(part), format!("`{method}` is not a method"), help);
         return false;
     }
+    if method.contains('|') {
+        let help = "write each method on its own, as in `[GET, POST]`";
+        reader.error_help(at, format!("`{method}` is not a method"), help);
+        return false;
+    }
     let upper = method.to_ascii_uppercase();
+    if matches!(&*upper, "ANY" | "ALL") {
+        reader.error_help(at, format!("`{method}` is not a method"), "write `*` for any method");
+        return false;
+    }
     if upper != method {
         let message = format!("`{method}` is not upper-case: methods are compared byte for byte");
         reader.error_help(at, message, format!("did you mean `{upper}`?"));
         return false;
     }
-    if !KNOWN.contains(&method) {
-        warn_if_similar(reader, text, method);
+    if !is_known(method) {
+        warn_of_unusual(reader, text, method);
     }
     true
 }
 
-/// Warns of an unusual method that looks like a typing error.
-fn warn_if_similar(reader: &mut Reader, text: &Text<'_>, method: &str) {
-    let meant = match method {
-        "ANY" | "ALL" => Some("*"),
-        _ => closest(method, KNOWN.iter().copied())
-            .filter(|known| strsim::damerau_levenshtein(known, method) == 1),
+/// Warns of an unusual method: it may be a typing error, or a verb of another system.
+fn warn_of_unusual(reader: &mut Reader, text: &Text<'_>, method: &str) {
+    let help = match method {
+        "READ" | "LIST" | "VIEW" | "SELECT" => "did you mean `GET|HEAD`?".to_owned(),
+        "WRITE" | "CREATE" | "EDIT" | "INSERT" => "did you mean `POST|PUT|PATCH`?".to_owned(),
+        _ => match closest(method, KNOWN.iter().copied()) {
+            Some(known) if strsim::damerau_levenshtein(known, method) == 1 => {
+                format!("did you mean `{known}`?")
+            }
+            Some(_) | None => "it matches only requests with this very method".to_owned(),
+        },
     };
-    if let Some(meant) = meant {
-        let message = format!("`{method}` is not a usual method");
-        reader.warning_help(text.locate(method), message, format!("did you mean `{meant}`?"));
-    }
+    let message = format!("`{method}` is not a usual method");
+    reader.warning_help(text.locate(method), Warning::UnusualMethod, message, help);
 }
 
 /// A character of a token (RFC 9110, 5.6.2).

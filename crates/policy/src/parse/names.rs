@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::document::{Fields, Mark, Node, Reader, Text};
-use crate::parse::unresolved::NameRef;
+use crate::parse::unresolved::{NameRef, NameRefs};
 
 /// Whether this can be the name of a role or rule. Names appear in headers and logs.
 pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {
@@ -30,6 +30,18 @@ pub(crate) fn name_refs(reader: &mut Reader, fields: &Fields<'_>, key: &str, ite
         }
     }
     names
+}
+
+/// The sources that `user_id_from` names.
+pub(crate) fn user_id_from(reader: &mut Reader, fields: &Fields<'_>) -> Option<NameRefs> {
+    let (key, node) = fields.field("user_id_from")?;
+    let errors = reader.errors();
+    let names = name_refs(reader, fields, "user_id_from", "the name of a source");
+    if names.is_empty() && reader.errors() == errors {
+        let help = "name `basic` or an issuer, or leave it out";
+        reader.error_help(node.at, "`user_id_from` is empty", help);
+    }
+    Some(NameRefs { names, at: key.at })
 }
 
 /// The value of `user_prefix` or `group_prefix`.

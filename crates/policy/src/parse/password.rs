@@ -2,6 +2,7 @@
 
 use crate::document::Mark;
 use crate::document::Reader;
+use crate::warning::Warning;
 
 /// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
 pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {
@@ -17,6 +18,7 @@ pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {
         let help = "run `rolegate hash-password` and write what it prints";
         reader.warning_help(
             at,
+            Warning::WeakHash,
             "`{SHA}` is a fast hash without a salt: who reads it finds the password",
             help,
         );

@@ -7,17 +7,33 @@ use crate::canonical::LONGEST_SEGMENT;
 use crate::document::{Reader, Text};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
+use crate::warning::Warning;
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
 /// either way.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
-        let help = format!("did you mean `/{path}`?");
+        let help = match path.split_once('/') {
+            Some((before, rest)) if before.ends_with(' ') => {
+                format!("did you mean `/{rest}`? Methods are under `methods`")
+            }
+            Some((before, rest)) if before.contains('.') => {
+                format!("did you mean `/{rest}`? Hosts are under `hosts`")
+            }
+            Some(_) | None => format!("did you mean `/{path}`?"),
+        };
         reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
     };
+    if let Some(at) = path.find("{claims") {
+        let part = path.get(at..).unwrap_or_default();
+        let help = "write `{user}` for the caller's name: other claims are not compared with paths";
+        reader.error_help(text.locate(part), "a path has no claims", help);
+        return None;
+    }
     let mut parser = PathParser { reader, text, failed: false };
     parser.check(path);
+    parser.warn_of_several(path);
     let (segments, rest) = parser.segments(name);
     if parser.failed {
         return None;
@@ -48,7 +64,7 @@ impl ParsedSegment {
         match self.raw.as_ref().unwrap_or(&self.canonical) {
             Segment::Literal(literal) => literal.len(),
             Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
-            Segment::One(_) | Segment::Owner => 1,
+            Segment::One(_) | Segment::Owner | Segment::OwnerId(_) => 1,
         }
     }
 }
@@ -66,6 +82,7 @@ impl PathParser<'_, '_> {
         for (at, character) in path.char_indices() {
             let part = path.get(at..).unwrap_or_default();
             match character {
+                '?' if path.get(..at).is_some_and(|before| before.rfind('{') > before.rfind('}')) => {}
                 '?' | '#' => {
                     let help = "end the path before it: it applies to every query";
                     self.error(part, "a query or fragment never takes part in matching", help);
@@ -85,13 +102,23 @@ impl PathParser<'_, '_> {
                 let message =
                     format!("a request with `{triplet}` must be allowed with and without what follows it");
                 let part = path.get(at..).unwrap_or_default();
-                self.reader.warning_help(self.text.locate(part), message, help);
+                self.reader.warning_help(self.text.locate(part), Warning::PathParameter, message, help);
             }
         }
         if path.contains(';') {
             let help = "make sure that the path without its parameters is covered by a rule as well";
             let message = "a request with `;` must be allowed with and without what follows it";
-            self.reader.warning_help(self.text.locate(path), message, help);
+            self.reader.warning_help(self.text.locate(path), Warning::PathParameter, message, help);
+        }
+    }
+
+    /// Warns of a path that looks like several: `/a,/b`.
+    fn warn_of_several(&mut self, path: &str) {
+        if let Some(at) = [",/", "|/"].iter().find_map(|joint| path.find(joint)) {
+            let part = path.get(at..).unwrap_or_default();
+            let message = "this is one path: a rule in the short form has only one";
+            let help = "write one rule for each path, or the long form with `paths`";
+            self.reader.warning_help(self.text.locate(part), Warning::SeveralPaths, message, help);
         }
     }
 
@@ -103,7 +130,16 @@ impl PathParser<'_, '_> {
         for (number, part) in parts.iter().enumerate() {
             match *part {
                 "**" if number == last => rest = true,
-                "**" => self.error(part, "`**` is not the last segment", "write `*` for exactly one segment"),
+                "**" => {
+                    let help = "write `{id}` for exactly one segment, or a rule for each number of segments";
+                    self.error(part, "`**` is not the last segment", help);
+                }
+                "*" if number == last => {
+                    let message = "`*` at the end is one segment: nothing that is further below";
+                    let help = "write `**` for everything below, or `{id}` for exactly one segment";
+                    self.reader.warning_help(self.text.locate(part), Warning::SingleSegment, message, help);
+                    segments.extend(self.segment(part));
+                }
                 "" if number < last => {
                     self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
                 }
@@ -141,6 +177,8 @@ impl PathParser<'_, '_> {
         let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
         match inner.filter(|name| !name.contains(['{', '}'])) {
             Some("user") => Some(Segment::Owner),
+            // Its sources are resolved with those of the rule.
+            Some("user.id") => Some(Segment::OwnerId(Vec::new())),
             Some("") => {
                 self.error(part, "a placeholder without a name", "write `{id}`");
                 None
@@ -148,20 +186,36 @@ impl PathParser<'_, '_> {
             Some(name)
                 if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
             {
+                if let Some(message) = like_reserved(name) {
+                    let help =
+                        "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+                    self.error(part, message, help);
+                    return None;
+                }
                 if is_like_user(name) {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
                     let help = "did you mean `{user}`? If not, call it `{id}`";
-                    self.reader.warning_help(self.text.locate(part), message, help);
+                    self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
                 }
                 Some(Segment::One(name.into()))
             }
-            Some(_) => {
-                let help = "a name has letters, digits, `_`, `-` and `.`; `**` is any number of segments";
+            Some(name) => {
+                let help = match name.split_once([':', '?', '=']) {
+                    Some((name, _)) => {
+                        format!("did you mean `{{{name}}}`? A placeholder is any one segment")
+                    }
+                    None if name.contains('*') => {
+                        "write `**` at the end for any number of segments".to_owned()
+                    }
+                    None => "a name has letters, digits, `_`, `-` and `.`".to_owned(),
+                };
                 self.error(part, format!("`{part}` is not a placeholder"), help);
                 None
             }
             None => {
-                let help = match as_glob(part) {
+                let doubled = part.strip_prefix("{{").and_then(|part| part.strip_suffix("}}"));
+                let doubled = doubled.map(|name| format!("{{{}}}", name.trim()));
+                let help = match doubled.or_else(|| as_glob(part)) {
                     Some(glob) => format!("did you mean `{glob}`?"),
                     None => "write a brace of the path itself as `%7B` or `%7D`".to_owned(),
                 };
@@ -196,10 +250,10 @@ impl PathParser<'_, '_> {
             self.error(part, format!("`{part}` never matches: it is not UTF-8"), help);
             return None;
         }
-        if let Some(name) = part.strip_prefix(':').filter(|name| !name.is_empty()) {
-            let help = format!("did you mean `{{{name}}}`?");
+        if let Some(meant) = meant_by(part) {
+            let help = format!("did you mean `{meant}`?");
             let message = format!("`{part}` is these very characters");
-            self.reader.warning_help(self.text.locate(part), message, help);
+            self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
@@ -212,7 +266,12 @@ impl PathParser<'_, '_> {
                     let message =
                         format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
                     let help = format!("write `{character}`");
-                    self.reader.warning_help(self.text.locate(triplet), message, help);
+                    self.reader.warning_help(
+                        self.text.locate(triplet),
+                        Warning::EncodedCharacter,
+                        message,
+                        help,
+                    );
                 }
                 Some(spelling)
             }
@@ -229,8 +288,31 @@ impl PathParser<'_, '_> {
     }
 }
 
+/// What the author of a literal segment probably means, in the notation of another system.
+fn meant_by(part: &str) -> Option<String> {
+    let is_name = |name: &&str| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let angled = part.strip_prefix('<').and_then(|part| part.strip_suffix('>'));
+    let name = part.strip_prefix(':').or_else(|| part.strip_prefix('$')).or(angled);
+    match part {
+        "..." => Some("**".to_owned()),
+        _ => name.filter(is_name).map(|name| format!("{{{name}}}")),
+    }
+}
+
+/// Why a placeholder with this name is an error: it looks like one that paths do not have, and would match any segment.
+fn like_reserved(name: &str) -> Option<String> {
+    let (of, _) = name.split_once('.')?;
+    let known =
+        ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller", "identity"];
+    known.contains(&&*of.to_ascii_lowercase()).then(|| format!("`{{{name}}}` is not known in a path"))
+}
+
 /// Names that other systems give to the caller.
-const LIKE_USER: [&str; 14] = [
+const LIKE_USER: [&str; 19] = [
     "username",
     "user_name",
     "user-name",
@@ -245,6 +327,11 @@ const LIKE_USER: [&str; 14] = [
     "me",
     "self",
     "owner",
+    "caller",
+    "login",
+    "principal",
+    "preferred_username",
+    "current_user",
 ];
 
 /// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`

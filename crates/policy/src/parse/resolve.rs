@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::parse::ownership::{self, Sources};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
 const MAX_COMPARISONS: usize = 2_000_000;
@@ -26,17 +28,21 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
             kept.push(role);
         }
     }
+    let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
+    let sources = Sources::of(&identity, policy.missing.identity);
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
-    for role in kept {
+    for mut role in kept {
+        ownership::resolve(&mut role, &sources, problems);
         let (role, at) = names.role(role, problems);
         roles.push(role);
         places.push(at);
     }
     cut_cycles(&mut roles, &places, problems);
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    drop(sources);
     Policy {
-        identity: policy.identity.map(|(_, section)| section).unwrap_or_default(),
+        identity,
         roles,
         grants,
         allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
@@ -84,6 +90,7 @@ impl Names {
             }
         }
         let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
+        let [allow, deny] = [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
         (Role { name, extends, allow, deny, at }, places)
     }
 
@@ -124,15 +131,16 @@ fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<P
     let problem = match (role, extended) {
         (ANYONE, AUTHENTICATED) => {
             let message = "every caller gets what `authenticated` may, also an anonymous one";
-            Problem::warning(at.clone(), message).help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
         }
         (ANYONE, _) => return,
         (_, ANYONE) => {
-            Problem::warning(at.clone(), "every caller has the role `anyone` already").help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, "every caller has the role `anyone` already")
+                .help("leave it out")
         }
         (_, AUTHENTICATED) => {
             let message = "every authenticated caller has the role `authenticated` already";
-            Problem::warning(at.clone(), message).help("leave it out")
+            Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out")
         }
         _ => return,
     };

@@ -9,6 +9,7 @@ use crate::parse::method::is_token;
 use crate::parse::template;
 use crate::problem::Problem;
 use crate::similar::closest;
+use crate::warning::Warning;
 
 /// Headers that delimit messages: changing one of them changes where a message ends.
 const FRAMING: &[&str] =
@@ -68,7 +69,7 @@ fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>
     }
     if name.starts_with("x-envoy-") {
         let message = format!("`{name}` is one of Envoy's own headers");
-        reader.warning_help(text.at, message, "take another name");
+        reader.warning_help(text.at, Warning::EnvoyHeader, message, "take another name");
     }
     if let Some(first) = seen.get(&name) {
         let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::document::{Fields, Reader, Text};
 use crate::document::{Node, Value};
 use crate::model::Rule;
-use crate::parse::names::is_name;
+use crate::parse::names::{is_name, user_id_from};
+use crate::parse::unresolved::{NameRefs, UnresolvedRule};
 use crate::parse::{host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
 
@@ -13,7 +14,7 @@ use crate::pattern::{Actions, Pattern, Scope};
 const MAX_LENGTH: usize = 8192;
 
 /// Reads a rule in either form.
-pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
+pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     match &node.value {
         Value::Map(_) => long(reader, node),
         Value::Scalar(_) | Value::List(_) => {
@@ -21,7 +22,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<Rule> {
             if !is_short_enough(reader, &text) {
                 return None;
             }
-            short(reader, &text, shared)
+            short(reader, &text, shared).map(|rule| UnresolvedRule { rule, user_id_from: None })
         }
     }
 }
@@ -38,7 +39,11 @@ fn is_short_enough(reader: &mut Reader, text: &Text<'_>) -> bool {
 fn short(reader: &mut Reader, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule> {
     let trimmed = text.text.trim_matches(' ');
     let Some((methods, target)) = trimmed.split_once(' ') else {
-        let help = if trimmed.contains('/') {
+        let help = if matches!(trimmed, "*" | "all" | "ALL" | "any" | "ANY") {
+            "write `* /**` for every request".to_owned()
+        } else if let Some((methods, path)) = joined(trimmed) {
+            format!("did you mean `{methods} {path}`?")
+        } else if trimmed.contains('/') {
             format!("did you mean `GET {trimmed}` or `* {trimmed}`?")
         } else {
             "write methods, a space and a path, such as `GET|HEAD /people/{id}`".to_owned()
@@ -47,10 +52,43 @@ fn short(reader: &mut Reader, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule
         return None;
     };
     let target = target.trim_start_matches(' ');
+    if let Some(help) = spaced_methods(methods, target) {
+        let message = "methods and host have no space in them: the first one ends the methods";
+        reader.error_help(text.at, message, help);
+        return None;
+    }
     let actions = method::read(reader, methods.split('|').map(|method| (*text, method)));
     let (scopes, resources) = place(reader, text, target, actions.as_ref())?;
     let name = if trimmed.len() == shared.len() { shared.clone() } else { trimmed.into() };
     Some(Rule { name, actions: actions?, scopes, resources, at: reader.place(text.at) })
+}
+
+/// Methods and path that are joined by something else than a space: `GET:/people`, or a tab.
+fn joined(rule: &str) -> Option<(&str, &str)> {
+    let (methods, path) = rule.split_at_checked(rule.find('/')?)?;
+    let methods = methods.trim_end_matches(['\t', ':', ',', '=', '>', '-']);
+    let is_method = |method: &str| method == "*" || method.bytes().all(|byte| byte.is_ascii_uppercase());
+    (!methods.is_empty() && methods.split('|').all(is_method)).then_some((methods, path))
+}
+
+/// What to write instead of methods with spaces: `GET, POST /people`, `GET | POST /people`, `[GET, POST] /people`.
+fn spaced_methods(first: &str, target: &str) -> Option<String> {
+    let (more, path) = target.split_at_checked(target.find('/')?)?;
+    if !more.contains(' ') {
+        return None;
+    }
+    let separators = |character: char| !(character.is_ascii_alphanumeric() || character == '*');
+    let methods: Vec<String> = [first, more]
+        .iter()
+        .flat_map(|part| part.split(separators))
+        .filter(|method| !method.is_empty())
+        .map(str::to_ascii_uppercase)
+        .collect();
+    Some(if methods.iter().all(|method| method == "*" || method::is_known(method)) {
+        format!("did you mean `{} {path}`?", methods.join("|"))
+    } else {
+        "write methods as in `GET|POST`, one space, and the path".to_owned()
+    })
 }
 
 /// Reads the `[HOST]PATH` of a short rule.
@@ -65,13 +103,18 @@ fn place(
     }
     if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) {
         let message = format!("a rule has no scheme, such as `{scheme}:`");
-        reader.error_help(text.locate(target), message, "start with the host or the path");
+        let rest = target.get(scheme.len() + 3..).unwrap_or_default();
+        reader.error_help(text.locate(target), message, format!("did you mean `{rest}`?"));
         return None;
     }
     let start = target.find('/').unwrap_or(target.len());
     let (host, path) = target.split_at_checked(start)?;
     if path.is_empty() {
-        let help = format!("did you mean `/{target}`? A path starts with `/`");
+        let help = if target.contains('.') && !target.contains('*') {
+            format!("did you mean `{target}/**` for this host, or `/{target}`?")
+        } else {
+            format!("did you mean `/{target}`? A path starts with `/`")
+        };
         reader.error_help(text.locate(target), format!("`{target}` has no path"), help);
         return None;
     }
@@ -120,8 +163,13 @@ fn asterisk(
     }
 }
 
-fn long(reader: &mut Reader, node: &Node) -> Option<Rule> {
-    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths"])?;
+fn long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
+    if let Some(help) = reader.entries(node, "a rule").and_then(|fields| short_in_mapping(&fields)) {
+        reader.error_help(node.at, "a rule in the short form is text, not a mapping", help);
+        return None;
+    }
+    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
+    let user_id_from: Option<NameRefs> = user_id_from(reader, &fields);
     let methods = required(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
     let paths = required(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
     let hosts = fields.field("hosts").map(|field| {
@@ -144,7 +192,16 @@ fn long(reader: &mut Reader, node: &Node) -> Option<Rule> {
         Some(name) => name,
         None => short_form(&actions, hosts.as_deref(), paths.as_deref()).into(),
     };
-    Some(Rule { name, actions, scopes, resources, at: reader.place(node.at) })
+    let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
+    Some(UnresolvedRule { rule, user_id_from })
+}
+
+/// What to write instead of `GET: /people`.
+fn short_in_mapping(fields: &Fields<'_>) -> Option<String> {
+    let (key, node) = fields.iter().next()?;
+    let Value::Scalar(path) = &node.value else { return None };
+    let is_short = method::is_known(&key.text) && path.text.contains('/');
+    is_short.then(|| format!("did you mean `{} {}`?", key.text, path.text))
 }
 
 /// The texts of a required, non-empty list.

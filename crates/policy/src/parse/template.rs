@@ -4,6 +4,7 @@ use crate::document::{Reader, Text};
 use crate::model::{Piece, Template};
 use crate::parse::values;
 use crate::similar::closest;
+use crate::warning::Warning;
 
 const NAMES: &[&str] = &["user", "roles", "groups", "rule", "revision"];
 
@@ -17,6 +18,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
         let (before, from) = rest.split_at_checked(at)?;
         literal.push_str(before);
         if let Some((brace, after)) = doubled(from) {
+            warn_of_literal(reader, text, from);
             literal.push(brace);
             rest = after;
             continue;
@@ -32,6 +34,11 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
         };
         match placeholder(reader, text, from, name) {
             Some(piece) => {
+                if literal.ends_with('$') {
+                    let message = "`$` before a placeholder is the character itself";
+                    let help = format!("did you mean `{{{name}}}`?");
+                    reader.warning_help(text.locate(before), Warning::LikePlaceholder, message, help);
+                }
                 push_text(&mut pieces, &mut literal);
                 pieces.push(piece);
             }
@@ -41,6 +48,11 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     }
     literal.push_str(rest);
     push_text(&mut pieces, &mut literal);
+    if let Some(name) = text.text.strip_prefix('$').filter(|name| NAMES.contains(name)) {
+        let help = format!("did you mean `{{{name}}}`?");
+        let message = format!("`{}` is these very characters", text.text);
+        reader.warning_help(text.at, Warning::LikePlaceholder, message, help);
+    }
     (!failed).then_some(Template(pieces))
 }
 
@@ -48,6 +60,18 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
 fn doubled(text: &str) -> Option<(char, &str)> {
     let open = text.strip_prefix("{{").map(|after| ('{', after));
     open.or_else(|| text.strip_prefix("}}").map(|after| ('}', after)))
+}
+
+/// Warns of `{{user}}`, which is the text `{user}`.
+fn warn_of_literal(reader: &mut Reader, text: &Text<'_>, from: &str) {
+    let inside = from.strip_prefix("{{").and_then(|from| from.split_once("}}"));
+    if let Some((name, _)) = inside
+        && (NAMES.contains(&name.trim()) || name.starts_with("claims."))
+    {
+        let message = format!("`{{{{{name}}}}}` is the text `{{{name}}}`, not a placeholder");
+        let help = format!("did you mean `{{{}}}`?", name.trim());
+        reader.warning_help(text.locate(from), Warning::LikePlaceholder, message, help);
+    }
 }
 
 fn push_text(pieces: &mut Vec<Piece>, literal: &mut String) {
@@ -69,6 +93,13 @@ fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> 
         _ => {
             let help = match closest(name, NAMES.iter().copied()) {
                 Some(close) => format!("did you mean `{{{close}}}`?"),
+                None if matches!(
+                    name,
+                    "username" | "user_name" | "sub" | "subject" | "principal" | "name"
+                ) =>
+                {
+                    "did you mean `{user}`?".to_owned()
+                }
                 None if name.starts_with("claim") => "did you mean `{claims./json/pointer}`?".to_owned(),
                 None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
                          `{claims./json/pointer}`; `{{` is the brace itself"

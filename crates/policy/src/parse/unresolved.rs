@@ -36,9 +36,25 @@ pub(crate) struct Missing {
 pub(crate) struct UnresolvedRole {
     pub(crate) name: Arc<str>,
     pub(crate) extends: Vec<NameRef>,
-    pub(crate) allow: Vec<Rule>,
-    pub(crate) deny: Vec<Rule>,
+    pub(crate) allow: Vec<UnresolvedRule>,
+    pub(crate) deny: Vec<UnresolvedRule>,
+    /// The sources of `{user.id}` in rules that do not name their own.
+    pub(crate) user_id_from: Option<NameRefs>,
     pub(crate) at: Place,
+}
+
+/// A rule whose sources are still names.
+#[derive(Debug)]
+pub(crate) struct UnresolvedRule {
+    pub(crate) rule: Rule,
+    pub(crate) user_id_from: Option<NameRefs>,
+}
+
+/// A list of names, and the place of its key.
+#[derive(Debug)]
+pub(crate) struct NameRefs {
+    pub(crate) names: Vec<NameRef>,
+    pub(crate) at: Mark,
 }
 
 /// A grant whose role is still a name.

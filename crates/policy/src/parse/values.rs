@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::document::{Reader, Text};
 use crate::key_url::url_fault;
 use crate::model::ClaimPath;
+use crate::warning::Warning;
 
 /// Reads a duration: a whole number and a unit, such as `60s` or `5m`.
 pub(crate) fn duration(reader: &mut Reader, text: &Text<'_>, what: &str) -> Option<Duration> {
@@ -52,7 +53,7 @@ pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Op
         return None;
     }
     let Some(pointer) = path.strip_prefix('/') else {
-        warn_of_dots(reader, text, path);
+        warn_of_path(reader, text, path);
         return Some(ClaimPath(vec![path.into()]));
     };
     let names: Option<Vec<Box<str>>> = pointer.split('/').map(unescape).collect();
@@ -78,15 +79,19 @@ fn unescape(name: &str) -> Option<Box<str>> {
     Some(out.into_boxed_str())
 }
 
-/// Warns of a name that looks like a path in another notation. Names with dots are legitimate: namespaced claims are
-/// URLs.
-fn warn_of_dots(reader: &mut Reader, text: &Text<'_>, path: &str) {
-    let word =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    if path.contains('.') && path.split('.').all(word) {
+/// Warns of a name that looks like a path in another notation: `realm_access.roles`, `$.realm_access.roles`,
+/// `realm_access/roles`. Names with dots and slashes are legitimate: namespaced claims are URLs.
+fn warn_of_path(reader: &mut Reader, text: &Text<'_>, path: &str) {
+    let word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let start = path.strip_prefix("$.").unwrap_or(path);
+    let separator = if start.contains('/') { '/' } else { '.' };
+    let parts: Vec<&str> = start.split(separator).collect();
+    if parts.len() > 1 && parts.iter().copied().all(word) {
         let message = format!("`{path}` is one claim of that name");
-        let help = format!("did you mean `/{}`?", path.replace('.', "/"));
-        reader.warning_help(text.locate(path), message, help);
+        let help = format!("did you mean `/{}`?", parts.join("/"));
+        reader.warning_help(text.locate(path), Warning::DottedClaim, message, help);
     }
 }
 

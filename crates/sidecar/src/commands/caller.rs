@@ -36,7 +36,8 @@ pub(super) fn caller(args: &CallerArgs) -> Result<(ExplainedSubject, Option<Stri
 fn subject(user: &str, roles: &[String], groups: &[String]) -> Subject {
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
     let (groups, roles) = (names(groups), names(roles));
-    Subject { user: user.into(), issuer: None, groups, roles, claims: serde_json::Value::Null }
+    let (issuer, source) = (None, None);
+    Subject { user: user.into(), issuer, source, groups, roles, claims: serde_json::Value::Null }
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use identity::FetchedKeys;
-use policy::{Problem, Severity};
+use policy::Problem;
 
 use super::loaded::{Report, counted};
 use crate::cli::{CheckArgs, Format};
@@ -26,12 +26,13 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
             output.line(&summary(&file, problems, sound));
         }
     }
-    if sound.is_some() { Exit::Fine } else { Exit::Policy }
+    let fine = sound.is_some() && (problems.is_empty() || !args.strict);
+    if fine { Exit::Fine } else { Exit::Policy }
 }
 
 fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>) -> String {
-    let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-    let numbers = [(count(Severity::Error), "error"), (count(Severity::Warning), "warning")];
+    let warnings = problems.iter().filter(|problem| problem.is_warning()).count();
+    let numbers = [(problems.len() - warnings, "error"), (warnings, "warning")];
     let found = numbers.iter().filter(|(number, _)| *number > 0).map(|(number, noun)| counted(*number, noun));
     let sizes = sound.map(|snapshot| {
         let policy = &snapshot.loaded.policy;

@@ -40,7 +40,9 @@ pub(super) struct Report<'a> {
 
 #[derive(Serialize)]
 struct ReportedProblem<'a> {
-    severity: String,
+    severity: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'static str>,
     #[serde(flatten)]
     at: ReportedPlace,
     message: &'a str,
@@ -83,8 +85,13 @@ impl<'a> Report<'a> {
 impl<'a> ReportedProblem<'a> {
     fn of(problem: &'a Problem) -> Self {
         let related = |(at, message): &'a (Place, String)| Related { at: ReportedPlace::of(at), message };
+        let (severity, name) = match problem.severity {
+            Severity::Error => ("error", None),
+            Severity::Warning(kind) => ("warning", Some(kind.name())),
+        };
         Self {
-            severity: problem.severity.to_string(),
+            severity,
+            name,
             at: ReportedPlace::of(&problem.at),
             message: &problem.message,
             help: problem.help.as_deref(),

@@ -103,8 +103,13 @@ impl LoggedDecision {
             }
             (_, Some(user)) => {
                 let names = |names: Vec<String>| names.into_iter().map(Arc::from).collect();
+                let identity = &authorizer.loaded().policy.identity;
+                // Only a caller of Basic has no issuer.
+                let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
+                let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
                 let subject = Subject {
                     user: user.into(),
+                    source,
                     issuer: self.issuer.map(Arc::from),
                     groups: names(self.groups),
                     roles: names(self.roles),

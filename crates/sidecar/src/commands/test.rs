@@ -42,9 +42,12 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     match args.output {
         Format::Json => output.json(&Results { ok: failed == 0, failed, cases: &results }),
         Format::Text => {
-            results.iter().for_each(|result| result.print(output));
-            let passed = counted(results.len() - failed, "case");
-            output.line(&format!("{}: {passed} passed, {failed} failed", file.display()));
+            let shown = results.iter().filter(|result| !args.quiet || !result.ok);
+            shown.for_each(|result| result.print(output));
+            if !args.quiet || failed > 0 {
+                let passed = counted(results.len() - failed, "case");
+                output.line(&format!("{}: {passed} passed, {failed} failed", file.display()));
+            }
         }
     }
     if failed == 0 { Exit::Fine } else { Exit::Case }

@@ -27,6 +27,7 @@ fn subject(user: &str, issuer: Option<&str>, groups: &[&str], roles: &[&str]) ->
     Subject {
         user: user.into(),
         issuer: issuer.map(Arc::from),
+        source: None,
         groups: names(groups),
         roles: names(roles),
         claims: serde_json::Value::Null,

@@ -29,6 +29,9 @@ pub enum SettingsError {
         /// The system's reason.
         reason: String,
     },
+    /// The environment has variables that look like settings and are none.
+    #[error("{}", .0.join("\n"))]
+    UnknownVariables(Vec<String>),
     /// Its problems.
     #[error("{}", problem_lines(.0))]
     Wrong(Vec<Problem>),

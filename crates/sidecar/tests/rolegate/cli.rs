@@ -33,6 +33,25 @@ fn every_problem_of_a_broken_policy_is_printed_with_its_place() {
     assert!(out.lines().last().unwrap().contains(": 3 errors"), "{out}");
 }
 
+/// The warning about the method is accepted, so the other one is left.
+#[test]
+fn a_strict_check_fails_on_a_warning_that_nobody_accepted() {
+    let policy = |path: &str| {
+        format!(
+            "version: 1\nroles:\n  anyone:\n    allow:\n      \
+             # accept: unusual-method because our own clients send it\n      - REFRESH /a\n      - GET {path}\n"
+        )
+    };
+    let (fine, doubtful) = (PolicyFolder::new(&policy("/b")), PolicyFolder::new(&policy("/b/*")));
+    let (code, out, _) = run(&["check", "--strict", &fine.arg()]);
+    assert_eq!((code, out.contains("warning")), (0, false), "{out}");
+    let (code, out, _) = run(&["check", &doubtful.arg()]);
+    assert_eq!((code, out.contains("warning[single-segment]")), (0, true), "{out}");
+    let (code, out, _) = run(&["check", "--strict", &doubtful.arg()]);
+    assert_eq!(code, 3, "{out}");
+    assert!(out.lines().last().unwrap().contains(", 1 warning"), "{out}");
+}
+
 #[test]
 fn an_unreadable_hash_and_an_unknown_role_are_reported_at_once() {
     let folder = PolicyFolder::new(
@@ -124,6 +143,11 @@ fn a_failed_case_is_shown_with_the_actual_answer() {
     assert!(out.contains("FAILED bad: 401 (missing_credentials)"), "{out}");
     assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
     assert!(out.contains("1 case passed, 1 failed"), "{out}");
+
+    let (code, out, _) = run(&["test", "--quiet", &folder.arg()]);
+    assert_eq!((code, out.contains("good"), out.contains("FAILED bad")), (4, false, true), "{out}");
+    let (code, out, _) = run(&["test", "--quiet", &example("people")]);
+    assert_eq!((code, out.as_str()), (0, ""));
 
     let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
     assert_eq!(code, 4);

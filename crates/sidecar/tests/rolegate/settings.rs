@@ -186,3 +186,21 @@ fn nothing_listens_to_the_world_by_default() {
         (vec!["127.0.0.1:9191".to_owned()], "127.0.0.1:9192".to_owned())
     );
 }
+
+#[test]
+fn an_unknown_variable_is_an_error_with_a_suggestion() {
+    let run = |name: &str| {
+        let mut command = rolegate(&["serve", "--policy", &example("people"), "--listen", "nowhere"]);
+        let output = command.env(name, "hunter2").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, err) = run("ROLEGATE_LISTN");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.contains("unknown variable `ROLEGATE_LISTN`") && err.contains("did you mean `ROLEGATE_LISTEN`?"),
+        "{err}"
+    );
+    assert!(!err.contains("hunter2"), "{err}");
+    let (_, err) = run("ROLEGATE_LOAD_BASIC");
+    assert!(!err.contains("unknown variable"), "{err}");
+}

@@ -121,7 +121,7 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
         _ => None,
     };
     let question = Question { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
-    let asking = Asking { user, groups: groups(example, user), roles: Vec::new() };
+    let asking = Asking { user, groups: groups(example, user), ..Asking::default() };
     let invalid = user.is_none() && !matches!(like.request.credentials, Credentials::None);
     let status = match decide(&example.loaded.policy, &asking, &question) {
         _ if invalid => 401,

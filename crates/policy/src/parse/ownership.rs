@@ -1,0 +1,109 @@
+//! Resolves the sources that `{user.id}` may come from: `user_id_from` of a rule, or of its role.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ids::SourceId;
+use crate::model::{Identity, Rule};
+use crate::parse::unresolved::{NameRefs, UnresolvedRole};
+use crate::pattern::Segment;
+use crate::problem::{Place, Problem};
+use crate::similar::closest;
+
+/// The configured sources of callers.
+pub(crate) struct Sources<'i> {
+    names: HashMap<&'i str, SourceId>,
+    /// Whether some may be missing because they could not be read.
+    incomplete: bool,
+}
+
+impl<'i> Sources<'i> {
+    pub(crate) fn of(identity: &'i Identity, incomplete: bool) -> Self {
+        // An issuer that is called `basic` would make the name ambiguous: the name is that of HTTP Basic.
+        let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
+        Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
+    }
+
+    /// The ids of named sources.
+    fn ids(&self, named: &NameRefs, file: &Place, problems: &mut Vec<Problem>) -> Vec<SourceId> {
+        let mut ids = Vec::with_capacity(named.names.len());
+        for source in &named.names {
+            match self.names.get(&*source.name) {
+                Some(id) => ids.push(*id),
+                None if self.incomplete => {}
+                None => {
+                    let at =
+                        Place { line: source.at.line, column: source.at.column, file: file.file.clone() };
+                    let problem = Problem::error(at, format!("unknown source `{}`", source.name));
+                    problems.push(problem.help(self.suggestion(&source.name)));
+                }
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn suggestion(&self, name: &str) -> String {
+        let mut names: Vec<&str> = self.names.keys().copied().collect();
+        names.sort_unstable();
+        match closest(name, names.iter().copied()) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None if names.is_empty() => "add `identity`".to_owned(),
+            None => {
+                format!("a source is `basic` or the `issuer` of an entry of `jwt`: `{}`", names.join("`, `"))
+            }
+        }
+    }
+}
+
+/// Gives each `{user.id}` of a role's rules its sources.
+pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems: &mut Vec<Problem>) {
+    let file = role.at.clone();
+    let of_role: Option<Arc<[SourceId]>> =
+        role.user_id_from.as_ref().map(|named| sources.ids(named, &file, problems).into());
+    let mut used = false;
+    for unresolved in role.allow.iter_mut().chain(&mut role.deny) {
+        let rule = &mut unresolved.rule;
+        let has_id = rule.resources.iter().any(|pattern| pattern.segments.iter().any(is_owner_id));
+        match (&unresolved.user_id_from, has_id) {
+            (Some(named), true) => set(rule, &sources.ids(named, &file, problems)),
+            (Some(named), false) => problems.push(needless(named, &file)),
+            (None, true) => {
+                used = true;
+                match &of_role {
+                    Some(ids) => set(rule, ids),
+                    None => problems.push(unnamed(rule)),
+                }
+            }
+            (None, false) => {}
+        }
+    }
+    if let Some(named) = role.user_id_from.as_ref().filter(|_| !used) {
+        problems.push(needless(named, &file));
+    }
+}
+
+const fn is_owner_id(segment: &Segment) -> bool {
+    matches!(segment, Segment::OwnerId(_))
+}
+
+fn set(rule: &mut Rule, ids: &[SourceId]) {
+    for segment in rule.resources.iter_mut().flat_map(|pattern| &mut pattern.segments) {
+        if let Segment::OwnerId(sources) = segment {
+            *sources = ids.to_vec();
+        }
+    }
+}
+
+fn unnamed(rule: &Rule) -> Problem {
+    let message = format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
+    let help = "add `user_id_from` to the role, with `basic` or issuers: callers from elsewhere never match";
+    Problem::error(rule.at.clone(), message).help(help)
+}
+
+fn needless(named: &NameRefs, file: &Place) -> Problem {
+    let at = Place { line: named.at.line, column: named.at.column, file: file.file.clone() };
+    let help = "leave it out: it limits `{user.id}` only, and no rule without it";
+    Problem::error(at, "`user_id_from` is without effect: no rule here needs it").help(help)
+}

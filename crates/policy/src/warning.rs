@@ -1,0 +1,103 @@
+//! The kinds of warnings, each with its name.
+
+use std::fmt;
+
+macro_rules! warnings {
+    ($($(#[doc = $text:literal])+ $kind:ident = $name:literal,)+) => {
+        /// A kind of warning. Its name is stable: policies accept warnings by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Warning {
+            $($(#[doc = $text])+ $kind,)+
+        }
+
+        impl Warning {
+            /// All kinds, by name.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// The name, such as `redundant-rule`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+        }
+    };
+}
+
+warnings! {
+    /// A comment that should accept a warning and does not.
+    Acceptance = "acceptance",
+    /// Two sources can provide the same granted name.
+    AmbiguousName = "ambiguous-name",
+    /// Paths that differ only in upper and lower case.
+    CaseVariant = "case-variant",
+    /// An `allow` rule whose requests are all denied.
+    DeniedRule = "denied-rule",
+    /// A claim whose name looks like a path.
+    DottedClaim = "dotted-claim",
+    /// A text that is listed twice.
+    Duplicate = "duplicate",
+    /// A grant to nobody.
+    EmptyGrant = "empty-grant",
+    /// A role without rules.
+    EmptyRole = "empty-role",
+    /// A percent-encoded character that requests may also carry as it is.
+    EncodedCharacter = "encoded-character",
+    /// A header of Envoy is set or removed.
+    EnvoyHeader = "envoy-header",
+    /// A key that cannot verify tokens.
+    IgnoredKey = "ignored-key",
+    /// Something that looks like a placeholder and is literal text, or any segment.
+    LikePlaceholder = "like-placeholder",
+    /// A large `clock_skew`.
+    LongClockSkew = "long-clock-skew",
+    /// More problems than are shown.
+    More = "more",
+    /// Grants without any way to authenticate.
+    NoIdentity = "no-identity",
+    /// A path with parameters, or with an encoded query.
+    PathParameter = "path-parameter",
+    /// An issuer that publishes a shared secret.
+    PublicSecret = "public-secret",
+    /// A rule that another one covers.
+    RedundantRule = "redundant-rule",
+    /// A reserved role that is extended.
+    ReservedRole = "reserved-role",
+    /// A path that looks like several.
+    SeveralPaths = "several-paths",
+    /// A `*` at the end of a path, which is one segment.
+    SingleSegment = "single-segment",
+    /// A password hash that takes about a second or longer.
+    SlowHash = "slow-hash",
+    /// A path with a slash at its end, and no rule for the path without it.
+    TrailingSlash = "trailing-slash",
+    /// A granted name that nobody has.
+    UnknownName = "unknown-name",
+    /// A `deny` rule for what nothing allows.
+    UnmatchedDeny = "unmatched-deny",
+    /// A role that nobody has.
+    UnusedRole = "unused-role",
+    /// A method that is not registered.
+    UnusualMethod = "unusual-method",
+    /// `verify: false`.
+    UnverifiedPasswords = "unverified-passwords",
+    /// A password hash that is too easy to break.
+    WeakHash = "weak-hash",
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Warning;
+
+    #[test]
+    fn names_are_distinct_and_sorted() {
+        assert!(Warning::ALL.is_sorted_by(|one, other| one.name() < other.name()));
+    }
+}
