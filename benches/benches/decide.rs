@@ -51,14 +51,14 @@ fn questions(size: &Regular) -> (String, Vec<Asked>) {
 }
 
 fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) -> Vec<Sample<'a>> {
-    let sample = |it: &Asked| Sample {
-        roles: engine.roles_of(&size.user(it.caller), [], []),
+    let sample = |asked: &Asked| Sample {
+        roles: engine.roles_of(&size.user(asked.caller), [], []),
         question: Question {
             action: b"GET",
             scope: b"api.example.com",
-            resource: &text.as_bytes()[it.text.clone()],
+            resource: &text.as_bytes()[asked.text.clone()],
         },
-        allowed: size.allowed(it.caller, it.resource),
+        allowed: size.allowed(asked.caller, asked.resource),
     };
     let samples: Vec<_> = asked.iter().map(sample).collect();
     let allowed = samples.iter().filter(|sample| sample.allowed).count();

@@ -97,12 +97,13 @@ fn announced(
     arguments: &[&str],
     folder: &Path,
 ) -> Result<(Process, String), Failed> {
-    let log = (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|it| !it.exists());
+    let log = (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|log| !log.exists());
     let mut command = Command::new(program);
     command.args(arguments);
     let mut process = Process::start(name, command, log.unwrap_or_default())?;
-    let address = block_on(process.until(START, async |it| {
-        it.printed_since_its_start()
+    let address = block_on(process.until(START, async |process| {
+        process
+            .printed_since_its_start()
             .lines()
             .find_map(|line| Some(line.split_once("listening on ")?.1.to_owned()))
     }))?;

@@ -41,9 +41,9 @@ pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
         write(&args.out.join(file), svg)?;
     }
     records::append(&args.out, &facts, &measured.all().cloned().collect::<Vec<_>>())?;
-    for it in &verdicts {
-        let measured = it.measured.as_deref().unwrap_or("not measured");
-        println!("{} {:11} {} ({}): {measured}", it.goal, it.words(), it.what, it.limit);
+    for verdict in &verdicts {
+        let measured = verdict.measured.as_deref().unwrap_or("not measured");
+        println!("{} {:11} {} ({}): {measured}", verdict.goal, verdict.words(), verdict.what, verdict.limit);
     }
     println!("records, charts and verdicts: {}", args.out.display());
     Ok(Exit::Fine)
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
 fn clear(out: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(out)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "svg") {
+        if path.extension().is_some_and(|extension| extension == "svg") {
             std::fs::remove_file(path)?;
         }
     }

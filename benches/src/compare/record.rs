@@ -73,7 +73,9 @@ impl Record {
 
     /// Every round, with its scenario and its rate.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = (usize, usize, &Round)> {
-        self.cells.iter().flat_map(|((scenario, rate), it)| it.rounds.iter().map(|it| (*scenario, *rate, it)))
+        self.cells
+            .iter()
+            .flat_map(|((scenario, rate), entry)| entry.rounds.iter().map(|round| (*scenario, *rate, round)))
     }
 }
 

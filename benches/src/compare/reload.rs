@@ -223,14 +223,14 @@ struct Counted {
 }
 
 fn counted(admin: std::net::SocketAddr) -> Counted {
-    let page = block_on(get(admin, "/metrics", &[])).map(|it| it.text()).unwrap_or_default();
-    let value = |name: &str| page.lines().find_map(|it| it.strip_prefix(name)).map(str::trim);
+    let page = block_on(get(admin, "/metrics", &[])).map(|response| response.text()).unwrap_or_default();
+    let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     Counted {
         reloads: value("rolegate_policy_reloads_total{result=\"ok\"} ")
-            .and_then(|it| it.parse().ok())
+            .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
         loaded: value("rolegate_policy_loaded_timestamp_seconds ")
-            .and_then(|it| it.parse().ok())
+            .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
     }
 }
@@ -260,7 +260,8 @@ fn write(file: &Path, size: Size, version: u32) -> Result<(), Failed> {
         "  changes:\n    allow: [\"GET /changes/{version}\"]\ngrants:\n  changes: {{ users: [nobody] }}"
     );
     for role in 0..size.roles {
-        let users: Vec<String> = (0..size.users).map(|it| format!("u{}", role * size.users + it)).collect();
+        let users: Vec<String> =
+            (0..size.users).map(|user| format!("u{}", role * size.users + user)).collect();
         let _ = writeln!(text, "  role-{role}: {{ users: [{}] }}", users.join(", "));
     }
     crate::write(file, &text)
@@ -268,6 +269,6 @@ fn write(file: &Path, size: Size, version: u32) -> Result<(), Failed> {
 
 fn words(size: Size) -> String {
     let [rules, roles, grants] = [size.roles * RULES, size.roles, size.roles * size.users];
-    let [rules, roles, grants] = [rules, roles, grants].map(|it| units::count(u64::from(it)));
+    let [rules, roles, grants] = [rules, roles, grants].map(|count| units::count(u64::from(count)));
     format!("{rules} rules, {roles} roles, {grants} grants")
 }

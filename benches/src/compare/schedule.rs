@@ -68,7 +68,7 @@ impl Schedule {
     }
 
     pub(crate) fn total(&self) -> Duration {
-        self.cells.iter().map(|it| it.duration + self.warmup + OVERHEAD).sum()
+        self.cells.iter().map(|cell| cell.duration + self.warmup + OVERHEAD).sum()
     }
 }
 
@@ -80,7 +80,7 @@ fn order(scenarios: &[Scenario], depth: &Depth) -> Vec<Cell> {
         for rate in 0..depth.rates.len() {
             for step in 0..scenarios.len() {
                 let scenario = (step + round) % scenarios.len();
-                let main = scenarios.get(scenario).is_some_and(|it| it.main);
+                let main = scenarios.get(scenario).is_some_and(|scenario| scenario.main);
                 if main || round < depth.variant_rounds {
                     cells.push(Cell { scenario, rate, round, duration: Duration::ZERO });
                 }

@@ -67,7 +67,8 @@ fn threads(records: &Measured) -> Verdict {
 fn flat(records: &Measured, axis: &str) -> Verdict {
     let what = format!("the slowest warm decision ÷ the fastest, over {}", axis.replace('-', " "));
     let curve = records.curve(&format!("decide/{axis}/warm"));
-    let extremes = slowest(curve.iter().map(|(_, it)| *it)).zip(fastest(curve.iter().map(|(_, it)| *it)));
+    let extremes = slowest(curve.iter().map(|(_, record)| *record))
+        .zip(fastest(curve.iter().map(|(_, record)| *record)));
     let measured = extremes.filter(|_| curve.len() > 1).map(|(slow, fast)| {
         let ratio = slow.spread.median / fast.spread.median;
         (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
@@ -89,8 +90,8 @@ fn faster(records: &Measured, peer: &str) -> Verdict {
 /// The part of P6 that does not need a running server.
 fn compile(records: &Measured) -> [Verdict; 3] {
     let large = |start: &str, end: &str| -> Vec<Record> {
-        let of_size = records.below(start).filter(|it| it.name.contains("-each"));
-        of_size.filter(|it| it.name.ends_with(end)).cloned().collect()
+        let of_size = records.below(start).filter(|record| record.name.contains("-each"));
+        of_size.filter(|record| record.name.ends_with(end)).cloned().collect()
     };
     let seconds = |start: &str| large(start, "-each").into_iter().map(in_seconds).collect::<Vec<_>>();
     let size = "100,000 rules, 1,000 roles, 1,000,000 grants";
@@ -104,17 +105,17 @@ fn compile(records: &Measured) -> [Verdict; 3] {
 
 /// The warm points of all dimensions, and the one that is large in all of them.
 fn warm(records: &Measured) -> Vec<Record> {
-    records.below("decide/").filter(|it| it.name.contains("/warm/")).cloned().collect()
+    records.below("decide/").filter(|record| record.name.contains("/warm/")).cloned().collect()
 }
 
 fn random(records: &Measured) -> Vec<Record> {
-    records.below("decide/").filter(|it| it.name.contains("/random/")).cloned().collect()
+    records.below("decide/").filter(|record| record.name.contains("/random/")).cloned().collect()
 }
 
 /// The verdict on the largest of these records.
 fn at_most(goal: &'static str, what: &str, (most, unit): (f64, &'static str), of: &[Record]) -> Verdict {
     let worst = slowest(of.iter());
-    let measured = worst.map(|it| (it.spread.median, format!("{} ({})", time(it), it.name)));
+    let measured = worst.map(|record| (record.spread.median, format!("{} ({})", time(record), record.name)));
     Verdict::new(goal, what, Limit::AtMost(most, unit), measured)
 }
 
@@ -135,7 +136,7 @@ fn fastest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
 }
 
 fn in_seconds(record: Record) -> Record {
-    Record { unit: "s".into(), spread: record.spread.map(|it| it / 1e9), ..record }
+    Record { unit: "s".into(), spread: record.spread.map(|nanoseconds| nanoseconds / 1e9), ..record }
 }
 
 /// A median with its spread and unit.
@@ -148,11 +149,11 @@ pub(crate) fn time(record: &Record) -> String {
         unit => (1.0, unit),
     };
     let digits = match median / by {
-        it if it >= 1_000.0 => 0,
-        it if it >= 100.0 => 1,
+        value if value >= 1_000.0 => 0,
+        value if value >= 100.0 => 1,
         _ => 2,
     };
-    let figure = |it: f64| format!("{:.digits$}", it / by);
+    let figure = |value: f64| format!("{:.digits$}", value / by);
     format!("{} {unit} [{}–{}]", figure(*median), figure(*low), figure(*high))
 }
 
@@ -178,13 +179,16 @@ mod tests {
     }
 
     fn reached(verdicts: &[Verdict], words: &str) -> Option<bool> {
-        verdicts.iter().find(|it| it.what.contains(words)).unwrap().reached
+        verdicts.iter().find(|verdict| verdict.what.contains(words)).unwrap().reached
     }
 
     #[test]
     fn without_records_nothing_is_reached_or_missed() {
         let all = verdicts(&Measured::default());
-        assert!(all.len() >= 14 && all.iter().all(|it| it.reached.is_none() && it.measured.is_none()));
+        assert!(
+            all.len() >= 14
+                && all.iter().all(|verdict| verdict.reached.is_none() && verdict.measured.is_none())
+        );
     }
 
     #[test]

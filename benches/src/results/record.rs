@@ -89,7 +89,7 @@ fn combined(mut measured: Vec<Record>) -> Option<Record> {
         return measured.pop();
     }
     let Record { name, unit, .. } = measured.first()?;
-    let medians: Vec<f64> = measured.iter().map(|it| it.spread.median).collect();
+    let medians: Vec<f64> = measured.iter().map(|record| record.spread.median).collect();
     Record::of_rounds(name, unit, &medians)
 }
 

@@ -50,7 +50,7 @@ impl Target {
             return Err(wrong("it holds a user; give it with `--basic`"));
         }
         let address = Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
-        let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { address, authority: authority.to_string(), path, shown: url.to_owned() })
     }
 
@@ -95,7 +95,7 @@ impl FromStr for Address {
 
 /// An IPv6 address without its brackets.
 fn bare(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host)
+    host.strip_prefix('[').and_then(|address| address.strip_suffix(']')).unwrap_or(host)
 }
 
 impl fmt::Display for Address {

@@ -56,7 +56,7 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
         Some(file) => Workload::read(file)?,
         None => Workload::of(single(path, args)?),
     };
-    let lines: Result<Vec<_>, _> = args.headers.iter().map(|it| units::header(&it.0)).collect();
+    let lines: Result<Vec<_>, _> = args.headers.iter().map(|header| units::header(&header.0)).collect();
     let (lines, authorization) = (lines?, authorization(args)?);
     for request in &mut workload.requests {
         request.headers.extend(lines.iter().cloned());
@@ -99,7 +99,7 @@ fn authorization(args: &RequestArgs) -> Result<Option<(String, String)>, String>
 fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, String> {
     match (file, given) {
         (Some(file), _) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
-        (None, given) => Ok(given.map(|it| it.0.clone())),
+        (None, given) => Ok(given.map(|secret| secret.0.clone())),
     }
 }
 
@@ -164,7 +164,7 @@ fn bar(progress: &Progress) -> String {
     if progress.warming {
         return "warming up".to_owned();
     }
-    let done = (1..=WIDTH).filter(|it| (*it as f64) <= progress.done * WIDTH as f64).count();
+    let done = (1..=WIDTH).filter(|step| (*step as f64) <= progress.done * WIDTH as f64).count();
     format!(
         "[{}{}] {:3.0} %  {:.1} s  {:.0}/s  p99 {:.3} ms  errors {}",
         "#".repeat(done),
@@ -186,7 +186,7 @@ fn finish(measured: &Measured, output: &OutputArgs) -> Exit {
         screen::error(&error);
         return Exit::Failed;
     }
-    let crossed: Vec<_> = output.fail_if.iter().filter(|it| it.holds(measured)).collect();
+    let crossed: Vec<_> = output.fail_if.iter().filter(|threshold| threshold.holds(measured)).collect();
     for threshold in &crossed {
         screen::error(&format!("`{threshold}` holds"));
     }
@@ -225,6 +225,9 @@ fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Stri
 impl OutputArgs {
     /// Whether machine-readable output goes to standard output.
     fn is_on_standard_output(&self) -> bool {
-        [&self.json, &self.hgrm, &self.csv, &self.html].into_iter().flatten().any(|it| it.as_os_str() == "-")
+        [&self.json, &self.hgrm, &self.csv, &self.html]
+            .into_iter()
+            .flatten()
+            .any(|file| file.as_os_str() == "-")
     }
 }

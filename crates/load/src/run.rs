@@ -116,7 +116,7 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     if plan.duration.is_none() && plan.requests.is_none() {
         return wrong("a run needs a duration or a number of requests");
     }
-    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|it| it.is_zero()) {
+    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|duration| duration.is_zero()) {
         return wrong("a ramp needs a duration");
     }
     if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
@@ -133,7 +133,7 @@ fn course(plan: &Plan, epoch: Instant) -> Course {
     Course {
         epoch,
         warm,
-        end: plan.duration.map_or(u64::MAX, |it| warm.saturating_add(nanoseconds(it))),
+        end: plan.duration.map_or(u64::MAX, |duration| warm.saturating_add(nanoseconds(duration))),
         requests: plan.requests.unwrap_or(u64::MAX),
         schedule: Schedule::new(plan.rate, plan.warmup, plan.duration.unwrap_or(Duration::MAX)),
         taken: 0.into(),

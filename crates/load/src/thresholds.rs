@@ -59,7 +59,7 @@ impl Threshold {
             (Figure::Errors, limit) => (measured.errors() as f64, limit),
             (Figure::Unexpected, limit) => (measured.unexpected as f64, limit),
             (Figure::Answers(name), limit) => {
-                (measured.answers.get(name).map_or(0, |it| it.count) as f64, limit)
+                (measured.answers.get(name).map_or(0, |answers| answers.count) as f64, limit)
             }
         };
         let limit = match limit {
@@ -108,8 +108,8 @@ fn order(text: &str) -> (Order, &str) {
 }
 
 fn figure_of(text: &str) -> Result<Figure, String> {
-    let percentile = text.strip_prefix('p').and_then(|it| it.parse::<f64>().ok());
-    if let Some(percentile) = percentile.filter(|it| (0.0..=100.0).contains(it)) {
+    let percentile = text.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
+    if let Some(percentile) = percentile.filter(|percentile| (0.0..=100.0).contains(percentile)) {
         return Ok(Figure::Percentile(percentile));
     }
     match text {
@@ -145,8 +145,8 @@ fn limit_of(text: &str, figure: &Figure) -> Result<Limit, String> {
     if matches!(figure, Figure::Percentile(_) | Figure::Mean) {
         return units::duration(text).map(Limit::Time).map_err(|error| format!("`{text}` is {error}"));
     }
-    let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |it| (it, true));
-    let number = digits.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
+    let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
+    let number = digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     let number = number.ok_or_else(|| format!("`{text}` is not a number, as `5` or `1%`"))?;
     match (of_all, figure) {
         (true, Figure::Rate) => Err("a rate is compared with a number, as `rate<990`".to_owned()),

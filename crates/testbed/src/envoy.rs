@@ -129,7 +129,7 @@ impl Envoy {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, render(&template, app, listeners)?)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
-        let [config_path, admin_path] = [&file, &admin].map(|it| it.display().to_string());
+        let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
         let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
         let mut arguments =
             vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
@@ -173,8 +173,9 @@ async fn ready(file: &Path, listeners: &[Listener]) -> Option<(SocketAddr, Vec<S
     }
     let lines = get(admin, "/listeners", &[]).await.ok()?.text();
     let address =
-        |name: &str| lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
-    let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|it| address(&it.name)).collect();
+        |name: &str| lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
+    let addresses: Option<Vec<SocketAddr>> =
+        listeners.iter().map(|listener| address(&listener.name)).collect();
     Some((admin, addresses?))
 }
 
@@ -182,19 +183,19 @@ async fn ready(file: &Path, listeners: &[Listener]) -> Option<(SocketAddr, Vec<S
 fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
     let missing = || Failed::new(FILE, "it has other sections than expected");
     let (head, rest) = template.split_once(LISTENERS).ok_or_else(missing)?;
-    let (listener, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
-    let (application, rolegate) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
+    let (listener_template, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
+    let (application, cluster_template) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
     let mut head = Text(head.to_owned());
     head.replace("port_value: 9901", "port_value: 0")?;
     let mut application = Text(application.to_owned());
     application.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
     let mut text = head.0 + LISTENERS;
-    for it in listeners {
-        text += &it.listener(listener)?;
+    for listener in listeners {
+        text += &listener.listener(listener_template)?;
     }
     text = text + CLUSTERS + &application.0;
-    for it in listeners.iter().filter(|it| !it.targets.is_empty()) {
-        text += &it.cluster(&format!("{ROLEGATE}{rolegate}"))?;
+    for listener in listeners.iter().filter(|listener| !listener.targets.is_empty()) {
+        text += &listener.cluster(&format!("{ROLEGATE}{cluster_template}"))?;
     }
     Ok(text)
 }
@@ -334,7 +335,7 @@ pub fn program() -> Result<PathBuf, Failed> {
     }
     let tools = repository().join(".tools/envoy-1.40.0");
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
-    let in_environment = libraries.map(|it| it.path().join("site-packages/envoy/_bin/envoy"));
+    let in_environment = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
     first_file(in_environment.chain([tools.join("envoy/_bin/envoy")]))
         .ok_or_else(|| Failed::new("envoy", "not found: run `make tools`, or set ENVOY=/path/to/envoy"))
 }

@@ -216,7 +216,7 @@ fn read(log: &Path) -> Vec<u8> {
 
 /// The first of these paths that is a file.
 pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    candidates.into_iter().find(|it| it.is_file())
+    candidates.into_iter().find(|candidate| candidate.is_file())
 }
 
 /// The root folder of the repository.

@@ -62,7 +62,7 @@ impl Rolegate {
         stdout: Stdout,
     ) -> Result<Self, Failed> {
         let log = unused(folder);
-        let more = more.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let more = more.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
         let process = spawn(program, policy, &listen, &log, &more, stdout)?;
         let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
         let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };

@@ -18,7 +18,7 @@ pub fn html(of: &Measured) -> String {
         [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
     // In a closed loop, both are the same.
     let curves = if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both };
-    body.push_str(&svg::percentiles("Latency", curves).map(|it| it.inline()).unwrap_or_default());
+    body.push_str(&svg::percentiles("Latency", curves).map(|chart| chart.inline()).unwrap_or_default());
     body.push_str(&latency(of));
     body.push_str(&answers(of));
     body.push_str(&errors(of));
@@ -97,9 +97,9 @@ fn answers(of: &Measured) -> String {
     let rows: Vec<Vec<String>> = of
         .answers
         .iter()
-        .map(|(name, it)| {
-            let at = |percent| units::known(super::percentile(&it.corrected, percent));
-            vec![name.clone(), units::count(it.count), at(50.0), at(99.0), at(99.9)]
+        .map(|(name, answers)| {
+            let at = |percent| units::known(super::percentile(&answers.corrected, percent));
+            vec![name.clone(), units::count(answers.count), at(50.0), at(99.0), at(99.9)]
         })
         .collect();
     table(&["answer", "count", "p50", "p99", "p99.9"], &rows)

@@ -101,7 +101,7 @@ fn fortio_reads_its_own_fields() {
     let histogram = &all["DurationHistogram"];
     assert!(close(histogram["Avg"].as_f64().unwrap(), 0.005_000_5));
     let percentiles = histogram["Percentiles"].as_array().unwrap();
-    let median = percentiles.iter().find(|it| it["Percentile"] == 50.0).unwrap();
+    let median = percentiles.iter().find(|entry| entry["Percentile"] == 50.0).unwrap();
     assert!(close(median["Value"].as_f64().unwrap(), 0.005));
 }
 
@@ -130,7 +130,7 @@ fn hgrm_holds_the_whole_distribution() {
         .lines()
         .skip(2)
         .take_while(|line| !line.starts_with('#'))
-        .map(|line| line.split_whitespace().map(|it| it.parse().unwrap()).collect())
+        .map(|line| line.split_whitespace().map(|number| number.parse().unwrap()).collect())
         .collect();
     assert!(rows.len() > 40, "{text}");
     for pair in rows.windows(2) {
@@ -232,7 +232,7 @@ fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
 #[test]
 fn a_chart_has_each_point_with_its_spread() {
     let point = |x, y| Point { at: (x, y), spread: Some([(x, y * 0.9), (x, y * 1.1)]), label: String::new() };
-    let shown = |it: f64| it.to_string();
+    let shown = |value: f64| value.to_string();
     let (x, y) = ([1.0, 1_000.0], [100.0, 120.0]);
     let chart = Chart {
         title: "a < b",

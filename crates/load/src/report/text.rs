@@ -85,9 +85,9 @@ pub(super) fn rows(
         (name.to_owned(), value(corrected), value(uncorrected))
     };
     let mut rows = vec![
-        both("mean", &|it| float(it, it.mean())),
-        both("standard deviation", &|it| float(it, it.stdev())),
-        both("min", &|it| units::known((!it.is_empty()).then(|| it.min()))),
+        both("mean", &|latencies| float(latencies, latencies.mean())),
+        both("standard deviation", &|latencies| float(latencies, latencies.stdev())),
+        both("min", &|latencies| units::known((!latencies.is_empty()).then(|| latencies.min()))),
     ];
     for percent in PERCENTILES {
         let name = match percent {
@@ -95,7 +95,7 @@ pub(super) fn rows(
             100.0 => "max".to_owned(),
             _ => format!("p{percent}"),
         };
-        rows.push(both(&name, &|it| units::known(percentile(it, percent))));
+        rows.push(both(&name, &|latencies| units::known(percentile(latencies, percent))));
     }
     rows
 }

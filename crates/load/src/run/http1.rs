@@ -104,8 +104,10 @@ impl Http1 {
     async fn skip_chunks(&mut self) -> Result<(), Fault> {
         loop {
             let line = self.line().await?;
-            let digits = line.as_ref().split(|it: &u8| *it == b';').next().unwrap_or_default().trim_ascii();
-            let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
+            let digits =
+                line.as_ref().split(|byte: &u8| *byte == b';').next().unwrap_or_default().trim_ascii();
+            let size =
+                std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
             match size.ok_or(Fault::Borrowed("a response with a bad chunk"))? {
                 0 => break,
                 size => self.skip(size.saturating_add(2)).await?,
@@ -118,7 +120,7 @@ impl Http1 {
     /// The next line, without its line ending.
     async fn line(&mut self) -> Result<BytesMut, Fault> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|it| *it == b'\n') {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let mut line = self.buffer.split_to(end + 1);
                 line.truncate(line.trim_ascii_end().len());
                 return Ok(line);

@@ -127,7 +127,7 @@ fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
     match trailers.get("grpc-status").map(http::HeaderValue::as_bytes) {
         Some(b"0") => Ok(()),
         Some(code) => {
-            let code: u8 = std::str::from_utf8(code).ok().and_then(|it| it.parse().ok()).unwrap_or(2);
+            let code: u8 = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok()).unwrap_or(2);
             Err(format!("grpc-status {code}").into())
         }
         None => Err("a response without grpc-status".into()),

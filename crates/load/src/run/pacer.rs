@@ -125,7 +125,7 @@ impl Pacer {
         let number = self.next.get();
         let intended = schedule.due(number);
         let place = number.checked_sub(schedule.warming());
-        if intended >= self.course.end || place.is_some_and(|it| it >= self.course.requests) {
+        if intended >= self.course.end || place.is_some_and(|place| place >= self.course.requests) {
             return None;
         }
         if self.course.now() < intended && !self.closed.get() {

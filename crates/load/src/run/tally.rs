@@ -95,7 +95,7 @@ impl Tally {
     }
 
     fn of_kind(&mut self, answer: Answer) -> &mut Answers {
-        let at = self.answers.iter().position(|(it, _)| *it == answer).unwrap_or_else(|| {
+        let at = self.answers.iter().position(|(kind, _)| *kind == answer).unwrap_or_else(|| {
             self.answers.push((answer, Answers { count: 0, corrected: histogram() }));
             self.answers.len() - 1
         });

@@ -47,7 +47,7 @@ fn taken(tally: &Mutex<Tally>) -> Tally {
 fn report(plan: &Plan, course: &Course, threads: &[Thread], watch: &Watch) {
     let mut before = Progress::default();
     let mut due = REPORT;
-    while !threads.iter().all(|it| it.handle.is_finished()) {
+    while !threads.iter().all(|thread| thread.handle.is_finished()) {
         thread::sleep(POLL_INTERVAL);
         if course.epoch.elapsed() < due {
             continue;
@@ -71,8 +71,9 @@ fn progress(plan: &Plan, course: &Course, threads: &[Thread], before: &Progress)
     }
     let answers = corrected.len();
     let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
-    let of_time = plan.duration.map_or(0.0, |it| elapsed.as_secs_f64() / it.as_secs_f64().max(1e-9));
-    let of_count = plan.requests.map_or(0.0, |it| (answers + errors) as f64 / it.max(1) as f64);
+    let of_time =
+        plan.duration.map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
+    let of_count = plan.requests.map_or(0.0, |requests| (answers + errors) as f64 / requests.max(1) as f64);
     Progress {
         warming: now < course.warm,
         elapsed,

@@ -166,7 +166,7 @@ impl Worker {
             let sent = self.sending(tick);
             let answer = timeout(self.plan.timeout, self.ask_http1(&mut line, bytes, *bodiless)).await;
             let answer = answer.unwrap_or(Err(fault::TIMEOUT));
-            if answer.is_err() || line.as_ref().is_some_and(|it| !it.open) {
+            if answer.is_err() || line.as_ref().is_some_and(|line| !line.open) {
                 line = None;
             }
             self.note(tick, sent, &ask, answer).await;

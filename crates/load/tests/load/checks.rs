@@ -34,10 +34,12 @@ impl Authorization for ByMethod {
         let request = request.into_inner();
         let http = request.attributes.unwrap().request.unwrap().http.unwrap();
         let lines = http.header_map.unwrap().headers;
-        let line = |name: &str| lines.iter().find(|it| it.key == name).map(|it| it.raw_value.clone());
+        let line = |name: &str| {
+            lines.iter().find(|header| header.key == name).map(|header| header.raw_value.clone())
+        };
         assert_eq!(line(":method").unwrap(), http.method.as_bytes());
         assert_eq!(line(":path").unwrap(), http.path.as_bytes());
-        assert!(line("authorization").is_none_or(|it| it == b"Basic YWxpY2U6d29uZGVybGFuZA=="));
+        assert!(line("authorization").is_none_or(|value| value == b"Basic YWxpY2U6d29uZGVybGFuZA=="));
         let denied = |code| {
             Ok(Response::new(CheckResponse {
                 status: Some(rpc::Status { code: 7, ..Default::default() }),
@@ -80,7 +82,7 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     assert_eq!(measured.requests(), 400);
     assert_eq!(measured.answers.keys().collect::<Vec<_>>(), ["allowed", "denied 401", "denied 403"]);
     assert_eq!(measured.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
-    assert!(measured.answers.values().all(|it| (60..140).contains(&it.count)), "{measured:?}");
+    assert!(measured.answers.values().all(|answers| (60..140).contains(&answers.count)), "{measured:?}");
     assert_eq!(
         measured.unexpected,
         measured.answers["denied 401"].count + measured.answers["denied 403"].count

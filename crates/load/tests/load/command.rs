@@ -158,7 +158,10 @@ fn no_secret_is_printed_whatever_goes_wrong() {
         assert!(!printed.contains("wonderland") && !printed.contains("d29uZGVybGFuZA"), "{printed}");
     }
     let sent = server.seen();
-    assert!(sent.iter().filter(|it| it.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count() == 10);
+    assert!(
+        sent.iter().filter(|request| request.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count()
+            == 10
+    );
     let of_environment =
         program(&["http", &url, "-n", "1"]).env("ROLEGATE_LOAD_BEARER", "t0ken").output().unwrap();
     assert_eq!(of_environment.status.code(), Some(0));

@@ -27,7 +27,7 @@ fn answers_are_counted_by_status_and_the_wrong_ones_apart() {
     });
     let mut plan = plan(&server, 100);
     let measured = run(&plan).unwrap();
-    assert!(measured.answers.values().all(|it| it.count == 25), "{measured:?}");
+    assert!(measured.answers.values().all(|answers| answers.count == 25), "{measured:?}");
     assert_eq!((measured.unexpected, measured.errors()), (50, 0));
 
     plan.workload.requests[0].expect = vec![403, 200, 302];
