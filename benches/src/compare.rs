@@ -96,10 +96,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Box<dyn Error>> {
     stop.on_signals();
     let done = Comparison::measure(args, &stop)?;
     println!("{}\nwritten: {}", done.write(&args.out)?, args.out.join("report.{html,json,txt}").display());
-    Ok(match (stop.is_asked(), done.went_wrong()) {
+    Ok(match (stop.is_requested(), done.went_wrong()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Failed,
-        (false, false) => Exit::Fine,
+        (false, false) => Exit::Success,
     })
 }
 
@@ -141,14 +141,14 @@ impl Comparison {
         this.every_round(&places, stop)?;
         let config = std::fs::read_to_string(places.folder.join("envoy.yaml"));
         write(&args.out.join("envoy.yaml"), &config.map_err(|error| Failed::io("envoy.yaml", &error))?)?;
-        if !args.no_reload && !stop.is_asked() {
+        if !args.no_reload && !stop.is_requested() {
             eprintln!("reloads under load");
             this.reload = Some(Reload::measure(&places, &this.pins, size(args.quick))?);
         }
         let stolen = Ticks::now().stolen_since(before);
         this.facts
             .push(("taken by the host meanwhile".to_owned(), format!("{stolen:.1} % of the processor time")));
-        this.interrupted = stop.is_asked();
+        this.interrupted = stop.is_requested();
         Ok(this)
     }
 
@@ -183,7 +183,7 @@ impl Comparison {
         let cells = self.schedule.cells.clone();
         let mut said = None;
         for (done, cell) in cells.iter().enumerate() {
-            if stop.is_asked() {
+            if stop.is_requested() {
                 break;
             }
             if said != Some((cell.round, cell.rate)) {

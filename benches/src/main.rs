@@ -67,7 +67,9 @@ fn main() -> ExitCode {
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),
         Experiment::Results(args) => results::run(&args),
-        Experiment::App { address } => load::app::run(&address, 0).map(|()| Exit::Fine).map_err(Into::into),
+        Experiment::App { address } => {
+            load::app::run(&address, 0).map(|()| Exit::Success).map_err(Into::into)
+        }
     };
     done.unwrap_or_else(|error: Box<dyn Error>| {
         eprintln!("measure: {error}");

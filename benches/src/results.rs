@@ -14,7 +14,7 @@ use clap::Args;
 use load::Exit;
 
 use crate::{document, machine, records, write};
-use record::Measured;
+use record::Records;
 
 /// The arguments of `results`.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub(crate) struct ResultsArgs {
 }
 
 pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
-    let measured = Measured::read(&args.criterion, &args.notes)?;
+    let measured = Records::read(&args.criterion, &args.notes)?;
     if measured.is_empty() {
         return Err("nothing was measured".into());
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
         println!("{} {:11} {} ({}): {measured}", verdict.goal, verdict.words(), verdict.what, verdict.limit);
     }
     println!("records, charts and verdicts: {}", args.out.display());
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 /// Removes the charts of an earlier run.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use load::report::units;
-use load::{Exit, Measured, Plan, Rate, Request, Stop, Workload};
+use load::{Exit, Plan, Rate, Request, RunResults, Stop, Workload};
 use serde_json::{Value, json};
 use testbed::envoy::Target;
 use testbed::rolegate::{ANY_PORT, Rolegate};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<Exit, Box<dyn Error>> {
         write(&folder.join("scale.txt"), &document::text(TITLE, &scale.parts()))?;
     }
     print!("{}", document::text(TITLE, &scale.parts()));
-    Ok(if stop.is_asked() { Exit::Interrupted } else { Exit::Fine })
+    Ok(if stop.is_requested() { Exit::Interrupted } else { Exit::Success })
 }
 
 /// The results.
@@ -88,7 +88,7 @@ struct Running {
 /// The number of concurrent checks per connection.
 const STREAMS: usize = 32;
 /// A server that used less than this fraction of its cores could have answered more.
-const BUSY: f64 = 0.9;
+const BUSY_FRACTION: f64 = 0.9;
 
 impl Scale {
     fn measure(args: &ScaleArgs, stop: &Stop) -> Result<Self, Failed> {
@@ -167,7 +167,7 @@ impl Step {
     /// Which of the two was the limit.
     fn limit(&self) -> &'static str {
         let busy = self.spread(|round| round.server).map_or(0.0, |cores| cores.median);
-        match (self.shared, busy >= BUSY * units::float(self.server as u64)) {
+        match (self.shared, busy >= BUSY_FRACTION * units::float(self.server as u64)) {
             (true, _) => "shared cores",
             (false, true) => "server",
             (false, false) => "generator",
@@ -217,7 +217,7 @@ fn step(
         .collect();
     for _ in 0..args.rounds {
         for (step, running) in steps.iter_mut().zip(&running) {
-            if !stop.is_asked() {
+            if !stop.is_requested() {
                 step.rounds
                     .push(on(Some(rest), || round(running, (count, rest.len()), args.duration, stop))?);
             }
@@ -257,12 +257,12 @@ fn round(
     (plan.duration, plan.warmup) = (Some(duration), Duration::from_millis(300));
     plan.stop = stop.clone();
     let (before, start) = (Usage::of(of.process), Instant::now());
-    let measured: Measured = load::run(&plan).map_err(failed)?;
+    let measured: RunResults = load::run(&plan).map_err(failed)?;
     let ran = Usage::of(of.process).ran.saturating_sub(before.ran);
     Ok(Round {
-        checks: measured.own.achieved,
+        checks: measured.generator.achieved,
         server: units::float(ran) / 1e9 / start.elapsed().as_secs_f64(),
-        generator: measured.own.cpu.as_secs_f64() / measured.elapsed.as_secs_f64().max(1e-9),
+        generator: measured.generator.cpu.as_secs_f64() / measured.elapsed.as_secs_f64().max(1e-9),
         wrong: measured.errors() + measured.unexpected,
     })
 }

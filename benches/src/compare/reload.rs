@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use load::report::units;
-use load::{Measured, Plan, Rate, Request, Workload, histogram};
+use load::{Plan, Rate, Request, RunResults, Workload, histogram};
 use testbed::client::get;
 use testbed::envoy::Target;
 use testbed::rolegate::Rolegate;
@@ -163,12 +163,12 @@ impl Reload {
         Ok(())
     }
 
-    fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<Measured, Failed> {
+    fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<RunResults, Failed> {
         let measured = on(pins.outside.as_deref(), || load::run(plan))
             .map_err(|error| Failed::new("reload", error.to_string()))?;
         self.requests += measured.requests();
         self.failed += measured.errors() + measured.unexpected;
-        self.unsent += measured.own.unsent;
+        self.unsent += measured.generator.unsent;
         Ok(measured)
     }
 

@@ -45,7 +45,7 @@ const OVERHEAD: Duration = Duration::from_millis(40);
 /// Shorter measurements are too imprecise.
 const SHORTEST: Duration = Duration::from_millis(200);
 /// Longer measurements add little precision.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_DURATION: Duration = Duration::from_secs(10);
 
 impl Schedule {
     /// Creates the schedule with the longest measurements that fit, all of the same length. Where the speed of the
@@ -62,7 +62,7 @@ impl Schedule {
                 depth.budget.as_secs_f64(),
             ));
         }
-        let duration = duration.min(LONGEST);
+        let duration = duration.min(MAX_DURATION);
         let cells = order.into_iter().map(|cell| Cell { duration, ..cell });
         Ok(Self { rates: depth.rates.clone(), cells: cells.collect(), warmup: depth.warmup })
     }

@@ -1,10 +1,10 @@
 //! The page of results: the question that each benchmark answers, and the results of this run.
 
-use load::report::svg::{Axis, Chart, Line, Point, USUAL};
+use load::report::svg::{Axis, Chart, DEFAULT_SIZE, Line, Point};
 use load::report::units;
 
 use super::goals::{AXES, time};
-use super::record::Measured;
+use super::record::Records;
 use crate::document::{Part, table};
 use crate::machine::Facts;
 use crate::records::Record;
@@ -79,7 +79,7 @@ const QUESTIONS: [Question; 10] = [
 ];
 
 /// The charts, by file name.
-pub(crate) fn charts(records: &Measured) -> Vec<(String, String)> {
+pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, Option<String>)> =
         AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
     all.push(("peers.svg".to_owned(), peers(records)));
@@ -96,7 +96,7 @@ pub(crate) fn charts(records: &Measured) -> Vec<(String, String)> {
 
 /// The page.
 pub(crate) fn parts(
-    records: &Measured,
+    records: &Records,
     verdicts: &[Verdict],
     charts: &[(String, String)],
     facts: &Facts,
@@ -140,7 +140,7 @@ pub(crate) fn parts(
 }
 
 /// How many times faster rolegate is than its peers, by number of rules.
-fn ratios(records: &Measured) -> Part {
+fn ratios(records: &Records) -> Part {
     let ours = records.curve("peers/rolegate");
     let heads: Vec<String> = ours.iter().map(|(rules, _)| format!("{rules} rules")).collect();
     let heads: Vec<&str> = std::iter::once("÷ rolegate").chain(heads.iter().map(String::as_str)).collect();
@@ -157,17 +157,17 @@ fn ratios(records: &Measured) -> Part {
     table(&heads, names(records, "peers/").into_iter().filter(|name| *name != "rolegate").map(row).collect())
 }
 
-fn of_question<'a>(records: &'a Measured, question: &'a Question) -> impl Iterator<Item = &'a Record> {
+fn of_question<'a>(records: &'a Records, question: &'a Question) -> impl Iterator<Item = &'a Record> {
     question.records.iter().flat_map(|start| records.below(start))
 }
 
-fn decide(records: &Measured, axis: &str) -> Option<String> {
+fn decide(records: &Records, axis: &str) -> Option<String> {
     let title = format!("one decision, by {}", axis.replace('-', " "));
     let of = |kind: &'static str| (kind, records.curve(&format!("decide/{axis}/{kind}")));
     lines(&title, axis, &[of("random"), of("warm")], Some(100.0))
 }
 
-fn peers(records: &Measured) -> Option<String> {
+fn peers(records: &Records) -> Option<String> {
     let names = names(records, "peers/").into_iter();
     let all: Vec<_> = names.map(|name| (name, records.curve(&format!("peers/{name}")))).collect();
     lines("one decision, by rules, beside other engines", "rules", &all, None)
@@ -195,7 +195,7 @@ fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Opt
     let measured = curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
     let ends = |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
     let lines = measured.chain(goal.map(|goal| line("goal", ends(goal)))).collect();
-    Some(Chart { title, x, y: axis, size: USUAL, lines }.file())
+    Some(Chart { title, x, y: axis, size: DEFAULT_SIZE, lines }.file())
 }
 
 /// A row for each record, with its value beside it; `None` without records.
@@ -224,7 +224,7 @@ fn dots<'a>(
 }
 
 /// The distinct names between `start` and the next slash.
-fn names<'a>(records: &'a Measured, start: &'a str) -> Vec<&'a str> {
+fn names<'a>(records: &'a Records, start: &'a str) -> Vec<&'a str> {
     let rest = records.below(start).filter_map(|record| record.name.strip_prefix(start));
     let mut names: Vec<&str> = rest.filter_map(|rest| rest.split('/').next()).collect();
     names.dedup();
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_page_has_each_record_and_each_chart() {
-        let mut records = Measured::default();
+        let mut records = Records::default();
         let named = [
             "decide/roles/warm/1",
             "decide/roles/warm/10",

@@ -16,5 +16,5 @@ pub enum Failed {
     },
     /// The generator itself got an error from the system.
     #[error("the generator cannot work: {0}")]
-    Own(String),
+    Generator(String),
 }

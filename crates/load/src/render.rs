@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 
 use crate::check_message::{CHECK_PATH, Checked};
 use crate::failed::Failed;
-use crate::measured::Protocol;
 use crate::plan::Plan;
+use crate::results::Protocol;
 use crate::run::Answer;
 use crate::workload::Request;
 use crate::workload::template::{Scope, Template, Variables};
@@ -48,7 +48,7 @@ pub(crate) enum Rendered {
 }
 
 /// A request with its expected response.
-pub(crate) struct Ask {
+pub(crate) struct PreparedRequest {
     pub(crate) rendered: Rendered,
     expect: Arc<[u16]>,
 }
@@ -126,7 +126,7 @@ impl Source {
     }
 
     /// The next request.
-    pub(crate) fn next(&mut self) -> Ask {
+    pub(crate) fn next(&mut self) -> PreparedRequest {
         let recipes = &self.recipes;
         let recipe = recipes.pick(&mut self.random);
         let rendered = recipe.and_then(|recipe| match &recipe.constant {
@@ -136,14 +136,14 @@ impl Source {
                 plain.render(recipes.protocol, &recipes.authority).ok()
             }
         });
-        Ask {
+        PreparedRequest {
             rendered: rendered.unwrap_or(Rendered::Http1 { bytes: Bytes::new(), bodiless: true }),
             expect: recipe.map(|recipe| Arc::clone(&recipe.expect)).unwrap_or_default(),
         }
     }
 }
 
-impl Ask {
+impl PreparedRequest {
     /// Whether this response is expected.
     pub(crate) fn expects(&self, answer: Answer) -> bool {
         let status = answer.status();

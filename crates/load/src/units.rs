@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::measured::Rate;
+use crate::results::Rate;
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 ///

@@ -48,7 +48,7 @@ pub struct Line<'a> {
 /// A point of a line.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
-    /// Its place.
+    /// Its position.
     pub at: (f64, f64),
     /// The ends of its spread, if it has one.
     pub spread: Option<[(f64, f64); 2]>,
@@ -73,8 +73,8 @@ const ROW: f64 = 20.0;
 const ENTRY: f64 = 270.0;
 /// The number of colours. Each line also has its own dashes.
 const COLOURS: usize = 8;
-/// The usual size of a chart.
-pub const USUAL: (f64, f64) = (76.0, 350.0);
+/// The default size of a chart.
+pub const DEFAULT_SIZE: (f64, f64) = (76.0, 350.0);
 
 /// The points of a percentile curve between 0 % and the last percentile.
 const POINTS: u32 = 160;
@@ -99,7 +99,7 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
     let line =
         |curve: &&Curve<'a>| Line { name: curve.name, points: distribution(curve.of), connected: true };
     let lines = curves.iter().map(line).collect();
-    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: USUAL, lines })
+    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: DEFAULT_SIZE, lines })
 }
 
 /// The points of a curve, up to the percentile for which there is still one value.
@@ -158,7 +158,7 @@ impl Axis {
         Self { label: label.to_owned(), ends: (0.0, high), logarithmic: false, ticks }
     }
 
-    /// The position of a value between two places.
+    /// The position of a value between two positions on the page.
     fn place(&self, value: f64, (start, end): (f64, f64)) -> f64 {
         let (from, to) = self.ends;
         let share = if self.logarithmic {

@@ -17,8 +17,8 @@ fn sent(workload: Workload, requests: u64, seed: u64) -> Vec<Seen> {
     let server = Server::start(|_| Act::answer(200, Duration::ZERO));
     let plan = Plan::http(&server.url("/")).unwrap();
     let plan = Plan { rate: Rate::Max, connections: 1, requests: Some(requests), duration: None, ..plan };
-    let measured = run(&Plan { workload, seed, ..plan }).unwrap();
-    assert_eq!((measured.requests(), measured.errors()), (requests, 0), "{measured:?}");
+    let results = run(&Plan { workload, seed, ..plan }).unwrap();
+    assert_eq!((results.requests(), results.errors()), (requests, 0), "{results:?}");
     server.seen()
 }
 
