@@ -39,7 +39,7 @@ struct Shared {
     /// From the whole request to the written answer.
     took: Mutex<Vec<Duration>>,
     seen: Mutex<Vec<Seen>>,
-    /// Whoever holds it stalls all others.
+    /// The request that stalls holds this lock, so all others wait.
     gate: Mutex<()>,
     /// The request at which everything stalls, and for how long.
     stall: Option<(u64, Duration)>,

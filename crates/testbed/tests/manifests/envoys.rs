@@ -50,7 +50,7 @@ fn validate(file: &Path) -> String {
 /// `SECURITY.md`, S24: an error is never OK, and the application is given the path that rolegate evaluates.
 #[test]
 fn every_configuration_fails_closed() {
-    let mut judged = 0;
+    let mut checked = 0;
     for (at, text) in configurations() {
         let documents = yaml_of(&text).unwrap();
         let resources = &documents.first().unwrap()["static_resources"];
@@ -59,15 +59,15 @@ fn every_configuration_fails_closed() {
             let Some(filter) =
                 filters.iter().position(|filter| filter["name"] == "envoy.filters.http.ext_authz")
             else {
-                // Nothing to judge: the admin pages, or what a measurement compares with.
+                // Nothing to check: the admin pages, or what a measurement compares with.
                 continue;
             };
-            assert_eq!(filter, 0, "{at}: another filter acts before anybody has been asked");
+            assert_eq!(filter, 0, "{at}: another filter runs before authorization");
             fails_closed(&at, &filters.first().unwrap()["typed_config"]);
             for on in ["normalize_path", "merge_slashes"] {
                 assert_eq!(manager[on], true, "{at}: {on}");
             }
-            judged += 1;
+            checked += 1;
         }
         let clusters = resources["clusters"].as_array().unwrap();
         for own in clusters.iter().filter(|cluster| cluster["name"].as_str().unwrap().starts_with("rolegate"))
@@ -76,7 +76,7 @@ fn every_configuration_fails_closed() {
             assert!(threshold["max_requests"].as_u64().unwrap() > 1024, "{at}: the 1025th check is refused");
         }
     }
-    assert!(judged >= 5, "only {judged} ask rolegate");
+    assert!(checked >= 5, "only {checked} call rolegate");
 }
 
 fn fails_closed(at: &str, filter: &Value) {
@@ -98,7 +98,7 @@ fn managers(resources: &Value) -> impl Iterator<Item = &Value> {
         .filter(|config| config["@type"].as_str().is_some_and(|kind| kind.ends_with("HttpConnectionManager")))
 }
 
-/// Whoever reaches Envoy's admin page can stop it, or see its configuration.
+/// A client that reaches Envoy's admin page can stop Envoy and read its configuration.
 #[test]
 fn the_admin_page_stays_on_loopback() {
     for (at, text) in configurations() {

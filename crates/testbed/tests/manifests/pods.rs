@@ -116,7 +116,7 @@ fn rolegate_is_asked_whether_it_is_well() {
     }
 }
 
-/// Whoever reaches the listener of the probes can try to keep them from being answered. Prometheus has one of its own.
+/// A client that reaches the listener of the probes can keep it busy, so Prometheus has a listener of its own.
 #[test]
 fn probes_are_apart_from_what_others_reach() {
     let mut found = 0;

@@ -156,7 +156,7 @@ fn the_network_lets_envoys_in_and_nobody_out() {
     let spec = &policies.first().unwrap()["spec"];
     assert_eq!(spec["egress"], serde_json::json!([]));
     for rule in spec["ingress"].as_array().unwrap() {
-        assert_eq!(rule["from"].as_array().unwrap().len(), 1, "every door is named");
+        assert_eq!(rule["from"].as_array().unwrap().len(), 1, "every listener is named");
         assert!(!rule["ports"].as_array().unwrap().is_empty());
     }
     let client = &spec["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
