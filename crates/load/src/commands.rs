@@ -190,7 +190,7 @@ fn finish(results: &RunResults, output: &OutputArgs) -> Exit {
     }
     let crossed: Vec<_> = output.fail_if.iter().filter(|threshold| threshold.is_true(results)).collect();
     for threshold in &crossed {
-        screen::error(&format!("`{threshold}` holds"));
+        screen::error(&format!("`--fail-if {threshold}` is true"));
     }
     if !crossed.is_empty() {
         Exit::Threshold

@@ -229,7 +229,7 @@ impl Plain {
             return Err(format!("`{}` is not a path: it begins with `/` and has no spaces", self.path));
         }
         if self.host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
-            return Err("the host holds a space or a control character".to_owned());
+            return Err("the host contains a space or a control character".to_owned());
         }
         for (name, value) in &self.headers {
             let sound =

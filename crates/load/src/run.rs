@@ -123,7 +123,7 @@ fn check(plan: &Plan) -> Result<(), Failed> {
         return wrong("threads, connections and streams are at least 1");
     }
     if plan.threads > plan.connections {
-        return wrong("each thread needs a connection: ask for more connections or fewer threads");
+        return wrong("each thread needs a connection: use more connections or fewer threads");
     }
     Ok(())
 }

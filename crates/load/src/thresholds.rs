@@ -123,8 +123,8 @@ fn metric_of(text: &str) -> Result<Metric, String> {
         "allowed" => Ok(Metric::Responses(text.to_owned())),
         _ => responses_of(text).ok_or_else(|| {
             format!(
-                "`{text}` is no figure of a run; there are `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, \
-                 `errors`, `unexpected`, `status 403`, `allowed`, `denied 403`"
+                "`{text}` is not a metric; use one of `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, `errors`, \
+                 `unexpected`, `status 403`, `allowed`, `denied 403`"
             )
         }),
     }
@@ -147,9 +147,9 @@ fn limit_of(text: &str, metric: &Metric) -> Result<Limit, String> {
     }
     let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     let number = digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    let number = number.ok_or_else(|| format!("`{text}` is not a number, as `5` or `1%`"))?;
+    let number = number.ok_or_else(|| format!("`{text}` is not a number such as `5` or `1%`"))?;
     match (of_all, metric) {
-        (true, Metric::Rate) => Err("a rate is compared with a number, as `rate<990`".to_owned()),
+        (true, Metric::Rate) => Err("a rate is compared with a number, such as `rate<990`".to_owned()),
         (true, _) => Ok(Limit::Percent(number)),
         (false, _) => Ok(Limit::Number(number)),
     }

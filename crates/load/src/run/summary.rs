@@ -99,7 +99,7 @@ fn limited(all: &RunResults) -> Option<String> {
         all.generator.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.generator.threads.max(1) as f64;
     if busy > MAX_CPU_FRACTION && (all.rate == Rate::Max || all.generator.queued + all.generator.unsent > 0) {
         return Some(format!(
-            "the generator used {:.0} % of its {} thread(s): the server may carry more; ask for more `--threads`",
+            "the generator used {:.0} % of its {} thread(s): the server may carry more; use more `--threads`",
             busy * 100.0,
             all.generator.threads
         ));
@@ -108,7 +108,7 @@ fn limited(all: &RunResults) -> Option<String> {
     (late > MAX_LATE_FRACTION).then(|| {
         format!(
             "{:.1} % of the requests were sent more than 1 ms late because the generator woke late (worst: {:.1} ms): \
-             the corrected latencies hold its delays too",
+             the corrected latencies include these delays",
             late * 100.0,
             all.generator.worst_late.as_secs_f64() * 1e3
         )

@@ -33,7 +33,7 @@ fn results() -> RunResults {
 }
 
 #[test]
-fn a_threshold_holds_when_its_figure_is_beyond_it() {
+fn a_threshold_is_true_when_its_metric_is_beyond_it() {
     for text in [
         "p99.9>5ms",
         "max>=10ms",
@@ -97,4 +97,6 @@ fn an_invalid_condition_is_rejected() {
         let error = text.parse::<Threshold>().unwrap_err();
         assert!(!error.is_empty(), "{text}");
     }
+    let error = "speed>1".parse::<Threshold>().unwrap_err();
+    assert!(error.starts_with("`speed` is not a metric; use one of `p99`, "), "{error}");
 }

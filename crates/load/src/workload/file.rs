@@ -130,7 +130,7 @@ fn lines(name: &str, all: Vec<String>) -> Result<Values, String> {
         return Err(format!("`{name}` has no lines to choose from"));
     }
     if full.iter().any(|line| line.chars().any(char::is_control)) {
-        return Err(format!("a line of `{name}` holds a control character"));
+        return Err(format!("a line of `{name}` contains a control character"));
     }
     Ok(Values::Lines(full.into()))
 }

@@ -105,7 +105,10 @@ fn thresholds_give_an_exit_code() {
         (output.status.code(), text(&output.stderr))
     };
     assert_eq!(execute("p99>60s"), (Some(0), String::new()));
-    assert_eq!(execute("status 403>0"), (Some(4), "rolegate-load: `status 403>0` holds\n".into()));
+    assert_eq!(
+        execute("status 403>0"),
+        (Some(4), "rolegate-load: `--fail-if status 403>0` is true\n".into())
+    );
     assert_eq!(execute("unexpected>10%").0, Some(4));
     assert_eq!(execute("speed>3").0, Some(2));
 }
