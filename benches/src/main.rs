@@ -90,7 +90,7 @@ fn baseline(named: Option<&PathBuf>) -> Result<PathBuf, Failed> {
 }
 
 /// The maximum time for a small server to start.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a program that prints `listening on ADDRESS`, and returns it with that address.
 fn announced(
@@ -103,7 +103,7 @@ fn announced(
     let mut command = Command::new(program);
     command.args(arguments);
     let mut process = Process::start(name, command, log.unwrap_or_default())?;
-    let address = block_on(process.until(START, async |process| {
+    let address = block_on(process.until(START_TIMEOUT, async |process| {
         process
             .printed_since_its_start()
             .lines()

@@ -105,11 +105,11 @@ const RULES: u32 = 100;
 /// Requests per second.
 const RATE: f64 = 5_000.0;
 /// The time of the change within its window.
-const AFTER: Duration = Duration::from_millis(200);
+const CHANGE_AFTER: Duration = Duration::from_millis(200);
 /// The maximum duration of a reload.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The goal, and the factor between the halves of the windows without a reload from which on nothing can be said.
-const MOST: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 
 impl Reload {
     /// Runs the measurement.
@@ -184,10 +184,10 @@ impl Reload {
         let (ratio, apart) = (self.reloading.together() / self.quiet.together().max(1.0), self.quiet.apart());
         let shown = format!("{ratio:.2} × (halves of the windows without a reload: {apart:.2} ×)");
         let what = "p99.9 of all windows with a reload ÷ p99.9 of all without";
-        let mut slowest = Verdict::new("P6", what, Limit::AtMost(MOST, " ×"), Some((ratio, shown)));
+        let mut slowest = Verdict::new("P6", what, Limit::AtMost(MAX_RATIO, " ×"), Some((ratio, shown)));
         if self.failed > 0 {
             slowest.reached = Some(false);
-        } else if apart > MOST {
+        } else if apart > MAX_RATIO {
             slowest.reached = None;
         }
         vec![failures, slowest]
@@ -196,7 +196,7 @@ impl Reload {
 
 /// Renames the new policy into place. Returns the time, in seconds since the Unix epoch.
 fn change(next: &Path, policy: &Path) -> io::Result<f64> {
-    thread::sleep(AFTER);
+    thread::sleep(CHANGE_AFTER);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     std::fs::rename(next, policy)?;
     Ok(now.as_secs_f64())

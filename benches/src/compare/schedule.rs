@@ -43,7 +43,7 @@ pub(crate) struct Depth {
 /// The additional time of a measurement: connecting, reading counters, waiting for the last responses.
 const OVERHEAD: Duration = Duration::from_millis(40);
 /// Shorter measurements are too imprecise.
-const SHORTEST: Duration = Duration::from_millis(200);
+const MIN_DURATION: Duration = Duration::from_millis(200);
 /// Longer measurements add little precision.
 const MAX_DURATION: Duration = Duration::from_secs(10);
 
@@ -55,8 +55,8 @@ impl Schedule {
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
         let fixed = (depth.warmup + OVERHEAD) * count;
         let duration = depth.budget.saturating_sub(fixed) / count.max(1);
-        if duration < SHORTEST {
-            let needed = (fixed + SHORTEST * count).as_secs_f64();
+        if duration < MIN_DURATION {
+            let needed = (fixed + MIN_DURATION * count).as_secs_f64();
             return Err(format!(
                 "{count} measurements do not fit into {:.0} s; they need {needed:.0} s: give more time, fewer rates or rounds",
                 depth.budget.as_secs_f64(),

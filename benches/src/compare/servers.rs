@@ -16,7 +16,7 @@ use testbed::{Failed, Process, block_on};
 use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
 use crate::machine::Usage;
 use crate::pin::{Pins, on};
-use crate::{START, announced};
+use crate::{START_TIMEOUT, announced};
 
 /// All running processes. Dropping it stops them, Envoy first.
 #[derive(Debug)]
@@ -265,7 +265,7 @@ pub(crate) fn until_it_listens(places: &Places, policy: &Path, socket: &Path) ->
     command.arg(format!("unix:{}", socket.display()));
     let start = Instant::now();
     let mut process = Process::start("rolegate", command, socket.with_extension("log"))?;
-    while start.elapsed() < START {
+    while start.elapsed() < START_TIMEOUT {
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
             return Ok(start.elapsed());
         }

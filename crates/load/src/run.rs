@@ -145,7 +145,7 @@ fn clock() -> SystemTime {
     SystemTime::now()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+#[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
 fn generator_failed(error: io::Error) -> Failed {
     Failed::Generator(error.to_string())
 }

@@ -100,7 +100,7 @@ impl fmt::Display for Target {
 }
 
 /// The maximum time for Envoy to start.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
@@ -137,7 +137,8 @@ impl Envoy {
         let mut command = Command::new(program);
         command.args(&arguments);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
-        let (admin, addresses) = process.until(START, async |_| ready(&admin, listeners).await).await?;
+        let (admin, addresses) =
+            process.until(START_TIMEOUT, async |_| ready(&admin, listeners).await).await?;
         let none = || Failed::new("envoy", "it has no listener");
         let address = addresses.first().copied().ok_or_else(none)?;
         Ok(Self { address, addresses, admin, arguments, process })
@@ -229,14 +230,14 @@ impl Listener {
             )
         });
         text.replace("encode_raw_headers: true", &(raw + &body))?;
-        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.asked());
+        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.cluster_name());
         if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
             // Its `grpc_service` has no retries.
             text.cut(
                 "                        # Checks have no side effects",
                 "                  - name: envoy.filters.http.router",
             )?;
-            client = google(&self.asked(), target);
+            client = google(&self.cluster_name(), target);
         }
         text.replace("envoy_grpc: { cluster_name: rolegate }", &client)?;
         Ok(text.0)
@@ -244,17 +245,18 @@ impl Listener {
 
     /// The cluster of its authorization servers, from the shipped one.
     fn cluster(&self, template: &str) -> Result<String, Failed> {
-        let mut text = Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.asked())));
+        let mut text =
+            Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.cluster_name())));
         text.replace(ENDPOINT, &endpoints(&self.targets))?;
         if !self.settings.health_checks {
-            let after = format!("      load_assignment:\n        cluster_name: {}", self.asked());
+            let after = format!("      load_assignment:\n        cluster_name: {}", self.cluster_name());
             text.cut("      # A stopping rolegate first fails", &after)?;
         }
         Ok(text.0)
     }
 
     /// The name of that cluster.
-    fn asked(&self) -> String {
+    fn cluster_name(&self) -> String {
         if self.name == "public" { "rolegate".to_owned() } else { format!("rolegate-{}", self.name) }
     }
 }
@@ -301,7 +303,7 @@ impl Text {
         match self.0.matches(from).count() {
             1 => self.0 = self.0.replacen(from, to, 1),
             times => {
-                return Err(Failed::new(FILE, format!("`{from}` stands {times} times in it")));
+                return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
             }
         }
         Ok(())

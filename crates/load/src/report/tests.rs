@@ -173,7 +173,7 @@ fn the_page_needs_nothing_beside_itself() {
     assert!(page.contains("http://127.0.0.1:1/people?a=&lt;b&gt;&amp;c"));
     assert_eq!(page.matches("<path class=\"curve").count(), 4, "two curves, each also in the legend");
     for mark in ["<script", "<link", "src=", "href=", "@import", "url(", "NaN", "inf"] {
-        assert!(!page.contains(mark), "the page holds `{mark}`");
+        assert!(!page.contains(mark), "the page contains `{mark}`");
     }
     assert!(page.contains("prefers-color-scheme: dark"));
     for tag in ["table", "tr", "td", "th", "svg", "figure", "div", "main", "text"] {

@@ -104,7 +104,7 @@ fn rolegates() -> Vec<(String, &'static Value, &'static Value)> {
 }
 
 #[test]
-fn rolegate_is_asked_whether_it_is_well() {
+fn rolegate_has_probes() {
     for (at, _, container) in rolegates() {
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             assert!(!container[probe].is_null(), "{at}: no {probe}");

@@ -152,7 +152,7 @@ fn every_variant_is_valid() {
         let mut seen: Vec<String> = Vec::new();
         for manifest in manifests {
             let id = format!("{} {}", manifest["kind"], manifest["metadata"]["name"]);
-            assert!(!seen.contains(&id), "{name}: {id} stands twice");
+            assert!(!seen.contains(&id), "{name}: {id} occurs twice");
             seen.push(id);
         }
     }
@@ -165,7 +165,7 @@ fn a_mistake_is_found() {
     let at = folder.path().join("manifest.yaml");
     let mistakes = [
         ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { prots: [] }\n", "prots"),
-        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "stands twice"),
+        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "duplicate key"),
         ("apiVersion: example.com/v1\nkind: Thing\nmetadata: { name: a }\n", "no schema"),
         (
             "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: { name: a }\nspec:\n  \
