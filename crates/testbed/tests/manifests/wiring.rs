@@ -58,7 +58,7 @@ fn monitors_find_one_service() {
         assert_eq!(found.len(), 1, "{name}: each replica is scraped once");
         let port = &spec["endpoints"][0]["port"];
         let ports = found.first().unwrap()["spec"]["ports"].as_array().unwrap();
-        assert!(ports.iter().any(|port| port["name"] == *port), "{name}: no port {port}");
+        assert!(ports.iter().any(|listed| listed["name"] == *port), "{name}: no port {port}");
         let job = &found.first().unwrap()["metadata"]["labels"][spec["jobLabel"].as_str().unwrap()];
         assert_eq!(job, "rolegate", "{name}: the alerts look for this job");
     }
