@@ -59,7 +59,11 @@ fn rolegate(message: &[u8]) -> Seen {
 fn with_envoy_types(message: &[u8]) -> Seen {
     let read = auth::CheckRequest::decode(message).unwrap();
     let http = read.attributes.unwrap().request.unwrap().http.unwrap();
-    let list = http.header_map.iter().flat_map(|it| &it.headers).map(|it| it.key.len() + it.raw_value.len());
+    let list = http
+        .header_map
+        .iter()
+        .flat_map(|map| &map.headers)
+        .map(|header| header.key.len() + header.raw_value.len());
     seen(&http.path, http.headers.iter().map(|(name, value)| name.len() + value.len()).chain(list))
 }
 

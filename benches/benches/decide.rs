@@ -17,7 +17,7 @@ use generator::{Regular, Rng};
 
 const WARM: usize = 64;
 const RANDOM: usize = 1 << 18;
-const USUAL: Regular = Regular { resources: 1_000, roles: 100, callers: 1_000, roles_per_caller: 1 };
+const DEFAULT: Regular = Regular { resources: 1_000, roles: 100, callers: 1_000, roles_per_caller: 1 };
 
 /// One decision whose answer is known.
 struct Sample<'a> {
@@ -51,14 +51,14 @@ fn questions(size: &Regular) -> (String, Vec<Asked>) {
 }
 
 fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) -> Vec<Sample<'a>> {
-    let sample = |it: &Asked| Sample {
-        roles: engine.roles_of(&size.user(it.caller), [], []),
+    let sample = |asked: &Asked| Sample {
+        roles: engine.roles_of(&size.user(asked.caller), [], []),
         question: Question {
             action: b"GET",
             scope: b"api.example.com",
-            resource: &text.as_bytes()[it.text.clone()],
+            resource: &text.as_bytes()[asked.text.clone()],
         },
-        allowed: size.allowed(it.caller, it.resource),
+        allowed: size.allowed(asked.caller, asked.resource),
     };
     let samples: Vec<_> = asked.iter().map(sample).collect();
     let allowed = samples.iter().filter(|sample| sample.allowed).count();
@@ -114,24 +114,24 @@ fn curve(criterion: &mut Criterion, name: &str, sizes: impl IntoIterator<Item = 
 
 fn decide(criterion: &mut Criterion) {
     let resources = [100, 1_000, 10_000, 100_000];
-    curve(criterion, "resources", resources.map(|resources| (resources, Regular { resources, ..USUAL })));
+    curve(criterion, "resources", resources.map(|resources| (resources, Regular { resources, ..DEFAULT })));
     let roles = [1, 10, 100, 1_000];
-    curve(criterion, "roles", roles.map(|roles| (roles, Regular { roles, ..USUAL })));
+    curve(criterion, "roles", roles.map(|roles| (roles, Regular { roles, ..DEFAULT })));
     let per_caller = [1, 20, 40];
-    let of_many = Regular { roles: 1_000, ..USUAL };
+    let of_many = Regular { roles: 1_000, ..DEFAULT };
     let with = |roles_per_caller| (roles_per_caller, Regular { roles_per_caller, ..of_many });
     curve(criterion, "roles-per-caller", per_caller.map(with));
     let callers = [100, 10_000, 1_000_000];
-    curve(criterion, "callers", callers.map(|callers| (callers, Regular { callers, ..USUAL })));
+    curve(criterion, "callers", callers.map(|callers| (callers, Regular { callers, ..DEFAULT })));
     let everything = Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 20 };
     curve(criterion, "everything", [(100_000, everything)]);
 }
 
 /// What the loop costs by itself.
 fn nothing(criterion: &mut Criterion) {
-    let engine = Engine::compile(&USUAL.policy());
-    let (text, asked) = questions(&USUAL);
-    let all = samples(&USUAL, &engine, &text, &asked);
+    let engine = Engine::compile(&DEFAULT.policy());
+    let (text, asked) = questions(&DEFAULT);
+    let all = samples(&DEFAULT, &engine, &text, &asked);
     let mut group = criterion.benchmark_group("decide/loop");
     let mut next = each(&all[..WARM]);
     group.bench_function("64", |bencher| bencher.iter(|| pick_one(next())));

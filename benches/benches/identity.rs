@@ -27,8 +27,8 @@ fn identify(criterion: &mut Criterion) {
     let settings = |keys: Value| Identity { basic: Some(basic()), jwt: vec![issuer(&keys)] };
     let shared = |algorithm: &&str| algorithm.starts_with("HS");
     let set = |secret| -> Value {
-        let algorithms = ALGORITHMS.iter().filter(|it| shared(it) == secret);
-        json!({ "keys": algorithms.map(|it| signer.jwk(it)).collect::<Vec<_>>() })
+        let algorithms = ALGORITHMS.iter().filter(|algorithm| shared(algorithm) == secret);
+        json!({ "keys": algorithms.map(|algorithm| signer.jwk(algorithm)).collect::<Vec<_>>() })
     };
     let settings = [settings(set(false)), settings(set(true))];
     let remembering = settings.each_ref().map(|settings| compile(settings, Limits::default()));

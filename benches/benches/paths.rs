@@ -43,8 +43,12 @@ fn paths(criterion: &mut Criterion) {
         let raw = case.raw.as_bytes();
         let mut buffers = Buffers::default();
         let read = path(b"GET", raw, &mut buffers).ok();
-        assert_eq!(read.as_ref().map(|it| String::from_utf8_lossy(it.first()).into_owned()), case.canonical);
-        let interpretations = read.map_or(0, |it| it.all().count());
+        assert_eq!(
+            read.as_ref()
+                .map(|interpretations| String::from_utf8_lossy(interpretations.first()).into_owned()),
+            case.canonical
+        );
+        let interpretations = read.map_or(0, |interpretations| interpretations.all().count());
         assert!(
             if case.interpretations == 0 {
                 interpretations != 1
@@ -57,7 +61,7 @@ fn paths(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(case.name), |bencher| {
             bencher.iter(|| {
                 let read = path(black_box(b"GET"), black_box(raw), &mut buffers);
-                assert_eq!(read.as_ref().ok().map(|it| it.first()), canonical);
+                assert_eq!(read.as_ref().ok().map(|interpretations| interpretations.first()), canonical);
             });
         });
     }

@@ -75,7 +75,7 @@ struct Times {
 /// Runs the experiment.
 pub(crate) fn run(args: AttackArgs) -> Result<Exit, Box<dyn Error>> {
     let pins = Pins::new(Pin::Cores);
-    on(pins.outside.as_deref(), || attack(args, &pins)).map(|()| Exit::Fine)
+    on(pins.outside.as_deref(), || attack(args, &pins)).map(|()| Exit::Success)
 }
 
 fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {

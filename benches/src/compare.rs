@@ -96,10 +96,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Box<dyn Error>> {
     stop.on_signals();
     let done = Comparison::measure(args, &stop)?;
     println!("{}\nwritten: {}", done.write(&args.out)?, args.out.join("report.{html,json,txt}").display());
-    Ok(match (stop.is_asked(), done.went_wrong()) {
+    Ok(match (stop.is_requested(), done.went_wrong()) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Failed,
-        (false, false) => Exit::Fine,
+        (false, false) => Exit::Success,
     })
 }
 
@@ -141,14 +141,14 @@ impl Comparison {
         this.every_round(&places, stop)?;
         let config = std::fs::read_to_string(places.folder.join("envoy.yaml"));
         write(&args.out.join("envoy.yaml"), &config.map_err(|error| Failed::io("envoy.yaml", &error))?)?;
-        if !args.no_reload && !stop.is_asked() {
+        if !args.no_reload && !stop.is_requested() {
             eprintln!("reloads under load");
             this.reload = Some(Reload::measure(&places, &this.pins, size(args.quick))?);
         }
         let stolen = Ticks::now().stolen_since(before);
         this.facts
             .push(("taken by the host meanwhile".to_owned(), format!("{stolen:.1} % of the processor time")));
-        this.interrupted = stop.is_asked();
+        this.interrupted = stop.is_requested();
         Ok(this)
     }
 
@@ -183,7 +183,7 @@ impl Comparison {
         let cells = self.schedule.cells.clone();
         let mut said = None;
         for (done, cell) in cells.iter().enumerate() {
-            if stop.is_asked() {
+            if stop.is_requested() {
                 break;
             }
             if said != Some((cell.round, cell.rate)) {
@@ -240,7 +240,7 @@ impl Comparison {
 
     /// The load of each scenario as a command, once for all rates and rounds.
     fn loads(&self, running: &Running) -> Vec<String> {
-        let duration = self.schedule.cells.first().map(|it| it.duration.as_millis()).unwrap_or_default();
+        let duration = self.schedule.cells.first().map(|cell| cell.duration.as_millis()).unwrap_or_default();
         let warmup = self.schedule.warmup.as_millis();
         let command = |(number, scenario): (usize, &Scenario)| {
             let (url, credentials) = (running.url(number, scenario)?, running.credentials(scenario));
@@ -280,9 +280,16 @@ impl Comparison {
 
     /// The goals, and requests per second and latencies of each scenario at each rate, as records.
     fn lines(&self) -> Vec<Line> {
-        let goal = |it: Verdict| {
-            let (name, unit) = (format!("load/goals/{} {}", it.goal, it.what), it.limit.unit().to_owned());
-            Some(Line { name, unit, spread: it.spread?, ends: Ends::Rounds, samples: self.rounds_done() })
+        let goal = |verdict: Verdict| {
+            let (name, unit) =
+                (format!("load/goals/{} {}", verdict.goal, verdict.what), verdict.limit.unit().to_owned());
+            Some(Line {
+                name,
+                unit,
+                spread: verdict.spread?,
+                ends: Ends::Rounds,
+                samples: self.rounds_done(),
+            })
         };
         let mut all: Vec<Line> = self.evidence().verdicts().into_iter().filter_map(goal).collect();
         for (number, scenario) in self.scenarios.iter().enumerate() {
@@ -296,9 +303,9 @@ impl Comparison {
                         &values,
                     ));
                 };
-                add("rate", "requests/s", |it| it.achieved);
-                add("p50", "ns", |it| it.latency.p50);
-                add("p99", "ns", |it| it.latency.p99);
+                add("rate", "requests/s", |round| round.achieved);
+                add("p50", "ns", |round| round.latency.p50);
+                add("p99", "ns", |round| round.latency.p99);
             }
         }
         all
@@ -306,13 +313,13 @@ impl Comparison {
 
     /// Whether some request had no response, or one with a status other than 200.
     fn went_wrong(&self) -> bool {
-        self.record.rounds().any(|(_, _, it)| it.wrong > 0)
+        self.record.rounds().any(|(_, _, round)| round.wrong > 0)
     }
 }
 
 fn depth(args: &CompareArgs) -> Depth {
     let rates: &[f64] = if args.quick { &[1e3, 5e3] } else { &[1e2, 1e3, 2e3, 3e3, 4e3, 5e3] };
-    let rates = rates.iter().map(|it| Rate::Constant(*it)).chain([Rate::Max]).collect();
+    let rates = rates.iter().map(|rate| Rate::Constant(*rate)).chain([Rate::Max]).collect();
     let (rounds, budget) = if args.quick { (6, 70) } else { (10, 750) };
     let rounds = args.rounds.map_or(rounds, usize::from);
     Depth {

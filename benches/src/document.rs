@@ -29,7 +29,7 @@ pub(crate) enum Part {
 
 /// A table with these headings.
 pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
-    Part::Table(heads.iter().map(|it| (*it).to_owned()).collect(), rows)
+    Part::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
 }
 
 /// The parts as text.
@@ -37,15 +37,17 @@ pub(crate) fn text(title: &str, parts: &[Part]) -> String {
     let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
     for part in parts {
         match part {
-            Part::Heading(it) => all.push_str(&format!("\n{it}\n{}\n", "-".repeat(it.chars().count()))),
-            Part::Subheading(it) => all.push_str(&format!("\n{it}\n")),
-            Part::Text(it) => all.push_str(&format!("\n{}", wrapped(it, ""))),
-            Part::Warning(it) => all.push_str(&format!("\n{}", wrapped(it, "!! "))),
+            Part::Heading(heading) => {
+                all.push_str(&format!("\n{heading}\n{}\n", "-".repeat(heading.chars().count())))
+            }
+            Part::Subheading(heading) => all.push_str(&format!("\n{heading}\n")),
+            Part::Text(text) => all.push_str(&format!("\n{}", wrapped(text, ""))),
+            Part::Warning(warning) => all.push_str(&format!("\n{}", wrapped(warning, "!! "))),
             Part::Facts(facts) => {
-                facts.iter().for_each(|(name, it)| all.push_str(&format!("  {name:<26}  {it}\n")))
+                facts.iter().for_each(|(name, value)| all.push_str(&format!("  {name:<26}  {value}\n")))
             }
             Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
-            Part::Lines(lines) => lines.iter().for_each(|it| all.push_str(&format!("  {it}\n"))),
+            Part::Lines(lines) => lines.iter().for_each(|line| all.push_str(&format!("  {line}\n"))),
             Part::Picture(_) | Part::File(_) => {}
         }
     }
@@ -58,21 +60,21 @@ pub(crate) fn html(title: &str, parts: &[Part]) -> String {
     for part in parts {
         // Writing to a string does not fail.
         let _ = match part {
-            Part::Heading(it) => writeln!(body, "<h2>{}</h2>", markup::escape(it)),
-            Part::Subheading(it) => writeln!(body, "<h3>{}</h3>", markup::escape(it)),
-            Part::Text(it) => writeln!(body, "<p>{}</p>", markup::escape(it)),
-            Part::Warning(it) => writeln!(body, "<p class=\"warning\">{}</p>", markup::escape(it)),
+            Part::Heading(heading) => writeln!(body, "<h2>{}</h2>", markup::escape(heading)),
+            Part::Subheading(heading) => writeln!(body, "<h3>{}</h3>", markup::escape(heading)),
+            Part::Text(text) => writeln!(body, "<p>{}</p>", markup::escape(text)),
+            Part::Warning(warning) => writeln!(body, "<p class=\"warning\">{}</p>", markup::escape(warning)),
             Part::Table(heads, rows) => {
                 let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
                 write!(body, "{}", page::table(&heads, rows))
             }
             Part::Facts(facts) => {
                 let rows: Vec<Vec<String>> =
-                    facts.iter().map(|(name, it)| vec![name.clone(), it.clone()]).collect();
+                    facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
                 write!(body, "{}", page::table(&["", ""], &rows))
             }
             Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", markup::escape(&lines.join("\n"))),
-            Part::Picture(it) => write!(body, "{it}"),
+            Part::Picture(picture) => write!(body, "{picture}"),
             Part::File(_) => Ok(()),
         };
     }
@@ -84,12 +86,12 @@ pub(crate) fn markdown(title: &str, parts: &[Part]) -> String {
     let mut all = format!("# {title}\n\n");
     for part in parts {
         match part {
-            Part::Heading(it) => all.push_str(&format!("## {it}\n\n")),
-            Part::Subheading(it) => all.push_str(&format!("### {it}\n\n")),
-            Part::Text(it) => all.push_str(&format!("{it}\n\n")),
-            Part::Warning(it) => all.push_str(&format!("**{it}**\n\n")),
+            Part::Heading(heading) => all.push_str(&format!("## {heading}\n\n")),
+            Part::Subheading(heading) => all.push_str(&format!("### {heading}\n\n")),
+            Part::Text(text) => all.push_str(&format!("{text}\n\n")),
+            Part::Warning(warning) => all.push_str(&format!("**{warning}**\n\n")),
             Part::Facts(facts) => {
-                facts.iter().for_each(|(name, it)| all.push_str(&format!("* {name}: {it}\n")));
+                facts.iter().for_each(|(name, value)| all.push_str(&format!("* {name}: {value}\n")));
                 all.push('\n');
             }
             Part::Table(heads, rows) => {
@@ -113,7 +115,7 @@ fn wrapped(text: &str, before: &str) -> String {
     for word in text.split(' ') {
         let room = lines
             .last()
-            .is_some_and(|it| it.chars().count() + 1 + word.chars().count() <= 100 - before.len());
+            .is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= 100 - before.len());
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
             Some(line) if room => line.push_str(&format!(" {word}")),
@@ -126,8 +128,8 @@ fn wrapped(text: &str, before: &str) -> String {
 /// Columns as wide as their widest cell: names left-aligned, numbers right-aligned.
 fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|it| it.get(column)).chain(heads.get(column));
-        cells.map(|it| it.chars().count()).max().unwrap_or_default()
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(heads.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut all = String::new();

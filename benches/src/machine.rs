@@ -12,7 +12,7 @@ pub(crate) type Facts = Vec<(String, String)>;
 
 /// The machine and its software. Empty values are omitted.
 pub(crate) fn facts(envoy: Option<&Path>) -> Facts {
-    let envoy = envoy.map(|it| printed(it.as_os_str(), &["--version"])).unwrap_or_default();
+    let envoy = envoy.map(|envoy| printed(envoy.as_os_str(), &["--version"])).unwrap_or_default();
     let rows = [
         ("processor", processor()),
         ("cores", pin::available().len().to_string()),
@@ -20,7 +20,7 @@ pub(crate) fn facts(envoy: Option<&Path>) -> Facts {
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("load average at the start", load()),
         // Without the path that it prints before.
-        ("Envoy", envoy.split_once("version: ").map_or(envoy.as_str(), |(_, it)| it).to_owned()),
+        ("Envoy", envoy.split_once("version: ").map_or(envoy.as_str(), |(_, version)| version).to_owned()),
         ("compiler", printed("rustc".as_ref(), &["--version"])),
         ("commit", commit()),
         ("date", rfc3339(std::time::SystemTime::now())),
@@ -49,8 +49,8 @@ impl Usage {
 /// time of threads that end in between is lost.
 fn ran(process: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let of = |it: std::fs::DirEntry| -> Option<u64> {
-        std::fs::read_to_string(it.path().join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+    let of = |thread: std::fs::DirEntry| -> Option<u64> {
+        std::fs::read_to_string(thread.path().join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
     };
     threads.filter_map(of).sum()
 }
@@ -73,7 +73,8 @@ impl Ticks {
     /// of this machine is included in the first two.
     fn read(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default().strip_prefix("cpu ").unwrap_or_default();
-        let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|it| it.parse().ok()).collect();
+        let ticks: Vec<u64> =
+            line.split_whitespace().take(8).filter_map(|ticks| ticks.parse().ok()).collect();
         Self { stolen: ticks.get(7).copied().unwrap_or_default(), all: ticks.iter().sum() }
     }
 
@@ -86,8 +87,8 @@ impl Ticks {
 
 fn processor() -> String {
     let text = read("/proc/cpuinfo");
-    let model = text.lines().find_map(|it| it.strip_prefix("model name")?.split_once(": "));
-    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, it)| it.to_owned())
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.to_owned())
 }
 
 /// The load averages over one, five and fifteen minutes. On an idle machine, they are far below the number of cores.
@@ -111,14 +112,14 @@ fn read(file: &str) -> String {
 
 /// The number in the line with this name.
 fn kibibytes(file: &str, name: &str) -> u64 {
-    let value = |it: &str| it.strip_prefix(name)?.split_whitespace().next()?.parse().ok();
+    let value = |line: &str| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok();
     read(file).lines().find_map(value).unwrap_or_default()
 }
 
 /// The output of a program; empty if it cannot be run.
 fn printed(program: &std::ffi::OsStr, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.stdout).trim().to_owned())
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 #[cfg(test)]

@@ -67,7 +67,9 @@ fn main() -> ExitCode {
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),
         Experiment::Results(args) => results::run(&args),
-        Experiment::App { address } => load::app::run(&address, 0).map(|()| Exit::Fine).map_err(Into::into),
+        Experiment::App { address } => {
+            load::app::run(&address, 0).map(|()| Exit::Success).map_err(Into::into)
+        }
     };
     done.unwrap_or_else(|error: Box<dyn Error>| {
         eprintln!("measure: {error}");
@@ -88,7 +90,7 @@ fn baseline(named: Option<&PathBuf>) -> Result<PathBuf, Failed> {
 }
 
 /// The maximum time for a small server to start.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a program that prints `listening on ADDRESS`, and returns it with that address.
 fn announced(
@@ -97,12 +99,13 @@ fn announced(
     arguments: &[&str],
     folder: &Path,
 ) -> Result<(Process, String), Failed> {
-    let log = (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|it| !it.exists());
+    let log = (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|log| !log.exists());
     let mut command = Command::new(program);
     command.args(arguments);
     let mut process = Process::start(name, command, log.unwrap_or_default())?;
-    let address = block_on(process.until(START, async |it| {
-        it.printed_since_its_start()
+    let address = block_on(process.until(START_TIMEOUT, async |process| {
+        process
+            .printed_since_its_start()
             .lines()
             .find_map(|line| Some(line.split_once("listening on ")?.1.to_owned()))
     }))?;

@@ -67,7 +67,7 @@ pub fn encoded(lines: &Lines<'_>, raw_headers: bool, path: &str) -> Vec<u8> {
     let (source, host) = (Some("203.0.113.7"), "people.example.com");
     let checked = Checked { source, host, path, headers: lines, raw_headers, ..Checked::default() };
     let mut message: CheckRequest = checked.message();
-    if let Some(request) = message.attributes.as_mut().and_then(|it| it.request.as_mut()) {
+    if let Some(request) = message.attributes.as_mut().and_then(|attributes| attributes.request.as_mut()) {
         request.time = Some(Timestamp { seconds: 1_795_000_000, nanos: 123_456_000 });
     }
     message.encode_to_vec()

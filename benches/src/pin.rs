@@ -57,7 +57,7 @@ impl Pins {
 /// The cores that this process may use.
 pub(crate) fn available() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return vec![0] };
-    (0..CpuSet::MAX_CPU).filter(|it| set.is_set(*it)).collect()
+    (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
 /// Runs `what` while this thread is bound to these cores. A process that it starts inherits them from its first
@@ -66,7 +66,7 @@ pub(crate) fn on<T>(cores: Option<&[usize]>, what: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None).ok();
     if let Some(cores) = cores {
         let mut set = CpuSet::new();
-        cores.iter().filter(|it| **it < CpuSet::MAX_CPU).for_each(|it| set.set(*it));
+        cores.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| set.set(*core));
         // If the system does not permit it, the kernel places the process. Ratios stay comparable.
         let _ = sched_setaffinity(None, &set);
     }

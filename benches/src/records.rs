@@ -44,7 +44,7 @@ const HEAD: &str = "date,commit,processor,cores,name,unit,median,low,high,spread
 
 /// Appends the records of a run to `records.csv` in this folder.
 pub(crate) fn append(folder: &Path, facts: &Facts, records: &[Record]) -> io::Result<()> {
-    let fact = |name: &str| facts.iter().find(|it| it.0 == name).map_or("", |it| it.1.as_str());
+    let fact = |name: &str| facts.iter().find(|fact| fact.0 == name).map_or("", |fact| fact.1.as_str());
     let run = ["date", "commit", "processor", "cores"].map(|name| quoted(fact(name))).join(",");
     let file = folder.join("records.csv");
     let mut text = if file.exists() { String::new() } else { HEAD.to_owned() };

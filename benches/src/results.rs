@@ -14,7 +14,7 @@ use clap::Args;
 use load::Exit;
 
 use crate::{document, machine, records, write};
-use record::Measured;
+use record::Records;
 
 /// The arguments of `results`.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub(crate) struct ResultsArgs {
 }
 
 pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
-    let measured = Measured::read(&args.criterion, &args.notes)?;
+    let measured = Records::read(&args.criterion, &args.notes)?;
     if measured.is_empty() {
         return Err("nothing was measured".into());
     }
@@ -41,19 +41,19 @@ pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
         write(&args.out.join(file), svg)?;
     }
     records::append(&args.out, &facts, &measured.all().cloned().collect::<Vec<_>>())?;
-    for it in &verdicts {
-        let measured = it.measured.as_deref().unwrap_or("not measured");
-        println!("{} {:11} {} ({}): {measured}", it.goal, it.words(), it.what, it.limit);
+    for verdict in &verdicts {
+        let measured = verdict.measured.as_deref().unwrap_or("not measured");
+        println!("{} {:11} {} ({}): {measured}", verdict.goal, verdict.words(), verdict.what, verdict.limit);
     }
     println!("records, charts and verdicts: {}", args.out.display());
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 /// Removes the charts of an earlier run.
 fn clear(out: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(out)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "svg") {
+        if path.extension().is_some_and(|extension| extension == "svg") {
             std::fs::remove_file(path)?;
         }
     }

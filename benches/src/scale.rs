@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use load::report::units;
-use load::{Exit, Measured, Plan, Rate, Request, Stop, Workload};
+use load::{Exit, Plan, Rate, Request, RunResults, Stop, Workload};
 use serde_json::{Value, json};
 use testbed::envoy::Target;
 use testbed::rolegate::{ANY_PORT, Rolegate};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<Exit, Box<dyn Error>> {
         write(&folder.join("scale.txt"), &document::text(TITLE, &scale.parts()))?;
     }
     print!("{}", document::text(TITLE, &scale.parts()));
-    Ok(if stop.is_asked() { Exit::Interrupted } else { Exit::Fine })
+    Ok(if stop.is_requested() { Exit::Interrupted } else { Exit::Success })
 }
 
 /// The results.
@@ -88,7 +88,7 @@ struct Running {
 /// The number of concurrent checks per connection.
 const STREAMS: usize = 32;
 /// A server that used less than this fraction of its cores could have answered more.
-const BUSY: f64 = 0.9;
+const BUSY_FRACTION: f64 = 0.9;
 
 impl Scale {
     fn measure(args: &ScaleArgs, stop: &Stop) -> Result<Self, Failed> {
@@ -116,13 +116,13 @@ impl Scale {
                 rows,
             ),
         ];
-        if self.steps.iter().any(|it| it.shared) {
+        if self.steps.iter().any(|step| step.shared) {
             all.push(Part::Warning(format!(
                 "This machine has {} cores: where the server may use all of them, the generator runs on the same ones.",
                 self.cores
             )));
         }
-        if self.steps.iter().any(|it| it.wrong() > 0) {
+        if self.steps.iter().any(|step| step.wrong() > 0) {
             all.push(Part::Warning(
                 "Some calls had no response, or were denied: do not trust these figures.".to_owned(),
             ));
@@ -134,7 +134,7 @@ impl Scale {
     fn json(&self) -> Value {
         let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
         let environment: serde_json::Map<_, _> =
-            self.facts.iter().map(|(name, it)| (name.clone(), json!(it))).collect();
+            self.facts.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         json!({"environment": environment, "cores": self.cores, "steps": steps})
     }
 }
@@ -147,27 +147,27 @@ impl Step {
     }
 
     fn row(&self) -> Vec<String> {
-        let shown = |it: Option<Spread>, with: &dyn Fn(f64) -> String| {
-            it.map_or_else(String::new, |it| it.shown(with))
+        let shown = |spread: Option<Spread>, with: &dyn Fn(f64) -> String| {
+            spread.map_or_else(String::new, |spread| spread.shown(with))
         };
         let cores = units::float(self.server as u64);
-        let two = |it: f64| format!("{it:.2}");
+        let two = |value: f64| format!("{value:.2}");
         vec![
             self.name.to_owned(),
             self.server.to_string(),
-            shown(self.spread(|it| it.checks), &units::grouped),
-            shown(self.spread(|it| it.checks / cores), &units::grouped),
-            shown(self.spread(|it| it.checks / it.server.max(1e-9)), &units::grouped),
-            self.spread(|it| it.server).map_or_else(String::new, |it| two(it.median)),
-            self.spread(|it| it.generator).map_or_else(String::new, |it| two(it.median)),
+            shown(self.spread(|round| round.checks), &units::grouped),
+            shown(self.spread(|round| round.checks / cores), &units::grouped),
+            shown(self.spread(|round| round.checks / round.server.max(1e-9)), &units::grouped),
+            self.spread(|round| round.server).map_or_else(String::new, |cores| two(cores.median)),
+            self.spread(|round| round.generator).map_or_else(String::new, |cores| two(cores.median)),
             self.limit().to_owned(),
         ]
     }
 
     /// Which of the two was the limit.
     fn limit(&self) -> &'static str {
-        let busy = self.spread(|it| it.server).map_or(0.0, |it| it.median);
-        match (self.shared, busy >= BUSY * units::float(self.server as u64)) {
+        let busy = self.spread(|round| round.server).map_or(0.0, |cores| cores.median);
+        match (self.shared, busy >= BUSY_FRACTION * units::float(self.server as u64)) {
             (true, _) => "shared cores",
             (false, true) => "server",
             (false, false) => "generator",
@@ -175,14 +175,14 @@ impl Step {
     }
 
     fn wrong(&self) -> u64 {
-        self.rounds.iter().map(|it| it.wrong).sum()
+        self.rounds.iter().map(|round| round.wrong).sum()
     }
 
     fn json(&self) -> Value {
         let rounds: Vec<Value> = self
             .rounds
             .iter()
-            .map(|it| json!({"checks": it.checks, "server_cores": it.server, "generator_cores": it.generator, "wrong": it.wrong}))
+            .map(|round| json!({"checks": round.checks, "server_cores": round.server, "generator_cores": round.generator, "wrong": round.wrong}))
             .collect();
         json!({"server": self.name, "cores": self.server, "generator_threads": self.generator, "limit": self.limit(), "rounds": rounds})
     }
@@ -190,7 +190,8 @@ impl Step {
 
 /// 1, 2, 4, … up to all cores.
 fn counts(cores: usize) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..usize::BITS).map(|it| 1 << it).take_while(|it| *it < cores).collect();
+    let mut all: Vec<usize> =
+        (0..usize::BITS).map(|power| 1 << power).take_while(|count| *count < cores).collect();
     all.push(cores.max(1));
     all
 }
@@ -216,7 +217,7 @@ fn step(
         .collect();
     for _ in 0..args.rounds {
         for (step, running) in steps.iter_mut().zip(&running) {
-            if !stop.is_asked() {
+            if !stop.is_requested() {
                 step.rounds
                     .push(on(Some(rest), || round(running, (count, rest.len()), args.duration, stop))?);
             }
@@ -256,12 +257,12 @@ fn round(
     (plan.duration, plan.warmup) = (Some(duration), Duration::from_millis(300));
     plan.stop = stop.clone();
     let (before, start) = (Usage::of(of.process), Instant::now());
-    let measured: Measured = load::run(&plan).map_err(failed)?;
+    let measured: RunResults = load::run(&plan).map_err(failed)?;
     let ran = Usage::of(of.process).ran.saturating_sub(before.ran);
     Ok(Round {
-        checks: measured.own.achieved,
+        checks: measured.generator.achieved,
         server: units::float(ran) / 1e9 / start.elapsed().as_secs_f64(),
-        generator: measured.own.cpu.as_secs_f64() / measured.elapsed.as_secs_f64().max(1e-9),
+        generator: measured.generator.cpu.as_secs_f64() / measured.elapsed.as_secs_f64().max(1e-9),
         wrong: measured.errors() + measured.unexpected,
     })
 }

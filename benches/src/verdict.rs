@@ -83,13 +83,13 @@ impl Verdict {
 
 /// The verdicts as a table.
 pub(crate) fn tabled(verdicts: &[Verdict]) -> Part {
-    let row = |it: &Verdict| {
-        let measured = it.measured.as_deref().unwrap_or("not measured in this run");
+    let row = |verdict: &Verdict| {
+        let measured = verdict.measured.as_deref().unwrap_or("not measured in this run");
         vec![
-            format!("{} {}", it.goal, it.what),
+            format!("{} {}", verdict.goal, verdict.what),
             measured.to_owned(),
-            it.limit.to_string(),
-            it.words().to_owned(),
+            verdict.limit.to_string(),
+            verdict.words().to_owned(),
         ]
     };
     table(&["goal", "measured", "asked for", "verdict"], verdicts.iter().map(row).collect())

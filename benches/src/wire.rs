@@ -75,7 +75,7 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
             note(&format!("wire/{}/cpu", server.name), "ns", cpu)?;
         }
     }
-    Ok(Exit::Fine)
+    Ok(Exit::Success)
 }
 
 fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {

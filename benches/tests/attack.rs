@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// No figure is judged here: the machine of a test is busy.
+/// No result is compared with a goal here: the machine of a test is busy.
 #[test]
 fn every_kind_of_attack_reports_its_figures() {
     let program = Path::new(env!("CARGO_BIN_EXE_measure"));

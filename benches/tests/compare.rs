@@ -79,7 +79,7 @@ fn a_whole_comparison_in_little() {
     for file in ["report.html", "report.json", "report.txt", "envoy.yaml"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         for secret in ["wonderland", "d29uZGVybGFuZA", "eyJ"] {
-            assert!(!text.contains(secret), "{file} holds a secret");
+            assert!(!text.contains(secret), "{file} contains a secret");
         }
     }
 }

@@ -29,7 +29,7 @@ impl Decider for Filter {
         };
         let mut all: Vec<OfRole> = users(policy).map(of_role).collect();
         for (role, form) in rules(policy) {
-            let of_role = all.iter_mut().find(|it| it.role == role).unwrap();
+            let of_role = all.iter_mut().find(|candidate| candidate.role == role).unwrap();
             of_role.permissions.push(("GET".to_owned(), form));
         }
         Self(all)
@@ -42,7 +42,7 @@ impl Decider for Filter {
     fn allows(&mut self, (user, path): &Self::Asked) -> bool {
         self.0.iter().any(|role| {
             role.permissions.iter().any(|(method, form)| method == "GET" && form.matches(path))
-                && role.principals.iter().any(|it| it == user)
+                && role.principals.iter().any(|principal| principal == user)
         })
     }
 }
@@ -52,12 +52,12 @@ impl Form {
         match self {
             Self::Exact(exact) => path == exact,
             Self::One(above) => {
-                let rest = path.strip_prefix(&**above).and_then(|it| it.strip_prefix('/'));
-                rest.is_some_and(|it| !it.is_empty() && !it.contains('/'))
+                let rest = path.strip_prefix(&**above).and_then(|rest| rest.strip_prefix('/'));
+                rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
             }
-            Self::Glob(start) => path.strip_prefix(&**start).is_some_and(|it| !it.contains('/')),
+            Self::Glob(start) => path.strip_prefix(&**start).is_some_and(|rest| !rest.contains('/')),
             Self::Below(above) => {
-                path.strip_prefix(&**above).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+                path.strip_prefix(&**above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
         }
     }

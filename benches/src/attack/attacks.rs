@@ -56,7 +56,7 @@ impl Scene {
 }
 
 /// The defaults for most attacks.
-const USUAL: Attack = Attack {
+const DEFAULT: Attack = Attack {
     name: "",
     policy: str::to_owned,
     arguments: &["--decision-log", "off"],
@@ -68,38 +68,38 @@ const USUAL: Attack = Attack {
 
 /// All attacks.
 pub(crate) const ALL: &[Attack] = &[
-    Attack { name: "rapid reset", run: streams::rapid_reset, ..USUAL },
-    Attack { name: "CONTINUATION flood", run: streams::continuation_flood, ..USUAL },
-    Attack { name: "HPACK bomb", run: streams::hpack_bomb, ..USUAL },
-    Attack { name: "SETTINGS flood", run: streams::settings_flood, ..USUAL },
-    Attack { name: "PING flood", run: streams::ping_flood, ..USUAL },
-    Attack { name: "60 connections with zero windows", run: connections::zero_windows, ..USUAL },
-    Attack { name: "10,000 idle connections", run: connections::idle, ..USUAL },
-    Attack { name: "slow bytes", run: connections::slow_bytes, times: 2, ..USUAL },
-    Attack { name: "10 MiB messages", run: requests::large_messages, ..USUAL },
-    Attack { name: "unfinished health and reflection calls", run: requests::unfinished_calls, ..USUAL },
-    Attack { name: "4,088 health watches", run: requests::watches, ..USUAL },
+    Attack { name: "rapid reset", run: streams::rapid_reset, ..DEFAULT },
+    Attack { name: "CONTINUATION flood", run: streams::continuation_flood, ..DEFAULT },
+    Attack { name: "HPACK bomb", run: streams::hpack_bomb, ..DEFAULT },
+    Attack { name: "SETTINGS flood", run: streams::settings_flood, ..DEFAULT },
+    Attack { name: "PING flood", run: streams::ping_flood, ..DEFAULT },
+    Attack { name: "60 connections with zero windows", run: connections::zero_windows, ..DEFAULT },
+    Attack { name: "10,000 idle connections", run: connections::idle, ..DEFAULT },
+    Attack { name: "slow bytes", run: connections::slow_bytes, times: 2, ..DEFAULT },
+    Attack { name: "10 MiB messages", run: requests::large_messages, ..DEFAULT },
+    Attack { name: "unfinished health and reflection calls", run: requests::unfinished_calls, ..DEFAULT },
+    Attack { name: "4,088 health watches", run: requests::watches, ..DEFAULT },
     Attack {
         name: "decision log unread",
         arguments: &["--decision-log", "all"],
         stdout: Stdout::Unread,
         run: requests::long_decisions,
-        ..USUAL
+        ..DEFAULT
     },
-    Attack { name: "names that are not verified", policy: unverified, run: requests::names, ..USUAL },
-    Attack { name: "path against many globs", policy: globs, run: requests::path_against_globs, ..USUAL },
+    Attack { name: "names that are not verified", policy: unverified, run: requests::names, ..DEFAULT },
+    Attack { name: "path against many globs", policy: globs, run: requests::path_against_globs, ..DEFAULT },
     Attack {
         name: "path of many interpretations",
         policy: interpretations,
         run: requests::path_of_many_interpretations,
-        ..USUAL
+        ..DEFAULT
     },
-    Attack { name: "72 kept connections to the admin listener", run: admin::kept_connections, ..USUAL },
+    Attack { name: "72 kept connections to the admin listener", run: admin::kept_connections, ..DEFAULT },
     Attack {
         name: "tokens with wrong signatures",
         policy: tokens::policy,
         run: tokens::wrong_signatures,
-        ..USUAL
+        ..DEFAULT
     },
     Attack {
         name: "wrong passwords, 300/s, from other addresses",
@@ -107,7 +107,7 @@ pub(crate) const ALL: &[Attack] = &[
         times: 3,
         hashes: true,
         run: hashing::from_other_addresses,
-        ..USUAL
+        ..DEFAULT
     },
     Attack {
         name: "wrong passwords, 300/s, all from one address",
@@ -115,7 +115,7 @@ pub(crate) const ALL: &[Attack] = &[
         times: 3,
         hashes: true,
         run: hashing::from_one_address,
-        ..USUAL
+        ..DEFAULT
     },
 ];
 

@@ -45,9 +45,10 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
             // look fast.
             let mut latencies = histogram();
             let _ = latencies.add(&measured.corrected);
-            latencies.saturating_record_n(nanoseconds(TIMEOUT), measured.errors() + measured.own.unsent);
+            latencies
+                .saturating_record_n(nanoseconds(TIMEOUT), measured.errors() + measured.generator.unsent);
             let micros = |quantile| microseconds(latencies.value_at_quantile(quantile));
-            let (errors, wrong) = (measured.errors() + measured.own.unsent, measured.unexpected);
+            let (errors, wrong) = (measured.errors() + measured.generator.unsent, measured.unexpected);
             Window { p50: micros(0.5), p99: micros(0.99), errors, wrong }
         }
         // The client cannot even connect.

@@ -47,7 +47,8 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let memory = self.memory.map(mib).join(" / ");
         let pair = |of: fn(&Window) -> f64| {
-            let (usual, beside) = (self.spread(|it| of(&it.usual)), self.spread(|it| of(&it.beside)));
+            let (usual, beside) =
+                (self.spread(|round| of(&round.usual)), self.spread(|round| of(&round.beside)));
             format!("{:.0} / {:.0}", usual.median, beside.median)
         };
         let ratio = self.ratio();
@@ -75,12 +76,12 @@ impl Row {
 
     /// The ratio of the p99 as a record.
     pub(crate) fn record(&self) -> Option<Record> {
-        let ratios: Vec<f64> = self.rounds.iter().map(|it| it.beside.p99 / it.usual.p99).collect();
+        let ratios: Vec<f64> = self.rounds.iter().map(|round| round.beside.p99 / round.usual.p99).collect();
         Record::of_rounds(&format!("attack/{}/p99 ratio", self.name), "ratio", &ratios)
     }
 
     fn ratio(&self) -> Spread {
-        self.spread(|it| it.beside.p99 / it.usual.p99)
+        self.spread(|round| round.beside.p99 / round.usual.p99)
     }
 
     /// There is at least one round.

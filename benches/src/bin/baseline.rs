@@ -28,7 +28,7 @@ impl Authorization for Allows {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let address = arguments.next().ok_or("usage: baseline ADDRESS [THREADS]")?;
-    let threads = arguments.next().map_or(Ok(1), |it| it.parse())?;
+    let threads = arguments.next().map_or(Ok(1), |threads| threads.parse())?;
     // A runtime of one thread answers 1.8 times as many checks as a pool of one (2026-11-21).
     let mut runtime = if threads == 1 { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     if threads > 1 {

@@ -38,8 +38,8 @@ impl Evidence<'_> {
     fn throughput(&self) -> Vec<Verdict> {
         let others = self.others(1.05, 2.8);
         let of = |(other, name, factor): (usize, String, f64)| {
-            let ratios = self.pairs(Rate::Max, &[self.main(&Role::Basic)?, other], |it| {
-                Some(it.first()?.achieved / it.get(1)?.achieved)
+            let ratios = self.pairs(Rate::Max, &[self.main(&Role::Basic)?, other], |rounds| {
+                Some(rounds.first()?.achieved / rounds.get(1)?.achieved)
             });
             let what = format!("requests/s through Envoy, closed loop: rolegate, Basic ÷ {name}");
             ratio("P2", what, &ratios, Limit::AtLeast(factor, " ×"))
@@ -68,11 +68,12 @@ impl Evidence<'_> {
         name: &str,
         of: fn(&Round) -> f64,
     ) -> Option<Verdict> {
-        let envoy = self.scenarios.iter().position(|it| it.endpoint == Endpoint::Envoy)?;
-        let ratios = self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |it| {
-            let envoy = of(it.first()?);
-            Some(to_other(of(it.get(1)?) - envoy, of(it.get(2)?) - envoy))
-        });
+        let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy)?;
+        let ratios =
+            self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |rounds| {
+                let envoy = of(rounds.first()?);
+                Some(to_other(of(rounds.get(1)?) - envoy, of(rounds.get(2)?) - envoy))
+            });
         let what = format!("{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}");
         ratio("P3", what, &ratios, Limit::AtMost(factor, " ×"))
     }
@@ -80,22 +81,24 @@ impl Evidence<'_> {
     /// P7.
     fn footprint(&self) -> Vec<Verdict> {
         let entry = || {
-            let rate = self.rates.iter().position(|it| *it == Rate::Constant(5_000.0))?;
+            let rate = self.rates.iter().position(|rate| *rate == Rate::Constant(5_000.0))?;
             self.record.at(self.main(&Role::Basic)?, rate)
         };
         let server = |of: &Round| of.parts.last().copied().unwrap_or_default();
         let mut all = Vec::new();
         // The usage at a rate is meaningless if the rate was not reached.
         let reached = |of: &Round| of.achieved >= 0.99 * 5_000.0;
-        if let Some(entry) = entry().filter(|it| it.rounds.iter().all(reached)) {
-            let memory = entry.spread(|it| units::float(server(it).resident) / 1_048_576.0);
-            all.extend(memory.map(|it| figure("resident memory at 5,000/s", it, 25.0, " MiB")));
+        if let Some(entry) = entry().filter(|entry| entry.rounds.iter().all(reached)) {
+            let memory = entry.spread(|round| units::float(server(round).resident) / 1_048_576.0);
+            all.extend(memory.map(|memory| figure("resident memory at 5,000/s", memory, 25.0, " MiB")));
             all.extend(
-                entry.spread(|it| server(it).cores).map(|it| figure("cores at 5,000/s", it, 0.15, "")),
+                entry
+                    .spread(|round| server(round).cores)
+                    .map(|cores| figure("cores at 5,000/s", cores, 0.15, "")),
             );
         }
-        let ready = Spread::of(self.ready.iter().map(|it| it / 1e6));
-        all.extend(ready.map(|it| figure("ready after the start", it, 20.0, " ms")));
+        let ready = Spread::of(self.ready.iter().map(|nanoseconds| nanoseconds / 1e6));
+        all.extend(ready.map(|ready| figure("ready after the start", ready, 20.0, " ms")));
         all
     }
 
@@ -108,30 +111,37 @@ impl Evidence<'_> {
                 Role::Peer { .. } if server.name.to_ascii_lowercase().contains("opa") => opa,
                 _ => continue,
             };
-            all.extend(self.main_of(number).map(|it| (it, server.name.clone(), factor)));
+            all.extend(self.main_of(number).map(|scenario| (scenario, server.name.clone(), factor)));
         }
         all
     }
 
     fn main(&self, role: &Role) -> Option<usize> {
-        self.main_of(self.servers.iter().position(|it| it.role == *role)?)
+        self.main_of(self.servers.iter().position(|server| server.role == *role)?)
     }
 
     fn main_of(&self, server: usize) -> Option<usize> {
-        let of = |it: &Scenario| matches!(it.endpoint, Endpoint::Check { server: at, client: Client::Envoy, .. } if at == server);
-        self.scenarios.iter().position(|it| it.main && of(it))
+        let of = |scenario: &Scenario| matches!(scenario.endpoint, Endpoint::Check { server: at, client: Client::Envoy, .. } if at == server);
+        self.scenarios.iter().position(|scenario| scenario.main && of(scenario))
     }
 
     /// A value for each round in which all of these scenarios were measured at this rate.
     fn pairs(&self, rate: Rate, scenarios: &[usize], of: impl Fn(&[&Round]) -> Option<f64>) -> Vec<f64> {
-        let Some(rate) = self.rates.iter().position(|it| *it == rate) else { return Vec::new() };
-        let entries: Option<Vec<_>> = scenarios.iter().map(|it| self.record.at(*it, rate)).collect();
-        let Some(entries) = entries else { return Vec::new() };
-        let first = entries.first().map(|it| it.rounds.as_slice()).unwrap_or_default();
-        let together = |number: usize| -> Option<Vec<&Round>> {
-            entries.iter().map(|it| it.rounds.iter().find(|it| it.number == number)).collect()
+        let Some(rate) = self.rates.iter().position(|candidate| *candidate == rate) else {
+            return Vec::new();
         };
-        first.iter().filter_map(|it| of(&together(it.number)?)).filter(|it| !it.is_nan()).collect()
+        let entries: Option<Vec<_>> =
+            scenarios.iter().map(|scenario| self.record.at(*scenario, rate)).collect();
+        let Some(entries) = entries else { return Vec::new() };
+        let first = entries.first().map(|entry| entry.rounds.as_slice()).unwrap_or_default();
+        let together = |number: usize| -> Option<Vec<&Round>> {
+            entries.iter().map(|entry| entry.rounds.iter().find(|round| round.number == number)).collect()
+        };
+        first
+            .iter()
+            .filter_map(|round| of(&together(round.number)?))
+            .filter(|value| !value.is_nan())
+            .collect()
     }
 }
 
@@ -158,6 +168,6 @@ fn ratio(goal: &'static str, what: String, ratios: &[f64], limit: Limit) -> Opti
 }
 
 fn figure(what: &str, spread: Spread, most: f64, unit: &'static str) -> Verdict {
-    let measured = (spread.median, spread.shown(|it| format!("{it:.3}")));
+    let measured = (spread.median, spread.shown(|value| format!("{value:.3}")));
     Verdict { spread: Some(spread), ..Verdict::new("P7", what, Limit::AtMost(most, unit), Some(measured)) }
 }

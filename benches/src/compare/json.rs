@@ -14,8 +14,8 @@ impl Comparison {
             .evidence()
             .verdicts()
             .into_iter()
-            .map(|it| {
-                json!({"goal": it.goal, "what": it.what, "measured": it.measured, "limit": it.limit.to_string(), "reached": it.reached})
+            .map(|verdict| {
+                json!({"goal": verdict.goal, "what": verdict.what, "measured": verdict.measured, "limit": verdict.limit.to_string(), "reached": verdict.reached})
             })
             .collect();
         json!({
@@ -24,10 +24,10 @@ impl Comparison {
             "commands": self.commands,
             "interrupted": self.interrupted,
             "verdicts": verdicts,
-            "scenarios": self.scenarios.iter().enumerate().map(|(at, it)| self.scenario(at, &it.name)).collect::<Vec<_>>(),
-            "reload": self.reload.as_ref().map(|it| json!({
-                "policy": it.size, "requests": it.requests, "failed": it.failed, "unsent": it.unsent, "resident": it.resident,
-                "quiet_p999": it.quiet.p999, "reloading_p999": it.reloading.p999, "took": it.took,
+            "scenarios": self.scenarios.iter().enumerate().map(|(at, scenario)| self.scenario(at, &scenario.name)).collect::<Vec<_>>(),
+            "reload": self.reload.as_ref().map(|reload| json!({
+                "policy": reload.size, "requests": reload.requests, "failed": reload.failed, "unsent": reload.unsent, "resident": reload.resident,
+                "quiet_p999": reload.quiet.p999, "reloading_p999": reload.reloading.p999, "took": reload.took,
             })),
             "ready": self.ready,
         })
@@ -39,7 +39,7 @@ impl Comparison {
             .filter_map(|(at, rate)| Some((rate, self.record.at(number, at)?)))
             .map(|(rate, entry)| cell(&rate.to_string(), entry))
             .collect();
-        json!({"name": name, "main": self.scenarios.get(number).is_some_and(|it| it.main), "rates": rates})
+        json!({"name": name, "main": self.scenarios.get(number).is_some_and(|scenario| scenario.main), "rates": rates})
     }
 }
 
@@ -70,7 +70,9 @@ fn distribution(of: &Histogram<u64>) -> Value {
     if of.is_empty() {
         return Value::Null;
     }
-    let percentiles: Map<String, Value> =
-        PERCENTILES.into_iter().filter_map(|it| Some((it.to_string(), json!(percentile(of, it)?)))).collect();
+    let percentiles: Map<String, Value> = PERCENTILES
+        .into_iter()
+        .filter_map(|percent| Some((percent.to_string(), json!(percentile(of, percent)?))))
+        .collect();
     json!({"count": of.len(), "mean": of.mean(), "stddev": of.stdev(), "min": of.min(), "percentiles": percentiles})
 }

@@ -47,7 +47,7 @@ impl Comparison {
     }
 
     pub(super) fn rounds_done(&self) -> usize {
-        self.record.rounds().map(|(_, _, it)| it.number + 1).max().unwrap_or_default()
+        self.record.rounds().map(|(_, _, round)| round.number + 1).max().unwrap_or_default()
     }
 
     fn warnings(&self) -> Vec<Part> {
@@ -96,21 +96,21 @@ impl Comparison {
 
     /// The closed loop: the next request starts when one is answered.
     fn closed_loop(&self) -> Vec<Part> {
-        let Some(rate) = self.schedule.rates.iter().position(|it| *it == Rate::Max) else {
+        let Some(rate) = self.schedule.rates.iter().position(|rate| *rate == Rate::Max) else {
             return Vec::new();
         };
         let row = |(number, entry): (usize, &Entry)| {
-            let rate = entry.spread(|it| it.achieved);
+            let rate = entry.spread(|round| round.achieved);
             let time = |of: fn(&Round) -> f64| micro(entry.spread(of));
             vec![
                 self.name(number),
-                rate.map_or_else(dash, |it| units::grouped(it.median)),
-                rate.map_or_else(dash, |it| {
-                    format!("{}–{}", units::grouped(it.low), units::grouped(it.high))
+                rate.map_or_else(dash, |rate| units::grouped(rate.median)),
+                rate.map_or_else(dash, |rate| {
+                    format!("{}–{}", units::grouped(rate.low), units::grouped(rate.high))
                 }),
-                time(|it| it.latency.mean),
-                time(|it| it.latency.p50),
-                time(|it| it.latency.p99),
+                time(|round| round.latency.mean),
+                time(|round| round.latency.p50),
+                time(|round| round.latency.p99),
                 entry.rounds.len().to_string(),
             ]
         };
@@ -129,7 +129,7 @@ impl Comparison {
     /// The four curves of OPA-Envoy's page for each rate, and a chart with all servers.
     fn curves(&self) -> Vec<Part> {
         let mut all = Vec::new();
-        for (number, rate) in self.schedule.rates.iter().enumerate().filter(|(_, it)| **it != Rate::Max) {
+        for (number, rate) in self.schedule.rates.iter().enumerate().filter(|(_, rate)| **rate != Rate::Max) {
             let four = self.curve_set(number, |role| matches!(role, None | Some(Role::Nop | Role::Basic)));
             all.extend(picture(&format!("End to end at {rate}"), &four));
         }
@@ -141,18 +141,18 @@ impl Comparison {
 
     /// The curves of rolegate and the other servers; `None` if these were not measured.
     pub(super) fn beside(&self) -> Option<Vec<Curve<'_>>> {
-        let number = self.schedule.rates.iter().position(|it| *it == Rate::Constant(1_000.0))?;
+        let number = self.schedule.rates.iter().position(|rate| *rate == Rate::Constant(1_000.0))?;
         Some(self.curve_set(number, |_| true))
     }
 
     fn curve_set(&self, rate: usize, which: impl Fn(Option<&Role>) -> bool) -> Vec<Curve<'_>> {
         let shown = |number: usize| {
-            let scenario = self.scenarios.get(number).filter(|it| it.main)?;
-            let role = scenario.server().and_then(|it| self.servers.get(it)).map(|it| &it.role);
+            let scenario = self.scenarios.get(number).filter(|scenario| scenario.main)?;
+            let role = scenario.server().and_then(|index| self.servers.get(index)).map(|server| &server.role);
             which(role).then_some(scenario.name.as_str())
         };
         self.entries(rate)
-            .filter_map(|(number, it)| Some(Curve { name: shown(number)?, of: &it.latency }))
+            .filter_map(|(number, entry)| Some(Curve { name: shown(number)?, of: &entry.latency }))
             .collect()
     }
 
@@ -167,7 +167,7 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, it)| opa(self.name(at), &it.latency)).collect();
+            let rows = self.entries(number).map(|(at, entry)| opa(self.name(at), &entry.latency)).collect();
             all.push(columns("scenario", rows));
         }
         all
@@ -185,7 +185,7 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, it)| self.round_row(number, at, it)).collect();
+            let rows = self.entries(number).map(|(at, entry)| self.round_row(number, at, entry)).collect();
             let heads = ["scenario", "requests/s", "p50", "p99", "added p50", "added p99"];
             all.push(table(&heads, rows));
         }
@@ -193,16 +193,17 @@ impl Comparison {
     }
 
     fn round_row(&self, rate: usize, number: usize, entry: &Entry) -> Vec<String> {
-        let envoy = self.scenarios.iter().position(|it| it.endpoint == Endpoint::Envoy);
-        let envoy = envoy.filter(|it| *it < number).and_then(|it| self.record.at(it, rate));
+        let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy);
+        let envoy = envoy.filter(|envoy| *envoy < number).and_then(|envoy| self.record.at(envoy, rate));
         let added = |of: fn(&Round) -> f64| {
-            let before = |number: usize| Some(of(envoy?.rounds.iter().find(|it| it.number == number)?));
-            let all = entry.rounds.iter().filter_map(|it| Some(of(it) - before(it.number)?));
+            let before =
+                |number: usize| Some(of(envoy?.rounds.iter().find(|round| round.number == number)?));
+            let all = entry.rounds.iter().filter_map(|round| Some(of(round) - before(round.number)?));
             micro_spread(Spread::of(all))
         };
         vec![
             self.name(number),
-            entry.spread(|it| it.achieved).map_or_else(dash, |it| units::grouped(it.median)),
+            entry.spread(|round| round.achieved).map_or_else(dash, |rate| units::grouped(rate.median)),
             micro_spread(entry.spread(Round::median)),
             micro_spread(entry.spread(Round::p99)),
             added(Round::median),
@@ -215,8 +216,10 @@ impl Comparison {
         let mut all = Vec::new();
         let (mut handler, mut evaluation) = (Vec::new(), Vec::new());
         for (number, rate) in self.schedule.rates.iter().enumerate() {
-            let main = |at: usize| self.scenarios.get(at).is_some_and(|it| it.main);
-            for (at, entry) in self.entries(number).filter(|(at, it)| main(*at) && !it.handler.is_empty()) {
+            let main = |at: usize| self.scenarios.get(at).is_some_and(|scenario| scenario.main);
+            for (at, entry) in
+                self.entries(number).filter(|(at, entry)| main(*at) && !entry.handler.is_empty())
+            {
                 let name = format!("{rate} {}", self.name(at));
                 handler.push(opa(name.clone(), &entry.handler));
                 evaluation.push(opa(name, &entry.evaluation));
@@ -246,7 +249,7 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, it)| self.resource_row(at, it)).collect();
+            let rows = self.entries(number).map(|(at, entry)| self.resource_row(at, entry)).collect();
             let heads = [
                 "scenario",
                 "server cores",
@@ -264,15 +267,17 @@ impl Comparison {
 
     fn resource_row(&self, number: usize, entry: &Entry) -> Vec<String> {
         // The order in which parts are measured: application, Envoy, server.
-        let cores = |at: usize| entry.spread(|it| it.parts.get(at).map_or(0.0, |it| it.cores));
+        let cores = |at: usize| entry.spread(|round| round.parts.get(at).map_or(0.0, |part| part.cores));
         let memory = |at: usize| {
-            entry.spread(|it| it.parts.get(at).map_or(0.0, |it| units::float(it.resident) / 1_048_576.0))
+            entry.spread(|round| {
+                round.parts.get(at).map_or(0.0, |part| units::float(part.resident) / 1_048_576.0)
+            })
         };
         let shown = |of: Option<Spread>, digits: usize| match of {
-            Some(it) if it.median > 0.0 => format!("{:.digits$}", it.median),
+            Some(spread) if spread.median > 0.0 => format!("{:.digits$}", spread.median),
             _ => dash(),
         };
-        let generator = entry.spread(|it| it.generator);
+        let generator = entry.spread(|round| round.generator);
         vec![
             self.name(number),
             shown(cores(2), 3),
@@ -286,7 +291,7 @@ impl Comparison {
     }
 
     fn reloads(&self) -> Vec<Part> {
-        let Some(it) = &self.reload else { return Vec::new() };
+        let Some(reload) = &self.reload else { return Vec::new() };
         let row =
             |name: &str, of: &[f64]| vec![name.to_owned(), micro_spread(Spread::of(of.iter().copied()))];
         vec![
@@ -295,18 +300,18 @@ impl Comparison {
                 "Check calls at 5,000/s, without Envoy, while a policy of {} is changed: {} of {} requests failed, {} \
                  more were due and not sent because all connections were in use. Resident memory at the end: {}. Windows \
                  without and with a reload alternate.",
-                it.size,
-                units::count(it.failed),
-                units::count(it.requests),
-                units::count(it.unsent),
-                units::bytes(it.resident),
+                reload.size,
+                units::count(reload.failed),
+                units::count(reload.requests),
+                units::count(reload.unsent),
+                units::bytes(reload.resident),
             )),
             table(
                 &["in µs", "median (lowest–highest)"],
                 vec![
-                    row("p99.9 of a window without a reload", &it.quiet.p999),
-                    row("p99.9 of a window with a reload", &it.reloading.p999),
-                    row("from the change to the new active policy", &it.took),
+                    row("p99.9 of a window without a reload", &reload.quiet.p999),
+                    row("p99.9 of a window with a reload", &reload.reloading.p999),
+                    row("from the change to the new active policy", &reload.took),
                 ],
             ),
         ]
@@ -323,11 +328,12 @@ impl Comparison {
 
     /// Every scenario that was measured at this rate.
     fn entries(&self, rate: usize) -> impl Iterator<Item = (usize, &Entry)> {
-        (0..self.scenarios.len()).filter_map(move |it| Some((it, self.record.at(it, rate)?)))
+        (0..self.scenarios.len())
+            .filter_map(move |scenario| Some((scenario, self.record.at(scenario, rate)?)))
     }
 
     fn name(&self, scenario: usize) -> String {
-        self.scenarios.get(scenario).map(|it| it.name.clone()).unwrap_or_default()
+        self.scenarios.get(scenario).map(|scenario| scenario.name.clone()).unwrap_or_default()
     }
 
     fn rate(&self, number: usize) -> String {
@@ -338,25 +344,25 @@ impl Comparison {
 /// A row with OPA-Envoy's columns.
 fn opa(name: String, of: &Histogram<u64>) -> Vec<String> {
     let mut row = vec![name];
-    row.extend(COLUMNS.map(|it| units::microseconds(percentile(of, it).map(units::float))));
+    row.extend(COLUMNS.map(|percent| units::microseconds(percentile(of, percent).map(units::float))));
     row.push(units::microseconds((!of.is_empty()).then(|| of.mean())));
     row.push(units::microseconds(percentile(of, 50.0).map(units::float)));
     row
 }
 
 fn columns(first: &str, rows: Vec<Vec<String>>) -> Part {
-    let heads = COLUMNS.map(|it| format!("{it} %"));
+    let heads = COLUMNS.map(|percent| format!("{percent} %"));
     let heads: Vec<&str> =
         std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "p50"]).collect();
     table(&heads, rows)
 }
 
 fn micro(of: Option<Spread>) -> String {
-    units::microseconds(of.map(|it| it.median))
+    units::microseconds(of.map(|spread| spread.median))
 }
 
 fn micro_spread(of: Option<Spread>) -> String {
-    of.map_or_else(dash, |it| it.shown(|it| units::microseconds(Some(it))))
+    of.map_or_else(dash, |spread| spread.shown(|value| units::microseconds(Some(value))))
 }
 
 fn dash() -> String {
@@ -364,5 +370,5 @@ fn dash() -> String {
 }
 
 fn picture(title: &str, curves: &[Curve<'_>]) -> Option<Part> {
-    svg::percentiles(title, curves).map(|it| Part::Picture(it.inline()))
+    svg::percentiles(title, curves).map(|chart| Part::Picture(chart.inline()))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use load::report::units;
-use load::{Measured, histogram};
+use load::{RunResults, histogram};
 
 use crate::machine::Usage;
 use crate::spread::Spread;
@@ -73,7 +73,9 @@ impl Record {
 
     /// Every round, with its scenario and its rate.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = (usize, usize, &Round)> {
-        self.cells.iter().flat_map(|((scenario, rate), it)| it.rounds.iter().map(|it| (*scenario, *rate, it)))
+        self.cells
+            .iter()
+            .flat_map(|((scenario, rate), entry)| entry.rounds.iter().map(|round| (*scenario, *rate, round)))
     }
 }
 
@@ -85,7 +87,7 @@ impl Default for Entry {
 
 impl Entry {
     /// Adds a round. Its histograms have the same bounds, so nothing is lost.
-    pub(crate) fn add(&mut self, round: Round, measured: &Measured) {
+    pub(crate) fn add(&mut self, round: Round, measured: &RunResults) {
         self.rounds.push(round);
         let _ = self.latency.add(&measured.corrected);
     }
@@ -108,7 +110,7 @@ impl Round {
     /// The round of this run, in which the processes went from `before` to `after` within `seconds`.
     pub(crate) fn new(
         number: usize,
-        of: &Measured,
+        of: &RunResults,
         before: [Usage; 3],
         after: [Usage; 3],
         seconds: f64,
@@ -122,12 +124,12 @@ impl Round {
         let [app_after, envoy_after, server_after] = after;
         Self {
             number,
-            achieved: of.own.achieved,
+            achieved: of.generator.achieved,
             latency: Latency { mean: of.corrected.mean(), p50: at(50.0), p90: at(90.0), p99: at(99.0) },
             parts: [(app, app_after), (envoy, envoy_after), (server, server_after)].map(part),
-            generator: of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9),
+            generator: of.generator.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9),
             wrong: of.errors() + of.unexpected,
-            limited: of.own.limited.clone(),
+            limited: of.generator.limited.clone(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
 use load::report::units;
-use load::{Measured, Plan, Rate, Request, Workload, histogram};
+use load::{Plan, Rate, Request, RunResults, Workload, histogram};
 use testbed::client::get;
 use testbed::envoy::Target;
 use testbed::rolegate::Rolegate;
@@ -105,11 +105,11 @@ const RULES: u32 = 100;
 /// Requests per second.
 const RATE: f64 = 5_000.0;
 /// The time of the change within its window.
-const AFTER: Duration = Duration::from_millis(200);
+const CHANGE_AFTER: Duration = Duration::from_millis(200);
 /// The maximum duration of a reload.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The goal, and the factor between the halves of the windows without a reload from which on nothing can be said.
-const MOST: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 
 impl Reload {
     /// Runs the measurement.
@@ -163,12 +163,12 @@ impl Reload {
         Ok(())
     }
 
-    fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<Measured, Failed> {
+    fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<RunResults, Failed> {
         let measured = on(pins.outside.as_deref(), || load::run(plan))
             .map_err(|error| Failed::new("reload", error.to_string()))?;
         self.requests += measured.requests();
         self.failed += measured.errors() + measured.unexpected;
-        self.unsent += measured.own.unsent;
+        self.unsent += measured.generator.unsent;
         Ok(measured)
     }
 
@@ -184,10 +184,10 @@ impl Reload {
         let (ratio, apart) = (self.reloading.together() / self.quiet.together().max(1.0), self.quiet.apart());
         let shown = format!("{ratio:.2} × (halves of the windows without a reload: {apart:.2} ×)");
         let what = "p99.9 of all windows with a reload ÷ p99.9 of all without";
-        let mut slowest = Verdict::new("P6", what, Limit::AtMost(MOST, " ×"), Some((ratio, shown)));
+        let mut slowest = Verdict::new("P6", what, Limit::AtMost(MAX_RATIO, " ×"), Some((ratio, shown)));
         if self.failed > 0 {
             slowest.reached = Some(false);
-        } else if apart > MOST {
+        } else if apart > MAX_RATIO {
             slowest.reached = None;
         }
         vec![failures, slowest]
@@ -196,7 +196,7 @@ impl Reload {
 
 /// Renames the new policy into place. Returns the time, in seconds since the Unix epoch.
 fn change(next: &Path, policy: &Path) -> io::Result<f64> {
-    thread::sleep(AFTER);
+    thread::sleep(CHANGE_AFTER);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     std::fs::rename(next, policy)?;
     Ok(now.as_secs_f64())
@@ -223,14 +223,14 @@ struct Counted {
 }
 
 fn counted(admin: std::net::SocketAddr) -> Counted {
-    let page = block_on(get(admin, "/metrics", &[])).map(|it| it.text()).unwrap_or_default();
-    let value = |name: &str| page.lines().find_map(|it| it.strip_prefix(name)).map(str::trim);
+    let page = block_on(get(admin, "/metrics", &[])).map(|response| response.text()).unwrap_or_default();
+    let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     Counted {
         reloads: value("rolegate_policy_reloads_total{result=\"ok\"} ")
-            .and_then(|it| it.parse().ok())
+            .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
         loaded: value("rolegate_policy_loaded_timestamp_seconds ")
-            .and_then(|it| it.parse().ok())
+            .and_then(|value| value.parse().ok())
             .unwrap_or_default(),
     }
 }
@@ -260,7 +260,8 @@ fn write(file: &Path, size: Size, version: u32) -> Result<(), Failed> {
         "  changes:\n    allow: [\"GET /changes/{version}\"]\ngrants:\n  changes: {{ users: [nobody] }}"
     );
     for role in 0..size.roles {
-        let users: Vec<String> = (0..size.users).map(|it| format!("u{}", role * size.users + it)).collect();
+        let users: Vec<String> =
+            (0..size.users).map(|user| format!("u{}", role * size.users + user)).collect();
         let _ = writeln!(text, "  role-{role}: {{ users: [{}] }}", users.join(", "));
     }
     crate::write(file, &text)
@@ -268,6 +269,6 @@ fn write(file: &Path, size: Size, version: u32) -> Result<(), Failed> {
 
 fn words(size: Size) -> String {
     let [rules, roles, grants] = [size.roles * RULES, size.roles, size.roles * size.users];
-    let [rules, roles, grants] = [rules, roles, grants].map(|it| units::count(u64::from(it)));
+    let [rules, roles, grants] = [rules, roles, grants].map(|count| units::count(u64::from(count)));
     format!("{rules} rules, {roles} roles, {grants} grants")
 }

@@ -43,9 +43,9 @@ pub(crate) struct Depth {
 /// The additional time of a measurement: connecting, reading counters, waiting for the last responses.
 const OVERHEAD: Duration = Duration::from_millis(40);
 /// Shorter measurements are too imprecise.
-const SHORTEST: Duration = Duration::from_millis(200);
+const MIN_DURATION: Duration = Duration::from_millis(200);
 /// Longer measurements add little precision.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_DURATION: Duration = Duration::from_secs(10);
 
 impl Schedule {
     /// Creates the schedule with the longest measurements that fit, all of the same length. Where the speed of the
@@ -55,20 +55,20 @@ impl Schedule {
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
         let fixed = (depth.warmup + OVERHEAD) * count;
         let duration = depth.budget.saturating_sub(fixed) / count.max(1);
-        if duration < SHORTEST {
-            let needed = (fixed + SHORTEST * count).as_secs_f64();
+        if duration < MIN_DURATION {
+            let needed = (fixed + MIN_DURATION * count).as_secs_f64();
             return Err(format!(
                 "{count} measurements do not fit into {:.0} s; they need {needed:.0} s: give more time, fewer rates or rounds",
                 depth.budget.as_secs_f64(),
             ));
         }
-        let duration = duration.min(LONGEST);
+        let duration = duration.min(MAX_DURATION);
         let cells = order.into_iter().map(|cell| Cell { duration, ..cell });
         Ok(Self { rates: depth.rates.clone(), cells: cells.collect(), warmup: depth.warmup })
     }
 
     pub(crate) fn total(&self) -> Duration {
-        self.cells.iter().map(|it| it.duration + self.warmup + OVERHEAD).sum()
+        self.cells.iter().map(|cell| cell.duration + self.warmup + OVERHEAD).sum()
     }
 }
 
@@ -80,7 +80,7 @@ fn order(scenarios: &[Scenario], depth: &Depth) -> Vec<Cell> {
         for rate in 0..depth.rates.len() {
             for step in 0..scenarios.len() {
                 let scenario = (step + round) % scenarios.len();
-                let main = scenarios.get(scenario).is_some_and(|it| it.main);
+                let main = scenarios.get(scenario).is_some_and(|scenario| scenario.main);
                 if main || round < depth.variant_rounds {
                     cells.push(Cell { scenario, rate, round, duration: Duration::ZERO });
                 }

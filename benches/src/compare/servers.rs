@@ -16,7 +16,7 @@ use testbed::{Failed, Process, block_on};
 use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
 use crate::machine::Usage;
 use crate::pin::{Pins, on};
-use crate::{START, announced};
+use crate::{START_TIMEOUT, announced};
 
 /// All running processes. Dropping it stops them, Envoy first.
 #[derive(Debug)]
@@ -86,14 +86,14 @@ impl Running {
         let servers = on(pins.server.as_deref(), || {
             servers
                 .iter()
-                .map(|it| Started::new(it, places, &signer, &mut commands))
+                .map(|server| Started::new(server, places, &signer, &mut commands))
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let (envoy, listeners) =
             on(pins.envoy.as_deref(), || proxy(&places.folder, app_address, scenarios, &servers))?;
         commands.push(format!("envoy {}", envoy.arguments.join(" ")));
         let folder = places.folder.display().to_string();
-        let commands = commands.iter().map(|it| it.replace(&folder, "$FOLDER")).collect();
+        let commands = commands.iter().map(|command| command.replace(&folder, "$FOLDER")).collect();
         Ok(Self { envoy, listeners, servers, app, app_address, token: token(&signer), commands })
     }
 
@@ -132,7 +132,9 @@ impl Running {
     pub(crate) fn check(&self, number: usize, scenario: &Scenario) -> Result<(), Failed> {
         let failed = |why: String| Failed::new(scenario.name.clone(), why);
         let at = self.address(number, scenario).ok_or_else(|| failed("no listener".to_owned()))?;
-        let status = |headers: &[(String, String)]| block_on(get(at, "/people", headers)).map(|it| it.status);
+        let status = |headers: &[(String, String)]| {
+            block_on(get(at, "/people", headers)).map(|response| response.status)
+        };
         let known = status(&self.request(scenario).headers)?;
         if known != 200 {
             return Err(failed(format!("a known caller got {known} instead of 200")));
@@ -150,22 +152,22 @@ impl Running {
     pub(crate) fn usage(&self, scenario: &Scenario) -> [Usage; 3] {
         let envoy = if scenario.endpoint == Endpoint::App { None } else { Some(self.envoy.id()) };
         let server = self.process(scenario);
-        [Some(self.app.id()), envoy, server].map(|it| it.map(Usage::of).unwrap_or_default())
+        [Some(self.app.id()), envoy, server].map(|process| process.map(Usage::of).unwrap_or_default())
     }
 
     fn process(&self, scenario: &Scenario) -> Option<u32> {
         let Endpoint::Check { server, transport, .. } = scenario.endpoint else { return None };
         match &self.servers.get(server)?.running {
-            What::Rolegate(it) => Some(it.id()),
+            What::Rolegate(rolegate) => Some(rolegate.id()),
             What::Baseline(both) => both.get(usize::from(transport == Transport::Tcp)).map(Process::id),
-            What::Elsewhere(it) => *it,
+            What::Elsewhere(process) => *process,
         }
     }
 
     /// The admin interface of the scenario's rolegate.
     pub(crate) fn admin(&self, scenario: &Scenario) -> Option<SocketAddr> {
         match &self.servers.get(scenario.server()?)?.running {
-            What::Rolegate(it) => Some(it.admin),
+            What::Rolegate(rolegate) => Some(rolegate.admin),
             What::Baseline(_) | What::Elsewhere(_) => None,
         }
     }
@@ -263,7 +265,7 @@ pub(crate) fn until_it_listens(places: &Places, policy: &Path, socket: &Path) ->
     command.arg(format!("unix:{}", socket.display()));
     let start = Instant::now();
     let mut process = Process::start("rolegate", command, socket.with_extension("log"))?;
-    while start.elapsed() < START {
+    while start.elapsed() < START_TIMEOUT {
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
             return Ok(start.elapsed());
         }
@@ -299,11 +301,12 @@ fn proxy(
     servers: &[Started],
 ) -> Result<(Envoy, Vec<Option<SocketAddr>>), Failed> {
     let through_envoy: Vec<Option<Listener>> =
-        scenarios.iter().enumerate().map(|(number, it)| listener(number, it, servers)).collect();
+        scenarios.iter().enumerate().map(|(number, scenario)| listener(number, scenario, servers)).collect();
     let all: Vec<Listener> = through_envoy.iter().flatten().cloned().collect();
     let envoy = block_on(Envoy::start_all(folder, app, &all))?;
     let mut addresses = envoy.addresses.iter().copied();
-    let listeners = through_envoy.iter().map(|it| it.as_ref().and_then(|_| addresses.next())).collect();
+    let listeners =
+        through_envoy.iter().map(|listener| listener.as_ref().and_then(|_| addresses.next())).collect();
     Ok((envoy, listeners))
 }
 
@@ -339,7 +342,7 @@ fn policy(places: &Places, name: &str, text: &str) -> Result<PathBuf, Failed> {
 /// An unused name of a socket in the folder.
 fn unused(folder: &Path, name: &str) -> PathBuf {
     let mut sockets = (0..).map(|number| folder.join(format!("{name}-{number}.sock")));
-    sockets.find(|it| !it.exists()).unwrap_or_default()
+    sockets.find(|socket| !socket.exists()).unwrap_or_default()
 }
 
 /// A token for a guest, valid for a day, which is longer than any comparison.

@@ -35,7 +35,8 @@ fn every_server_is_reached_in_every_way() {
     let servers = Server::all(&[peer("opa=127.0.0.1:9191,pid=7"), peer("other=unix:/run/other.sock")]);
     let all = Scenario::all(&servers, true);
     assert_eq!(all.len(), 2 + 4 * 4 + 2 * 2);
-    let main: Vec<&str> = all.iter().filter(|it| it.main).map(|it| it.name.as_str()).collect();
+    let main: Vec<&str> =
+        all.iter().filter(|scenario| scenario.main).map(|scenario| scenario.name.as_str()).collect();
     let names = [
         "app",
         "Envoy, no ext_authz",
@@ -48,7 +49,7 @@ fn every_server_is_reached_in_every_way() {
     ];
     assert_eq!(main, names);
     assert_eq!(Scenario::all(&servers, false).len(), names.len());
-    let mut distinct: Vec<&String> = all.iter().map(|it| &it.name).collect();
+    let mut distinct: Vec<&String> = all.iter().map(|scenario| &scenario.name).collect();
     distinct.sort();
     distinct.dedup();
     assert_eq!(distinct.len(), all.len(), "two scenarios have one name");
@@ -81,15 +82,15 @@ fn a_peer_is_a_name_and_an_address() {
 fn rounds_are_interleaved_and_fit_into_their_time() {
     let scenarios = Scenario::all(&Server::all(&[]), true);
     let schedule = Schedule::new(&scenarios, &depth(600)).unwrap();
-    let main = scenarios.iter().filter(|it| it.main).count();
+    let main = scenarios.iter().filter(|scenario| scenario.main).count();
     assert_eq!(schedule.cells.len(), 3 * (5 * main + 3 * (scenarios.len() - main)));
     assert!(schedule.total() <= Duration::from_secs(600), "{:?}", schedule.total());
     assert!(schedule.total() >= Duration::from_secs(590), "{:?} is left unused", schedule.total());
-    let order: Vec<(usize, usize)> = schedule.cells.iter().map(|it| (it.round, it.rate)).collect();
+    let order: Vec<(usize, usize)> = schedule.cells.iter().map(|cell| (cell.round, cell.rate)).collect();
     assert!(order.is_sorted(), "a round begins before the one before it has ended");
-    let begins = |round| schedule.cells.iter().find(|it| it.round == round).unwrap().scenario;
+    let begins = |round| schedule.cells.iter().find(|cell| cell.round == round).unwrap().scenario;
     assert_ne!(begins(0), begins(1), "each round begins with another scenario");
-    assert!(schedule.cells.iter().all(|it| it.duration == schedule.cells[0].duration));
+    assert!(schedule.cells.iter().all(|cell| cell.duration == schedule.cells[0].duration));
 }
 
 #[test]
@@ -124,14 +125,15 @@ fn the_shipped_plans_fit() {
 
 #[test]
 fn what_came_meanwhile_is_the_difference_of_two_readings() {
-    let page = |it| Inside::read(&it).unwrap();
+    let page = |value| Inside::read(&value).unwrap();
     let earlier =
         page(json!({"handler": {"unit": "ns", "buckets": [[1000, 3]]}, "evaluation": {"buckets": []}}));
     let later =
         page(json!({"handler": {"buckets": [[1000, 5], [2000, 1]]}, "evaluation": {"buckets": [[90, 4]]}}));
     let (mut handler, mut evaluation) = (histogram(), histogram());
     later.add_since(&earlier, &mut handler, &mut evaluation);
-    let counts = |of: &Histogram<u64>| of.iter_recorded().map(|it| it.count_at_value()).collect::<Vec<_>>();
+    let counts =
+        |of: &Histogram<u64>| of.iter_recorded().map(|bucket| bucket.count_at_value()).collect::<Vec<_>>();
     assert_eq!((counts(&handler), counts(&evaluation)), (vec![2, 1], vec![4]));
     assert_eq!(Inside::read(&json!(null)), None);
 }
@@ -139,18 +141,18 @@ fn what_came_meanwhile_is_the_difference_of_two_readings() {
 /// A record in which each round is twice as slow as the one before it, but all ratios within a round are the same.
 fn record(scenarios: &[Scenario], rates: &[Rate]) -> Record {
     let mut record = Record::default();
-    for (scenario, it) in scenarios.iter().enumerate() {
+    for (index, scenario) in scenarios.iter().enumerate() {
         for (rate, asked) in rates.iter().enumerate() {
             for number in 0..3 {
                 let slow = f64::from(1 << number);
-                let time = 100_000.0 * slow * if it.name.contains("baseline") { 3.0 } else { 2.0 };
-                let time = if it.endpoint == Endpoint::Envoy { 100_000.0 * slow } else { time };
+                let time = 100_000.0 * slow * if scenario.name.contains("baseline") { 3.0 } else { 2.0 };
+                let time = if scenario.endpoint == Endpoint::Envoy { 100_000.0 * slow } else { time };
                 let latency = Latency { mean: time, p50: time, p90: time, p99: 2.0 * time };
-                let achieved = if let Rate::Constant(it) = asked { *it } else { 1e9 / time };
+                let achieved = if let Rate::Constant(constant) = asked { *constant } else { 1e9 / time };
                 let mut round = Round { number, achieved, latency, ..Round::default() };
                 round.parts[2].resident = 20 << 20;
                 round.parts[2].cores = 0.3;
-                record.entry(scenario, rate).rounds.push(round);
+                record.entry(index, rate).rounds.push(round);
             }
         }
     }
@@ -191,11 +193,11 @@ fn verdicts(of: impl Fn(&Verdict) -> bool) -> Vec<Verdict> {
 
 #[test]
 fn ratios_are_taken_within_a_round() {
-    let p2 = verdicts(|it| it.goal == "P2");
+    let p2 = verdicts(|verdict| verdict.goal == "P2");
     assert_eq!(p2.len(), 2, "{p2:?}");
     assert_eq!((p2[0].measured.as_deref(), p2[0].reached), (Some("1.500 × (1.500–1.500)"), Some(true)));
     assert_eq!((p2[1].limit.to_string().as_str(), p2[1].reached), ("≥ 2.8 ×", Some(false)));
-    let p3 = verdicts(|it| it.goal == "P3");
+    let p3 = verdicts(|verdict| verdict.goal == "P3");
     assert_eq!(p3.len(), 4, "{p3:?}");
     assert!(
         p3[0].measured.as_deref().unwrap().starts_with("0.500 × ") && p3[0].reached == Some(true),
@@ -213,7 +215,9 @@ fn a_round_in_which_the_other_adds_nothing_counts_against_rolegate() {
     let scenarios = Scenario::all(&servers, true);
     let rates = [Rate::Constant(1_000.0)];
     let mut record = record(&scenarios, &rates);
-    for (number, scenario) in scenarios.iter().enumerate().filter(|(_, it)| it.name.contains("baseline")) {
+    for (number, scenario) in
+        scenarios.iter().enumerate().filter(|(_, scenario)| scenario.name.contains("baseline"))
+    {
         for round in record.entry(number, 0).rounds.iter_mut().take(2) {
             round.latency = Latency { mean: 1.0, p50: 1.0, p90: 1.0, p99: 1.0 };
         }
@@ -227,16 +231,16 @@ fn a_round_in_which_the_other_adds_nothing_counts_against_rolegate() {
         ready: &[],
         reload: None,
     };
-    let p3: Vec<_> = evidence.verdicts().into_iter().filter(|it| it.goal == "P3").collect();
-    assert!(p3.len() == 2 && p3.iter().all(|it| it.reached == Some(false)), "{p3:?}");
+    let p3: Vec<_> = evidence.verdicts().into_iter().filter(|verdict| verdict.goal == "P3").collect();
+    assert!(p3.len() == 2 && p3.iter().all(|verdict| verdict.reached == Some(false)), "{p3:?}");
     assert_eq!(p3[0].measured.as_deref(), Some("inf × (0.500–inf)"));
 }
 
 #[test]
 fn a_goal_that_is_missed_is_said_to_be() {
-    let p7 = verdicts(|it| it.goal == "P7");
+    let p7 = verdicts(|verdict| verdict.goal == "P7");
     assert_eq!(
-        p7.iter().map(|it| it.reached).collect::<Vec<_>>(),
+        p7.iter().map(|verdict| verdict.reached).collect::<Vec<_>>(),
         [Some(true), Some(false), Some(true)],
         "{p7:?}"
     );
@@ -244,7 +248,8 @@ fn a_goal_that_is_missed_is_said_to_be() {
 
 #[test]
 fn a_reload_is_compared_with_all_windows_beside_it() {
-    let reached = |reload: Reload| reload.verdicts().iter().map(|it| it.reached).collect::<Vec<_>>();
+    let reached =
+        |reload: Reload| reload.verdicts().iter().map(|verdict| verdict.reached).collect::<Vec<_>>();
     assert_eq!(reached(reload(1_500, [1_000, 1_000])), [Some(true), Some(true)]);
     assert_eq!(reached(reload(2_500, [1_000, 1_000])), [Some(true), Some(false)]);
     let failed = Reload { failed: 1, ..reload(1_500, [1_000, 1_000]) };

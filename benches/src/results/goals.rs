@@ -1,6 +1,6 @@
 //! The goals that the benchmarks test: computed from the records, and never rounded in favour of rolegate.
 
-use super::record::Measured;
+use super::record::Records;
 use crate::records::Record;
 use crate::spread::Spread;
 use crate::verdict::{Limit, Verdict};
@@ -14,7 +14,7 @@ const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual
 const PARTS: [&str; 4] = ["snapshot", "anonymous", "Basic", "JWT"];
 
 /// The verdicts on P1, P4, P6, P9 and hostile paths.
-pub(crate) fn verdicts(records: &Measured) -> Vec<Verdict> {
+pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
     all.push(at_most("P4", "the slowest warm decision (median)", (100.0, " ns"), &warm(records)));
     all.extend(AXES.map(|axis| flat(records, axis)));
@@ -27,14 +27,14 @@ pub(crate) fn verdicts(records: &Measured) -> Vec<Verdict> {
 }
 
 /// The maximum cost of a request that a client can cause by choosing its path.
-fn hostile(records: &Measured) -> Verdict {
+fn hostile(records: &Records) -> Verdict {
     let ratios: Vec<Record> =
         records.below("hostile/").filter(|record| record.name.ends_with("/ratio")).cloned().collect();
     at_most("paths", "the slowest path found ÷ a harmless path of its length", (10.0, " ×"), &ratios)
 }
 
 /// P1: checks per second compared with the baseline, each server alone on one core.
-fn wire(records: &Measured) -> [Verdict; 2] {
+fn wire(records: &Records) -> [Verdict; 2] {
     let rate = |server: &str| records.named(&format!("wire/{server}/rate"));
     let (basic, jwt) = (rate("rolegate-basic"), rate("rolegate-jwt"));
     [
@@ -49,7 +49,7 @@ fn wire(records: &Measured) -> [Verdict; 2] {
 }
 
 /// P9: the part of a request that takes longest on two threads, compared with one. `control` shares nothing.
-fn threads(records: &Measured) -> Verdict {
+fn threads(records: &Records) -> Verdict {
     let ratio = |part: &str| {
         let of = |threads: u32| records.named(&format!("threads/{part}/{threads}"));
         let (one, two) = of(1).zip(of(2))?;
@@ -64,10 +64,11 @@ fn threads(records: &Measured) -> Verdict {
 }
 
 /// P4: the slowest point of a dimension compared with its fastest.
-fn flat(records: &Measured, axis: &str) -> Verdict {
+fn flat(records: &Records, axis: &str) -> Verdict {
     let what = format!("the slowest warm decision ÷ the fastest, over {}", axis.replace('-', " "));
     let curve = records.curve(&format!("decide/{axis}/warm"));
-    let extremes = slowest(curve.iter().map(|(_, it)| *it)).zip(fastest(curve.iter().map(|(_, it)| *it)));
+    let extremes = slowest(curve.iter().map(|(_, record)| *record))
+        .zip(fastest(curve.iter().map(|(_, record)| *record)));
     let measured = extremes.filter(|_| curve.len() > 1).map(|(slow, fast)| {
         let ratio = slow.spread.median / fast.spread.median;
         (ratio, format!("{} ({} ÷ {})", up(ratio), time(slow), time(fast)))
@@ -76,7 +77,7 @@ fn flat(records: &Measured, axis: &str) -> Verdict {
 }
 
 /// P4: a peer at 1,000 rules compared with rolegate on the same cases.
-fn faster(records: &Measured, peer: &str) -> Verdict {
+fn faster(records: &Records, peer: &str) -> Verdict {
     let at = |who: &str| records.named(&format!("peers/{who}/1000"));
     at_least(
         "P4",
@@ -87,10 +88,10 @@ fn faster(records: &Measured, peer: &str) -> Verdict {
 }
 
 /// The part of P6 that does not need a running server.
-fn compile(records: &Measured) -> [Verdict; 3] {
+fn compile(records: &Records) -> [Verdict; 3] {
     let large = |start: &str, end: &str| -> Vec<Record> {
-        let of_size = records.below(start).filter(|it| it.name.contains("-each"));
-        of_size.filter(|it| it.name.ends_with(end)).cloned().collect()
+        let of_size = records.below(start).filter(|record| record.name.contains("-each"));
+        of_size.filter(|record| record.name.ends_with(end)).cloned().collect()
     };
     let seconds = |start: &str| large(start, "-each").into_iter().map(in_seconds).collect::<Vec<_>>();
     let size = "100,000 rules, 1,000 roles, 1,000,000 grants";
@@ -103,18 +104,18 @@ fn compile(records: &Measured) -> [Verdict; 3] {
 }
 
 /// The warm points of all dimensions, and the one that is large in all of them.
-fn warm(records: &Measured) -> Vec<Record> {
-    records.below("decide/").filter(|it| it.name.contains("/warm/")).cloned().collect()
+fn warm(records: &Records) -> Vec<Record> {
+    records.below("decide/").filter(|record| record.name.contains("/warm/")).cloned().collect()
 }
 
-fn random(records: &Measured) -> Vec<Record> {
-    records.below("decide/").filter(|it| it.name.contains("/random/")).cloned().collect()
+fn random(records: &Records) -> Vec<Record> {
+    records.below("decide/").filter(|record| record.name.contains("/random/")).cloned().collect()
 }
 
 /// The verdict on the largest of these records.
 fn at_most(goal: &'static str, what: &str, (most, unit): (f64, &'static str), of: &[Record]) -> Verdict {
     let worst = slowest(of.iter());
-    let measured = worst.map(|it| (it.spread.median, format!("{} ({})", time(it), it.name)));
+    let measured = worst.map(|record| (record.spread.median, format!("{} ({})", time(record), record.name)));
     Verdict::new(goal, what, Limit::AtMost(most, unit), measured)
 }
 
@@ -135,7 +136,7 @@ fn fastest<'a>(of: impl Iterator<Item = &'a Record>) -> Option<&'a Record> {
 }
 
 fn in_seconds(record: Record) -> Record {
-    Record { unit: "s".into(), spread: record.spread.map(|it| it / 1e9), ..record }
+    Record { unit: "s".into(), spread: record.spread.map(|nanoseconds| nanoseconds / 1e9), ..record }
 }
 
 /// A median with its spread and unit.
@@ -148,11 +149,11 @@ pub(crate) fn time(record: &Record) -> String {
         unit => (1.0, unit),
     };
     let digits = match median / by {
-        it if it >= 1_000.0 => 0,
-        it if it >= 100.0 => 1,
+        value if value >= 1_000.0 => 0,
+        value if value >= 100.0 => 1,
         _ => 2,
     };
-    let figure = |it: f64| format!("{:.digits$}", it / by);
+    let figure = |value: f64| format!("{:.digits$}", value / by);
     format!("{} {unit} [{}–{}]", figure(*median), figure(*low), figure(*high))
 }
 
@@ -169,8 +170,8 @@ fn down(ratio: f64) -> String {
 mod tests {
     use super::*;
 
-    fn records(of: &[(&str, &str, f64)]) -> Measured {
-        let mut records = Measured::default();
+    fn records(of: &[(&str, &str, f64)]) -> Records {
+        let mut records = Records::default();
         of.iter().for_each(|(name, unit, median)| {
             records.insert(Record::of_rounds(name, unit, &[*median]).unwrap());
         });
@@ -178,13 +179,16 @@ mod tests {
     }
 
     fn reached(verdicts: &[Verdict], words: &str) -> Option<bool> {
-        verdicts.iter().find(|it| it.what.contains(words)).unwrap().reached
+        verdicts.iter().find(|verdict| verdict.what.contains(words)).unwrap().reached
     }
 
     #[test]
     fn without_records_nothing_is_reached_or_missed() {
-        let all = verdicts(&Measured::default());
-        assert!(all.len() >= 14 && all.iter().all(|it| it.reached.is_none() && it.measured.is_none()));
+        let all = verdicts(&Records::default());
+        assert!(
+            all.len() >= 14
+                && all.iter().all(|verdict| verdict.reached.is_none() && verdict.measured.is_none())
+        );
     }
 
     #[test]

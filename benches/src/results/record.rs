@@ -11,9 +11,9 @@ use crate::spread::Spread;
 
 /// The records of a run, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Measured(BTreeMap<String, Record>);
+pub(crate) struct Records(BTreeMap<String, Record>);
 
-impl Measured {
+impl Records {
     /// Reads all of criterion's results in a folder, and the notes file if it exists. Several measurements with one
     /// name are rounds of one benchmark.
     pub(crate) fn read(criterion: &Path, notes: &Path) -> io::Result<Self> {
@@ -89,7 +89,7 @@ fn combined(mut measured: Vec<Record>) -> Option<Record> {
         return measured.pop();
     }
     let Record { name, unit, .. } = measured.first()?;
-    let medians: Vec<f64> = measured.iter().map(|it| it.spread.median).collect();
+    let medians: Vec<f64> = measured.iter().map(|record| record.spread.median).collect();
     Record::of_rounds(name, unit, &medians)
 }
 
@@ -171,7 +171,7 @@ mod tests {
             measured("a", &format!("{round}/a"), median);
         }
         measured("b", "b", 5.0);
-        let records = Measured::read(folder.path(), &folder.path().join("no notes")).unwrap();
+        let records = Records::read(folder.path(), &folder.path().join("no notes")).unwrap();
         assert_eq!(records.named("a"), Record::of_rounds("a", "ns", &[4.0, 2.0, 3.0]).as_ref());
         let b = records.named("b").unwrap();
         assert_eq!((b.spread, b.samples), (Spread { median: 5.0, low: 1.0, high: 9.0 }, 2));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn points_of_a_curve_are_in_the_order_of_their_numbers() {
-        let mut records = Measured::default();
+        let mut records = Records::default();
         for name in ["c/warm/1000", "c/warm/20", "c/warm/x", "c/warmer/1", "c/warm"] {
             records.insert(Record::of_rounds(name, "ns", &[1.0]).unwrap());
         }

@@ -1,10 +1,10 @@
 //! The page of results: the question that each benchmark answers, and the results of this run.
 
-use load::report::svg::{Axis, Chart, Line, Point, USUAL};
+use load::report::svg::{Axis, Chart, DEFAULT_SIZE, Line, Point};
 use load::report::units;
 
 use super::goals::{AXES, time};
-use super::record::Measured;
+use super::record::Records;
 use crate::document::{Part, table};
 use crate::machine::Facts;
 use crate::records::Record;
@@ -79,23 +79,24 @@ const QUESTIONS: [Question; 10] = [
 ];
 
 /// The charts, by file name.
-pub(crate) fn charts(records: &Measured) -> Vec<(String, String)> {
+pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, Option<String>)> =
         AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
     all.push(("peers.svg".to_owned(), peers(records)));
     for name in ["compile", "identity", "paths", "decode", "encode", "check"] {
-        let question = QUESTIONS.iter().filter(|it| it.name == name);
-        let found = question.flat_map(|it| of_question(records, it)).filter(|it| it.unit == "ns");
+        let question = QUESTIONS.iter().filter(|question| question.name == name);
+        let found =
+            question.flat_map(|question| of_question(records, question)).filter(|record| record.unit == "ns");
         all.push((format!("{name}.svg"), dots(name, &units::duration, found)));
     }
-    let rates = records.below("wire/").filter(|it| it.unit == "checks/s");
+    let rates = records.below("wire/").filter(|record| record.unit == "checks/s");
     all.push(("wire.svg".to_owned(), dots("checks per second, one core", &units::grouped, rates)));
     all.into_iter().filter_map(|(file, chart)| Some((file, chart?))).collect()
 }
 
 /// The page.
 pub(crate) fn parts(
-    records: &Measured,
+    records: &Records,
     verdicts: &[Verdict],
     charts: &[(String, String)],
     facts: &Facts,
@@ -126,45 +127,47 @@ pub(crate) fn parts(
         all.push(Part::Text(question.asks.into()));
         let belongs = |file: &str| {
             let rest = file.trim_end_matches(".svg").strip_prefix(question.name);
-            rest.is_some_and(|it| it.is_empty() || it.starts_with('-'))
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
         all.extend(charts.iter().filter(|(file, _)| belongs(file)).map(|(file, _)| Part::File(file.clone())));
         if question.name == "peers" {
             all.push(ratios(records));
         }
-        let rows = found.iter().map(|it| vec![it.name.clone(), time(it)]).collect();
+        let rows = found.iter().map(|record| vec![record.name.clone(), time(record)]).collect();
         all.push(table(&["", "median"], rows));
     }
     all
 }
 
 /// How many times faster rolegate is than its peers, by number of rules.
-fn ratios(records: &Measured) -> Part {
+fn ratios(records: &Records) -> Part {
     let ours = records.curve("peers/rolegate");
     let heads: Vec<String> = ours.iter().map(|(rules, _)| format!("{rules} rules")).collect();
     let heads: Vec<&str> = std::iter::once("÷ rolegate").chain(heads.iter().map(String::as_str)).collect();
     let row = |peer: &str| {
         let theirs = records.curve(&format!("peers/{peer}"));
         let ratio = |(rules, ours): &(f64, &Record)| {
-            let found = theirs.iter().find(|(it, _)| it == rules);
-            found.map_or("–".into(), |(_, it)| format!("{:.1}", it.spread.median / ours.spread.median))
+            let found = theirs.iter().find(|(size, _)| size == rules);
+            found.map_or("–".into(), |(_, record)| {
+                format!("{:.1}", record.spread.median / ours.spread.median)
+            })
         };
         std::iter::once(peer.to_owned()).chain(ours.iter().map(ratio)).collect()
     };
-    table(&heads, names(records, "peers/").into_iter().filter(|it| *it != "rolegate").map(row).collect())
+    table(&heads, names(records, "peers/").into_iter().filter(|name| *name != "rolegate").map(row).collect())
 }
 
-fn of_question<'a>(records: &'a Measured, question: &'a Question) -> impl Iterator<Item = &'a Record> {
+fn of_question<'a>(records: &'a Records, question: &'a Question) -> impl Iterator<Item = &'a Record> {
     question.records.iter().flat_map(|start| records.below(start))
 }
 
-fn decide(records: &Measured, axis: &str) -> Option<String> {
+fn decide(records: &Records, axis: &str) -> Option<String> {
     let title = format!("one decision, by {}", axis.replace('-', " "));
     let of = |kind: &'static str| (kind, records.curve(&format!("decide/{axis}/{kind}")));
     lines(&title, axis, &[of("random"), of("warm")], Some(100.0))
 }
 
-fn peers(records: &Measured) -> Option<String> {
+fn peers(records: &Records) -> Option<String> {
     let names = names(records, "peers/").into_iter();
     let all: Vec<_> = names.map(|name| (name, records.curve(&format!("peers/{name}")))).collect();
     lines("one decision, by rules, beside other engines", "rules", &all, None)
@@ -191,8 +194,8 @@ fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Opt
     let line = |name, points| Line { name, points, connected: true };
     let measured = curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
     let ends = |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
-    let lines = measured.chain(goal.map(|it| line("goal", ends(it)))).collect();
-    Some(Chart { title, x, y: axis, size: USUAL, lines }.file())
+    let lines = measured.chain(goal.map(|goal| line("goal", ends(goal)))).collect();
+    Some(Chart { title, x, y: axis, size: DEFAULT_SIZE, lines }.file())
 }
 
 /// A row for each record, with its value beside it; `None` without records.
@@ -203,17 +206,17 @@ fn dots<'a>(
 ) -> Option<String> {
     let records: Vec<&Record> = records.collect();
     let count = units::float(records.len() as u64);
-    let values = records.iter().flat_map(|it| [it.spread.low, it.spread.high]);
+    let values = records.iter().flat_map(|record| [record.spread.low, record.spread.high]);
     let mut x = Axis::logarithmic("median, lowest and highest; logarithmic", values, shown);
     // Room for the value beside the last point.
     x.ends.1 *= (x.ends.1 / x.ends.0).powf(0.15);
     let rows = || (0..).map(|number| count - units::float(number) - 0.5).zip(&records);
-    let ticks = rows().map(|(row, it)| (row, it.name.clone())).collect();
+    let ticks = rows().map(|(row, record)| (row, record.name.clone())).collect();
     let y = Axis { label: String::new(), ends: (0.0, count), logarithmic: false, ticks };
-    let point = |(row, it): (f64, &&Record)| Point {
-        at: (it.spread.median, row),
-        spread: Some([(it.spread.low, row), (it.spread.high, row)]),
-        label: shown(it.spread.median),
+    let point = |(row, record): (f64, &&Record)| Point {
+        at: (record.spread.median, row),
+        spread: Some([(record.spread.low, row), (record.spread.high, row)]),
+        label: shown(record.spread.median),
     };
     let line = Line { name: "", points: rows().map(point).collect(), connected: false };
     (!records.is_empty())
@@ -221,9 +224,9 @@ fn dots<'a>(
 }
 
 /// The distinct names between `start` and the next slash.
-fn names<'a>(records: &'a Measured, start: &'a str) -> Vec<&'a str> {
-    let rest = records.below(start).filter_map(|it| it.name.strip_prefix(start));
-    let mut names: Vec<&str> = rest.filter_map(|it| it.split('/').next()).collect();
+fn names<'a>(records: &'a Records, start: &'a str) -> Vec<&'a str> {
+    let rest = records.below(start).filter_map(|record| record.name.strip_prefix(start));
+    let mut names: Vec<&str> = rest.filter_map(|rest| rest.split('/').next()).collect();
     names.dedup();
     names
 }
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_page_has_each_record_and_each_chart() {
-        let mut records = Measured::default();
+        let mut records = Records::default();
         let named = [
             "decide/roles/warm/1",
             "decide/roles/warm/10",

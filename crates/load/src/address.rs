@@ -43,14 +43,14 @@ impl Target {
         };
         let uri: Uri = url.parse().map_err(|_| wrong("it cannot be read"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(wrong("only `http://` is spoken"));
+            return Err(wrong("only `http://` URLs are supported"));
         }
-        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("it holds a user; give it with `--basic`"));
+            return Err(wrong("it contains user information; use `--basic`"));
         }
         let address = Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
-        let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { address, authority: authority.to_string(), path, shown: url.to_owned() })
     }
 
@@ -95,7 +95,7 @@ impl FromStr for Address {
 
 /// An IPv6 address without its brackets.
 fn bare(host: &str) -> &str {
-    host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host)
+    host.strip_prefix('[').and_then(|address| address.strip_suffix(']')).unwrap_or(host)
 }
 
 impl fmt::Display for Address {
@@ -133,11 +133,15 @@ mod tests {
 
     #[test]
     fn a_password_in_a_url_is_rejected_and_not_repeated() {
-        for url in
-            ["https://app/", "app:80", "http://", "http://alice:wonderland@app/", "http://a b:wonderland/"]
-        {
+        for (url, why) in [
+            ("https://app/", "only `http://` URLs are supported"),
+            ("app:80", "only `http://` URLs are supported"),
+            ("http://", "it cannot be read"),
+            ("http://alice:wonderland@app/", "it contains user information; use `--basic`"),
+            ("http://a b:wonderland/", "it cannot be read"),
+        ] {
             let error = Target::http(url).unwrap_err().to_string();
-            assert!(!error.contains("wonderland"), "{error}");
+            assert!(error.contains(why) && !error.contains("wonderland"), "{error}");
         }
     }
 }

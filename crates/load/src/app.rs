@@ -26,10 +26,10 @@ const PEOPLE: &[u8] =
     br#"[{"id":"1","firstname":"John","lastname":"Doe"},{"id":"2","firstname":"Jane","lastname":"Doe"}]"#;
 
 /// The maximum length of a request body that is read.
-const LONGEST_BODY: usize = 16 << 20;
+const MAX_BODY: usize = 16 << 20;
 
 /// How long requests in progress may take after shutdown was requested.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves at this address until SIGTERM or Ctrl-C, with this number of threads (0: one per core).
 ///
@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::
             let _ = watcher.watch(connection).await;
         });
     }
-    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
     Ok(())
 }
 
@@ -96,7 +96,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(match (&head.method, head.uri.path()) {
         (&Method::GET, "/people") => json(PEOPLE.into()),
         (&Method::HEAD, "/people") => json(Bytes::new()),
-        (&Method::POST, "/people") => match Limited::new(body, LONGEST_BODY).collect().await {
+        (&Method::POST, "/people") => match Limited::new(body, MAX_BODY).collect().await {
             Ok(body) => json(body.to_bytes()),
             Err(_) => status(StatusCode::BAD_REQUEST),
         },

@@ -144,15 +144,16 @@ pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
         return Err(wrong());
     }
     let response = Decision::decode(message).map_err(|_| wrong())?;
-    if response.status.is_none_or(|it| it.code == 0) {
+    if response.status.is_none_or(|status| status.code == 0) {
         return Ok(Answer::Allowed);
     }
     if response.error.is_some() {
         return Err("an error instead of a decision".into());
     }
-    let status = response.denied.and_then(|it| it.status).and_then(|it| u16::try_from(it.code).ok());
+    let status =
+        response.denied.and_then(|denied| denied.status).and_then(|status| u16::try_from(status.code).ok());
     // Envoy answers 403 if there is no status.
-    Ok(Answer::Denied(status.filter(|it| *it != 0).unwrap_or(403)))
+    Ok(Answer::Denied(status.filter(|code| *code != 0).unwrap_or(403)))
 }
 
 #[cfg(test)]
@@ -169,7 +170,8 @@ mod tests {
             let http = message.attributes.unwrap().request.unwrap().http.unwrap();
             assert_eq!((&*http.method, &*http.path, &*http.host), ("GET", path, host));
             let raw = http.header_map.unwrap_or_default().headers;
-            let raw = raw.into_iter().map(|it| (it.key, String::from_utf8(it.raw_value).unwrap()));
+            let raw =
+                raw.into_iter().map(|header| (header.key, String::from_utf8(header.raw_value).unwrap()));
             let mut lines: Vec<_> = raw.chain(http.headers).collect();
             lines.sort();
             let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();

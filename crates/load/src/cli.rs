@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::address::Address;
-use crate::measured::Rate;
+use crate::results::Rate;
 use crate::thresholds::Threshold;
 use crate::units;
 
@@ -119,7 +119,7 @@ pub struct CheckArgs {
     /// The server, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`.
     #[arg(value_name = "ADDR")]
     pub address: String,
-    /// Path and query of the request that Envoy would ask about.
+    /// Path and query of the HTTP request to authorize.
     #[arg(long, default_value = "/people")]
     pub path: String,
     /// The load, the requests and the results.

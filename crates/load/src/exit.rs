@@ -7,10 +7,10 @@ use std::process::ExitCode;
 #[repr(u8)]
 pub enum Exit {
     /// The run is complete, and no threshold was crossed.
-    Fine = 0,
+    Success = 0,
     /// The arguments or the workload are wrong.
     Arguments = 2,
-    /// A `--fail-if` holds.
+    /// A `--fail-if` condition is true.
     Threshold = 4,
     /// The server cannot be reached, a port is in use, or a file cannot be written.
     Failed = 5,

@@ -15,6 +15,6 @@ pub enum Failed {
         reason: String,
     },
     /// The generator itself got an error from the system.
-    #[error("the generator cannot work: {0}")]
-    Own(String),
+    #[error("the load generator failed: {0}")]
+    Generator(String),
 }

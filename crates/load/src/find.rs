@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::failed::Failed;
-use crate::measured::{Measured, Rate};
 use crate::plan::Plan;
+use crate::results::{Rate, RunResults};
 use crate::run::run;
 
 /// The result of the search.
 #[derive(Debug)]
 pub struct Found {
     /// The run at the highest rate that kept the limit, if any.
-    pub best: Option<Measured>,
+    pub best: Option<RunResults>,
     /// Every step, in order.
     pub steps: Vec<Step>,
 }
@@ -32,10 +32,10 @@ const STEPS: usize = 8;
 
 /// The search ends when the highest rate that kept the limit and the lowest that did not differ by less than this
 /// fraction.
-const NEAR: f64 = 0.02;
+const RATE_TOLERANCE: f64 = 0.02;
 
 /// The fraction of a rate that must have been answered.
-const ANSWERED: f64 = 0.99;
+const MIN_ANSWERED_FRACTION: f64 = 0.99;
 
 /// Searches for the highest rate whose corrected p99 is at most `limit`. Calls `tried` after each step.
 ///
@@ -44,23 +44,23 @@ const ANSWERED: f64 = 0.99;
 pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> Result<Found, Failed> {
     let first = run(&Plan { rate: Rate::Max, ..plan.clone() })?;
     let mut found = Found { best: None, steps: Vec::new() };
-    let (mut low, mut high) = (0.0, first.own.achieved);
-    found.add(Step { kept: false, ..step(&first, first.own.achieved, limit) }, &mut tried);
+    let (mut low, mut high) = (0.0, first.generator.achieved);
+    found.add(Step { kept: false, ..step(&first, first.generator.achieved, limit) }, &mut tried);
     let mut rate = high * 0.9;
     for _ in 0..STEPS {
-        if rate < 1.0 || plan.stop.is_asked() {
+        if rate < 1.0 || plan.stop.is_requested() {
             break;
         }
-        let measured = run(&Plan { rate: Rate::Constant(rate), ..plan.clone() })?;
-        let step = step(&measured, rate, limit);
+        let results = run(&Plan { rate: Rate::Constant(rate), ..plan.clone() })?;
+        let step = step(&results, rate, limit);
         found.add(step, &mut tried);
         if step.kept {
             low = rate;
-            found.best = Some(measured);
+            found.best = Some(results);
         } else {
             high = rate;
         }
-        if high - low < NEAR * high {
+        if high - low < RATE_TOLERANCE * high {
             break;
         }
         rate = f64::midpoint(low, high);
@@ -75,8 +75,10 @@ impl Found {
     }
 }
 
-fn step(measured: &Measured, rate: f64, limit: Duration) -> Step {
-    let p99 = Duration::from_nanos(measured.corrected.value_at_quantile(0.99));
-    let all = measured.errors() == 0 && measured.own.unsent == 0 && measured.own.achieved >= rate * ANSWERED;
-    Step { rate, p99, kept: all && p99 <= limit && !measured.corrected.is_empty() && !measured.interrupted }
+fn step(results: &RunResults, rate: f64, limit: Duration) -> Step {
+    let p99 = Duration::from_nanos(results.corrected.value_at_quantile(0.99));
+    let all = results.errors() == 0
+        && results.generator.unsent == 0
+        && results.generator.achieved >= rate * MIN_ANSWERED_FRACTION;
+    Step { rate, p99, kept: all && p99 <= limit && !results.corrected.is_empty() && !results.interrupted }
 }

@@ -1,8 +1,8 @@
 //! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
-//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns a [`Measured`], from which alone
-//! the reports are made; [`find_max`] searches for the highest rate within a latency limit. This crate depends on no
-//! other crate of this workspace and can test any HTTP or ext_authz server.
+//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns [`RunResults`], from which all
+//! reports are made; [`find_max`] searches for the highest rate within a latency limit. This crate depends on no other
+//! crate of this workspace and can test any HTTP or ext_authz server.
 
 use std::ffi::OsString;
 
@@ -12,14 +12,14 @@ mod address;
 pub mod app;
 pub mod check_message;
 pub mod cli;
+mod commands;
 mod exit;
 mod failed;
 mod find;
-mod firing;
-mod measured;
 mod plan;
 mod render;
 pub mod report;
+mod results;
 mod run;
 mod screen;
 mod thresholds;
@@ -30,8 +30,8 @@ pub use address::{Address, Target};
 pub use exit::Exit;
 pub use failed::Failed;
 pub use find::{Found, Step, find_max};
-pub use measured::{Answers, LONGEST, Measured, Own, Protocol, Rate, histogram};
 pub use plan::{Plan, Progress, Stop, Watch};
+pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, Responses, RunResults, histogram};
 pub use run::run;
 pub use thresholds::Threshold;
 pub use workload::{Format, Request, Values, Variable, Workload};
@@ -46,17 +46,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => {
             // `--help` and `--version` also come here, with code 0.
             let _ = error.print();
-            if error.exit_code() == 0 { Exit::Fine } else { Exit::Arguments }
+            if error.exit_code() == 0 { Exit::Success } else { Exit::Arguments }
         }
     }
 }
 
 fn command(command: Command) -> Exit {
     match command {
-        Command::Http(args) => firing::http(&args),
-        Command::Check(args) => firing::check(&args),
+        Command::Http(args) => commands::http(&args),
+        Command::Check(args) => commands::check(&args),
         Command::App(args) => match app::run(&args.address, args.threads) {
-            Ok(()) => Exit::Fine,
+            Ok(()) => Exit::Success,
             Err(error) => {
                 screen::error(&error);
                 Exit::Failed

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::Exit;
 use crate::address::Target;
 use crate::failed::Failed;
-use crate::measured::{Protocol, Rate};
+use crate::results::{Protocol, Rate};
 use crate::workload::{Request, Workload};
 
 /// The parameters of a run.
@@ -62,7 +62,7 @@ pub struct Progress {
     /// The completed fraction, from 0 to 1.
     pub done: f64,
     /// Responses so far.
-    pub answers: u64,
+    pub responses: u64,
     /// Errors so far.
     pub errors: u64,
     /// Responses per second since the last report.
@@ -83,7 +83,7 @@ impl Stop {
 
     /// Whether the end was requested.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
@@ -96,7 +96,7 @@ impl Stop {
                 let mut signals = signalled()?;
                 loop {
                     signals.next().await;
-                    if stop.is_asked() {
+                    if stop.is_requested() {
                         std::process::exit(Exit::Interrupted as i32);
                     }
                     stop.stop();

@@ -8,8 +8,8 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 
 use crate::check_message::{CHECK_PATH, Checked};
 use crate::failed::Failed;
-use crate::measured::Protocol;
 use crate::plan::Plan;
+use crate::results::Protocol;
 use crate::run::Answer;
 use crate::workload::Request;
 use crate::workload::template::{Scope, Template, Variables};
@@ -48,7 +48,7 @@ pub(crate) enum Rendered {
 }
 
 /// A request with its expected response.
-pub(crate) struct Ask {
+pub(crate) struct PreparedRequest {
     pub(crate) rendered: Rendered,
     expect: Arc<[u16]>,
 }
@@ -77,10 +77,10 @@ impl Recipes {
             .workload
             .requests
             .iter()
-            .map(|it| Recipe::new(it, &variables, &plan.target.authority))
+            .map(|request| Recipe::new(request, &variables, &plan.target.authority))
             .collect();
         let recipes = recipes.map_err(Failed::Plan)?;
-        let weights = recipes.iter().map(|it| it.weight).sum();
+        let weights = recipes.iter().map(|recipe| recipe.weight).sum();
         if weights == 0 {
             return Err(Failed::Plan("a workload needs a request whose weight is not 0".to_owned()));
         }
@@ -109,7 +109,7 @@ impl Recipes {
             return Some(only);
         }
         let mut at = random.u64(..self.weights);
-        self.recipes.iter().find(|it| match at.checked_sub(it.weight) {
+        self.recipes.iter().find(|recipe| match at.checked_sub(recipe.weight) {
             Some(rest) => {
                 at = rest;
                 false
@@ -126,24 +126,24 @@ impl Source {
     }
 
     /// The next request.
-    pub(crate) fn next(&mut self) -> Ask {
+    pub(crate) fn next(&mut self) -> PreparedRequest {
         let recipes = &self.recipes;
         let recipe = recipes.pick(&mut self.random);
-        let rendered = recipe.and_then(|it| match &it.constant {
+        let rendered = recipe.and_then(|recipe| match &recipe.constant {
             Some(constant) => Some(constant.clone()),
             None => {
-                let plain = it.plain(&mut recipes.variables.scope(&mut self.random)).ok()?;
+                let plain = recipe.plain(&mut recipes.variables.scope(&mut self.random)).ok()?;
                 plain.render(recipes.protocol, &recipes.authority).ok()
             }
         });
-        Ask {
+        PreparedRequest {
             rendered: rendered.unwrap_or(Rendered::Http1 { bytes: Bytes::new(), bodiless: true }),
-            expect: recipe.map(|it| Arc::clone(&it.expect)).unwrap_or_default(),
+            expect: recipe.map(|recipe| Arc::clone(&recipe.expect)).unwrap_or_default(),
         }
     }
 }
 
-impl Ask {
+impl PreparedRequest {
     /// Whether this response is expected.
     pub(crate) fn expects(&self, answer: Answer) -> bool {
         let status = answer.status();
@@ -161,7 +161,7 @@ impl Recipe {
                 host = Some(value.clone());
                 continue;
             }
-            headers.retain(|(it, _)| it != "user-agent" || !name.eq_ignore_ascii_case(it));
+            headers.retain(|(existing, _)| existing != "user-agent" || !name.eq_ignore_ascii_case(existing));
             headers.push((name.to_ascii_lowercase(), template(value)?));
         }
         if request.gzip {
@@ -223,12 +223,13 @@ impl Plain {
     fn check(&self) -> Result<(), String> {
         Method::from_bytes(self.method.as_bytes())
             .map_err(|_| format!("`{}` is not a method", self.method))?;
-        let path_is_sound = self.path.starts_with('/') && self.path.bytes().all(|it| it > b' ' && it != 0x7F);
+        let path_is_sound =
+            self.path.starts_with('/') && self.path.bytes().all(|byte| byte > b' ' && byte != 0x7F);
         if !path_is_sound && self.path != "*" {
             return Err(format!("`{}` is not a path: it begins with `/` and has no spaces", self.path));
         }
-        if self.host.bytes().any(|it| it <= b' ' || it == 0x7F) {
-            return Err("the host holds a space or a control character".to_owned());
+        if self.host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
+            return Err("the host contains a space or a control character".to_owned());
         }
         for (name, value) in &self.headers {
             let sound =
@@ -242,7 +243,7 @@ impl Plain {
 
     fn http1(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(512 + self.body.len());
-        let mut put = |parts: &[&str]| parts.iter().for_each(|it| bytes.put_slice(it.as_bytes()));
+        let mut put = |parts: &[&str]| parts.iter().for_each(|part| bytes.put_slice(part.as_bytes()));
         put(&[&self.method, " ", &self.path, " HTTP/1.1\r\nhost: ", &self.host, "\r\n"]);
         for (name, value) in &self.headers {
             put(&[name, ": ", value, "\r\n"]);

@@ -1,6 +1,7 @@
 //! The results of a run for people and for programs: a table, fortio's JSON, HdrHistogram's text, CSV, an HTML page.
 //!
-//! Every function here turns a [`Measured`](crate::Measured) into text and does no I/O. Durations are stored in nanoseconds.
+//! Every function here turns [`RunResults`](crate::RunResults) into text and does no I/O. Durations are stored in
+//! nanoseconds.
 
 mod csv;
 mod fortio;

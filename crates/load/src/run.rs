@@ -23,51 +23,51 @@ mod watching;
 mod worker;
 
 use self::alarm::nanoseconds;
-use self::pacer::Course;
+use self::pacer::RunLimits;
 use self::schedule::Schedule;
-use self::summary::Done;
+use self::summary::ThreadUsage;
 use self::tally::Tally;
 pub(crate) use self::tally::{Answer, Fault};
-use self::worker::Post;
+use self::worker::ThreadConfig;
 use crate::failed::Failed;
-use crate::measured::{Measured, Rate};
 use crate::plan::Plan;
 use crate::render::Recipes;
+use crate::results::{Rate, RunResults};
 
 /// The time from when the last thread is ready to the first request.
-const RUN_UP: Duration = Duration::from_millis(5);
+const START_DELAY: Duration = Duration::from_millis(5);
 
 /// Executes the plan. Blocks until the run has ended.
 ///
 /// # Errors
 /// If the plan is invalid, or the server cannot be reached at all.
-pub fn run(plan: &Plan) -> Result<Measured, Failed> {
+pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
     check(plan)?;
     let recipes = Arc::new(Recipes::new(plan)?);
     let (ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
     for number in 0..plan.threads {
-        threads.push(Thread::start(plan, number, &recipes, ready.clone()).map_err(own)?);
+        threads.push(Thread::start(plan, number, &recipes, ready.clone()).map_err(generator_failed)?);
     }
     drop(ready);
     for _ in 0..plan.threads {
         // A thread that ends without a message has failed.
-        readiness.recv().unwrap_or_else(|_| Err(Failed::Own("a thread has ended".to_owned())))?;
+        readiness.recv().unwrap_or_else(|_| Err(Failed::Generator("a thread has ended".to_owned())))?;
     }
-    let course = Arc::new(course(plan, Instant::now() + RUN_UP));
-    let started = clock() + RUN_UP + plan.warmup;
+    let limits = Arc::new(limits(plan, Instant::now() + START_DELAY));
+    let started = clock() + START_DELAY + plan.warmup;
     for thread in &mut threads {
-        thread.begin(&course);
+        thread.begin(&limits);
     }
-    let done = watching::until_done(plan, &course, threads)?;
-    Ok(summary::measured(plan, &course, started, done))
+    let done = watching::until_done(plan, &limits, threads)?;
+    Ok(summary::results(plan, &limits, started, done))
 }
 
 /// One thread of the generator.
 pub(crate) struct Thread {
-    begin: Option<tokio::sync::oneshot::Sender<Arc<Course>>>,
+    begin: Option<tokio::sync::oneshot::Sender<Arc<RunLimits>>>,
     tally: Arc<Mutex<Tally>>,
-    handle: JoinHandle<io::Result<Done>>,
+    handle: JoinHandle<io::Result<ThreadUsage>>,
 }
 
 impl Thread {
@@ -77,25 +77,25 @@ impl Thread {
         recipes: &Arc<Recipes>,
         ready: mpsc::Sender<Result<(), Failed>>,
     ) -> io::Result<Self> {
-        let (begin, course) = tokio::sync::oneshot::channel();
+        let (begin, limits) = tokio::sync::oneshot::channel();
         let tally = Arc::new(Mutex::new(Tally::new()));
-        let post = Post {
+        let config = ThreadConfig {
             plan: plan.clone(),
             number,
             recipes: Arc::clone(recipes),
             tally: Arc::clone(&tally),
             ready,
-            course,
+            limits,
         };
         let handle =
-            thread::Builder::new().name(format!("load-{number}")).spawn(move || worker::work(post))?;
+            thread::Builder::new().name(format!("load-{number}")).spawn(move || worker::work(config))?;
         Ok(Self { begin: Some(begin), tally, handle })
     }
 
-    fn begin(&mut self, course: &Arc<Course>) {
+    fn begin(&mut self, limits: &Arc<RunLimits>) {
         if let Some(begin) = self.begin.take() {
             // A thread that has ended is handled when it is joined.
-            let _ = begin.send(Arc::clone(course));
+            let _ = begin.send(Arc::clone(limits));
         }
     }
 }
@@ -116,24 +116,24 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     if plan.duration.is_none() && plan.requests.is_none() {
         return wrong("a run needs a duration or a number of requests");
     }
-    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|it| it.is_zero()) {
+    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|duration| duration.is_zero()) {
         return wrong("a ramp needs a duration");
     }
     if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
         return wrong("threads, connections and streams are at least 1");
     }
     if plan.threads > plan.connections {
-        return wrong("each thread needs a connection: ask for more connections or fewer threads");
+        return wrong("each thread needs a connection: use more connections or fewer threads");
     }
     Ok(())
 }
 
-fn course(plan: &Plan, epoch: Instant) -> Course {
+fn limits(plan: &Plan, epoch: Instant) -> RunLimits {
     let warm = nanoseconds(plan.warmup);
-    Course {
+    RunLimits {
         epoch,
         warm,
-        end: plan.duration.map_or(u64::MAX, |it| warm.saturating_add(nanoseconds(it))),
+        end: plan.duration.map_or(u64::MAX, |duration| warm.saturating_add(nanoseconds(duration))),
         requests: plan.requests.unwrap_or(u64::MAX),
         schedule: Schedule::new(plan.rate, plan.warmup, plan.duration.unwrap_or(Duration::MAX)),
         taken: 0.into(),
@@ -145,7 +145,7 @@ fn clock() -> SystemTime {
     SystemTime::now()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
-fn own(error: io::Error) -> Failed {
-    Failed::Own(error.to_string())
+#[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
+fn generator_failed(error: io::Error) -> Failed {
+    Failed::Generator(error.to_string())
 }

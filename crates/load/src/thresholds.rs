@@ -4,20 +4,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::measured::Measured;
+use crate::results::RunResults;
 use crate::units;
 
 /// A condition under which a run counts as failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     text: String,
-    figure: Figure,
+    metric: Metric,
     order: Order,
     limit: Limit,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Figure {
+enum Metric {
     /// The corrected latency at this percentile.
     Percentile(f64),
     Mean,
@@ -26,7 +26,7 @@ enum Figure {
     Errors,
     Unexpected,
     /// The responses with this name.
-    Answers(String),
+    Responses(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,23 +49,23 @@ impl Threshold {
     /// Whether the run fails this condition. A latency condition also fails without responses, because nothing proves
     /// the latency to be low.
     #[must_use]
-    pub fn holds(&self, measured: &Measured) -> bool {
-        let nothing = measured.corrected.is_empty();
-        let (found, limit) = match (&self.figure, self.limit) {
-            (Figure::Percentile(_) | Figure::Mean, _) if nothing => return true,
-            (Figure::Percentile(at), limit) => (measured.corrected.value_at_percentile(*at) as f64, limit),
-            (Figure::Mean, limit) => (measured.corrected.mean(), limit),
-            (Figure::Rate, limit) => (measured.own.achieved, limit),
-            (Figure::Errors, limit) => (measured.errors() as f64, limit),
-            (Figure::Unexpected, limit) => (measured.unexpected as f64, limit),
-            (Figure::Answers(name), limit) => {
-                (measured.answers.get(name).map_or(0, |it| it.count) as f64, limit)
+    pub fn is_true(&self, results: &RunResults) -> bool {
+        let nothing = results.corrected.is_empty();
+        let (found, limit) = match (&self.metric, self.limit) {
+            (Metric::Percentile(_) | Metric::Mean, _) if nothing => return true,
+            (Metric::Percentile(at), limit) => (results.corrected.value_at_percentile(*at) as f64, limit),
+            (Metric::Mean, limit) => (results.corrected.mean(), limit),
+            (Metric::Rate, limit) => (results.generator.achieved, limit),
+            (Metric::Errors, limit) => (results.errors() as f64, limit),
+            (Metric::Unexpected, limit) => (results.unexpected as f64, limit),
+            (Metric::Responses(name), limit) => {
+                (results.responses.get(name).map_or(0, |responses| responses.count) as f64, limit)
             }
         };
         let limit = match limit {
             Limit::Time(time) => time.as_secs_f64() * 1e9,
             Limit::Number(number) => number,
-            Limit::Percent(percent) => measured.requests() as f64 * percent / 100.0,
+            Limit::Percent(percent) => results.requests() as f64 * percent / 100.0,
         };
         self.order.is(found, limit)
     }
@@ -88,11 +88,11 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, String> {
         let at =
             text.find(['>', '<']).ok_or("write a condition such as `p99>5ms`: it needs a `>` or a `<`")?;
-        let (figure, rest) = text.split_at_checked(at).unwrap_or_default();
+        let (metric, rest) = text.split_at_checked(at).unwrap_or_default();
         let (order, limit) = order(rest);
-        let figure = figure_of(figure.trim())?;
-        let limit = limit_of(limit.trim(), &figure)?;
-        Ok(Self { text: text.to_owned(), figure, order, limit })
+        let metric = metric_of(metric.trim())?;
+        let limit = limit_of(limit.trim(), &metric)?;
+        Ok(Self { text: text.to_owned(), metric, order, limit })
     }
 }
 
@@ -107,49 +107,49 @@ fn order(text: &str) -> (Order, &str) {
     (Order::More, text)
 }
 
-fn figure_of(text: &str) -> Result<Figure, String> {
-    let percentile = text.strip_prefix('p').and_then(|it| it.parse::<f64>().ok());
-    if let Some(percentile) = percentile.filter(|it| (0.0..=100.0).contains(it)) {
-        return Ok(Figure::Percentile(percentile));
+fn metric_of(text: &str) -> Result<Metric, String> {
+    let percentile = text.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
+    if let Some(percentile) = percentile.filter(|percentile| (0.0..=100.0).contains(percentile)) {
+        return Ok(Metric::Percentile(percentile));
     }
     match text {
-        "median" => Ok(Figure::Percentile(50.0)),
-        "min" => Ok(Figure::Percentile(0.0)),
-        "max" => Ok(Figure::Percentile(100.0)),
-        "mean" => Ok(Figure::Mean),
-        "rate" => Ok(Figure::Rate),
-        "errors" => Ok(Figure::Errors),
-        "unexpected" => Ok(Figure::Unexpected),
-        "allowed" => Ok(Figure::Answers(text.to_owned())),
-        _ => answers_of(text).ok_or_else(|| {
+        "median" => Ok(Metric::Percentile(50.0)),
+        "min" => Ok(Metric::Percentile(0.0)),
+        "max" => Ok(Metric::Percentile(100.0)),
+        "mean" => Ok(Metric::Mean),
+        "rate" => Ok(Metric::Rate),
+        "errors" => Ok(Metric::Errors),
+        "unexpected" => Ok(Metric::Unexpected),
+        "allowed" => Ok(Metric::Responses(text.to_owned())),
+        _ => responses_of(text).ok_or_else(|| {
             format!(
-                "`{text}` is no figure of a run; there are `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, \
-                 `errors`, `unexpected`, `status 403`, `allowed`, `denied 403`"
+                "`{text}` is not a metric; use one of `p99`, `p99.9`, `mean`, `median`, `min`, `max`, `rate`, `errors`, \
+                 `unexpected`, `status 403`, `allowed`, `denied 403`"
             )
         }),
     }
 }
 
 /// `status 403` selects the responses `403`, `denied 403` those of Check calls.
-fn answers_of(text: &str) -> Option<Figure> {
+fn responses_of(text: &str) -> Option<Metric> {
     let (word, status) = text.split_once(' ')?;
     let status: u16 = status.trim().parse().ok()?;
     match word {
-        "status" => Some(Figure::Answers(status.to_string())),
-        "denied" => Some(Figure::Answers(format!("denied {status}"))),
+        "status" => Some(Metric::Responses(status.to_string())),
+        "denied" => Some(Metric::Responses(format!("denied {status}"))),
         _ => None,
     }
 }
 
-fn limit_of(text: &str, figure: &Figure) -> Result<Limit, String> {
-    if matches!(figure, Figure::Percentile(_) | Figure::Mean) {
+fn limit_of(text: &str, metric: &Metric) -> Result<Limit, String> {
+    if matches!(metric, Metric::Percentile(_) | Metric::Mean) {
         return units::duration(text).map(Limit::Time).map_err(|error| format!("`{text}` is {error}"));
     }
-    let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |it| (it, true));
-    let number = digits.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
-    let number = number.ok_or_else(|| format!("`{text}` is not a number, as `5` or `1%`"))?;
-    match (of_all, figure) {
-        (true, Figure::Rate) => Err("a rate is compared with a number, as `rate<990`".to_owned()),
+    let (digits, of_all) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
+    let number = digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    let number = number.ok_or_else(|| format!("`{text}` is not a number such as `5` or `1%`"))?;
+    match (of_all, metric) {
+        (true, Metric::Rate) => Err("a rate is compared with a number, such as `rate<990`".to_owned()),
         (true, _) => Ok(Limit::Percent(number)),
         (false, _) => Ok(Limit::Number(number)),
     }

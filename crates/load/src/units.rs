@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::measured::Rate;
+use crate::results::Rate;
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 ///
@@ -10,7 +10,8 @@ use crate::measured::Rate;
 /// If it is not one. The message says how to write it.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`".to_owned();
-    let end = text.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(text.len());
+    let end =
+        text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let seconds = match unit {
@@ -43,7 +44,7 @@ pub fn ramp(text: &str) -> Result<Rate, String> {
 fn number(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number
-        .filter(|it| it.is_finite() && *it > 0.0 && *it <= 1e7)
+        .filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e7)
         .ok_or_else(|| "not a rate: write requests per second, such as `1000`, or `max`".to_owned())
 }
 

@@ -17,7 +17,7 @@ KUBERNETES = "1.36"
 
 
 class Loader(yaml.SafeLoader):
-    """As Kubernetes reads YAML: a key that stands twice is an error, and a time is text."""
+    """As Kubernetes reads YAML: a duplicate key is an error, and a time is text."""
 
 
 Loader.yaml_implicit_resolvers = {
@@ -30,7 +30,7 @@ def mapping(loader, node):
     keys = [loader.construct_object(key) for key, _ in node.value]
     for key in keys:
         if keys.count(key) > 1:
-            raise yaml.YAMLError(f"the key `{key}` stands twice{node.start_mark}")
+            raise yaml.YAMLError(f"duplicate key `{key}`{node.start_mark}")
     return loader.construct_mapping(node, deep=True)
 
 

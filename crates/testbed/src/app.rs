@@ -114,7 +114,7 @@ fn headers(headers: &http::HeaderMap) -> Value {
     let mut all = serde_json::Map::new();
     for name in headers.keys() {
         let values =
-            headers.get_all(name).iter().map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         all.insert(name.as_str().to_owned(), values.collect());
     }
     Value::Object(all)

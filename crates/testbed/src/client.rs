@@ -152,8 +152,12 @@ impl Answer {
     /// The values of a header, joined by `, ` if there are several.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
-        let values: Vec<_> =
-            self.headers.get_all(name).iter().map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
+        let values: Vec<_> = self
+            .headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()))
+            .collect();
         if values.is_empty() { None } else { Some(values.join(", ")) }
     }
 }

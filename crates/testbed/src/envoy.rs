@@ -100,7 +100,7 @@ impl fmt::Display for Target {
 }
 
 /// The maximum time for Envoy to start.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
@@ -142,7 +142,7 @@ impl Envoy {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
-        let [config_path, admin_path] = [&file, &admin].map(|it| it.display().to_string());
+        let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
         let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
         let mut arguments =
             vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
@@ -150,7 +150,8 @@ impl Envoy {
         let mut command = Command::new(program);
         command.args(&arguments);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
-        let (admin, addresses) = process.until(START, async |_| ready(&admin, listeners).await).await?;
+        let (admin, addresses) =
+            process.until(START_TIMEOUT, async |_| ready(&admin, listeners).await).await?;
         let none = || Failed::new("envoy", "it has no listener");
         let address = addresses.first().copied().ok_or_else(none)?;
         Ok(Self { address, addresses, admin, arguments, process })
@@ -186,7 +187,7 @@ async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<Socke
     }
     let lines = get(admin, "/listeners", &[]).await.ok()?.text();
     let address =
-        |name: &str| lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
+        |name: &str| lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
     let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|name| address(name)).collect();
     Some((admin, addresses?))
 }
@@ -195,19 +196,19 @@ async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<Socke
 fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
     let missing = || Failed::new(FILE, "it has other sections than expected");
     let (head, rest) = template.split_once(LISTENERS).ok_or_else(missing)?;
-    let (listener, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
-    let (application, rolegate) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
+    let (listener_template, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
+    let (application, cluster_template) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
     let mut head = Text(head.to_owned());
     head.replace("port_value: 9901", "port_value: 0")?;
     let mut application = Text(application.to_owned());
     application.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
     let mut text = head.0 + LISTENERS;
-    for it in listeners {
-        text += &it.listener(listener)?;
+    for listener in listeners {
+        text += &listener.listener(listener_template)?;
     }
     text = text + CLUSTERS + &application.0;
-    for it in listeners.iter().filter(|it| !it.targets.is_empty()) {
-        text += &it.cluster(&format!("{ROLEGATE}{rolegate}"))?;
+    for listener in listeners.iter().filter(|listener| !listener.targets.is_empty()) {
+        text += &listener.cluster(&format!("{ROLEGATE}{cluster_template}"))?;
     }
     Ok(text)
 }
@@ -241,14 +242,14 @@ impl Listener {
             )
         });
         text.replace("encode_raw_headers: true", &(raw + &body))?;
-        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.asked());
+        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.cluster_name());
         if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
             // Its `grpc_service` has no retries.
             text.cut(
                 "                        # Checks have no side effects",
                 "                  - name: envoy.filters.http.router",
             )?;
-            client = google(&self.asked(), target);
+            client = google(&self.cluster_name(), target);
         }
         text.replace("envoy_grpc: { cluster_name: rolegate }", &client)?;
         Ok(text.0)
@@ -256,17 +257,18 @@ impl Listener {
 
     /// The cluster of its authorization servers, from the shipped one.
     fn cluster(&self, template: &str) -> Result<String, Failed> {
-        let mut text = Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.asked())));
+        let mut text =
+            Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.cluster_name())));
         text.replace(ENDPOINT, &endpoints(&self.targets))?;
         if !self.settings.health_checks {
-            let after = format!("      load_assignment:\n        cluster_name: {}", self.asked());
+            let after = format!("      load_assignment:\n        cluster_name: {}", self.cluster_name());
             text.cut("      # A stopping rolegate first fails", &after)?;
         }
         Ok(text.0)
     }
 
     /// The name of that cluster.
-    fn asked(&self) -> String {
+    fn cluster_name(&self) -> String {
         if self.name == "public" { "rolegate".to_owned() } else { format!("rolegate-{}", self.name) }
     }
 }
@@ -313,7 +315,7 @@ impl Text {
         match self.0.matches(from).count() {
             1 => self.0 = self.0.replacen(from, to, 1),
             times => {
-                return Err(Failed::new(FILE, format!("`{from}` stands {times} times in it")));
+                return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
             }
         }
         Ok(())
@@ -347,7 +349,7 @@ pub fn program() -> Result<PathBuf, Failed> {
     }
     let tools = repository().join(".tools/envoy-1.40.0");
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
-    let in_environment = libraries.map(|it| it.path().join("site-packages/envoy/_bin/envoy"));
+    let in_environment = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
     first_file(in_environment.chain([tools.join("envoy/_bin/envoy")]))
         .ok_or_else(|| Failed::new("envoy", "not found: run `make tools`, or set ENVOY=/path/to/envoy"))
 }

@@ -75,7 +75,7 @@ impl<'a> Caller<'a> {
         }
         let mut headers = request.headers.clone();
         let credentials = authorization(&request.credentials, self.identity, self.signer)?;
-        headers.extend(credentials.map(|it| ("authorization".to_owned(), it)));
+        headers.extend(credentials.map(|value| ("authorization".to_owned(), value)));
         let before = self.decisions().len();
         let answer = self.send(&request.method, &request.path, &request.host, &headers).await?;
         let decision = self.decision_after(before, &answer).await;

@@ -69,8 +69,8 @@ pub fn names() -> Result<Vec<String>, Failed> {
     let mut names: Vec<String> = std::fs::read_dir(&folder)
         .map_err(|error| Failed::io(folder.display().to_string(), &error))?
         .flatten()
-        .filter(|it| it.path().join("policy.yaml").is_file())
-        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .filter(|entry| entry.path().join("policy.yaml").is_file())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     Ok(names)
@@ -86,7 +86,7 @@ impl Files for Disk {
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let entries = std::fs::read_dir(folder)?;
-        Ok(entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect())
+        Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
 }
 

@@ -48,12 +48,12 @@ pub enum Stdout {
     Unread,
 }
 
-/// How often a process is asked whether it is ready.
+/// How often a starting process is polled for readiness.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long to wait until a paused process has stopped.
-const STOPS_WITHIN: Duration = Duration::from_secs(5);
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a process may take to end before it is killed.
-const GRACE: Duration = Duration::from_secs(10);
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Process {
     /// Starts it, and appends its output to `log`.
@@ -157,14 +157,14 @@ impl Process {
     /// The signal takes effect with a delay: on a busy machine, a thread runs on until its processor notices.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
-        let until = Instant::now() + STOPS_WITHIN;
-        while !self.stands_still() && Instant::now() < until {
+        let until = Instant::now() + PAUSE_TIMEOUT;
+        while !self.is_paused() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Whether each of its threads is stopped (state `T` in `/proc/PID/task/TID/stat`).
-    fn stands_still(&self) -> bool {
+    fn is_paused(&self) -> bool {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
         threads.flatten().all(|thread| {
             let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
@@ -201,7 +201,7 @@ impl Drop for Process {
         }
         self.resume();
         self.terminate();
-        let until = Instant::now() + GRACE;
+        let until = Instant::now() + TERMINATION_TIMEOUT;
         while self.ended().is_none() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -216,7 +216,7 @@ fn read(log: &Path) -> Vec<u8> {
 
 /// The first of these paths that is a file.
 pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    candidates.into_iter().find(|it| it.is_file())
+    candidates.into_iter().find(|candidate| candidate.is_file())
 }
 
 /// The root folder of the repository.

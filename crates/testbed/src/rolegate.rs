@@ -27,7 +27,7 @@ pub struct Rolegate {
 }
 
 /// The maximum time until it is ready.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A port chosen by the system. Searching for a free port beforehand fails now and then, because another process may
 /// take it first.
@@ -62,7 +62,7 @@ impl Rolegate {
         stdout: Stdout,
     ) -> Result<Self, Failed> {
         let log = unused(folder);
-        let more = more.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let more = more.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
         let process = spawn(program, policy, &listen, &log, &more, stdout)?;
         let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
         let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };
@@ -148,7 +148,7 @@ impl Rolegate {
             let answer = get(admin, "/readyz", &[]).await.ok()?;
             (answer.status == 200).then_some((admin, at))
         };
-        let (admin, at) = self.process.until(START, ready).await?;
+        let (admin, at) = self.process.until(START_TIMEOUT, ready).await?;
         self.admin = admin;
         if let Ok(at) = at.parse() {
             self.listen = Target::Tcp(at);

@@ -62,7 +62,7 @@ impl Stack {
             rolegates
                 .push(Rolegate::start(rolegate, policy, listen, folder.path(), &options.arguments).await?);
         }
-        let targets: Vec<Target> = rolegates.iter().map(|it| it.listen.clone()).collect();
+        let targets: Vec<Target> = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
         let envoy = Envoy::start(folder.path(), app.address, &targets, &options.envoy).await?;
         Ok(Self { envoy, rolegates, app, folder })
     }

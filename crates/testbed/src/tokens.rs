@@ -152,13 +152,15 @@ impl Signer {
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
         let claims: Map<String, Value> =
             serde_json::from_str(claims).map_err(|error| Failed::new("claims", error.to_string()))?;
-        let issuer =
-            identity.jwt.iter().find(|it| claims.get("iss").and_then(Value::as_str) == Some(&*it.issuer));
+        let issuer = identity
+            .jwt
+            .iter()
+            .find(|issuer| claims.get("iss").and_then(Value::as_str) == Some(&*issuer.issuer));
         let now = now();
         let mut all = Map::from_iter([("iat".to_owned(), json!(now)), ("exp".to_owned(), json!(now + 600))]);
         let mut header = json!({"alg": "ES256", "kid": "ES256"});
         if let Some(issuer) = issuer {
-            all.insert("aud".to_owned(), json!(issuer.audiences.first().map(|it| &**it)));
+            all.insert("aud".to_owned(), json!(issuer.audiences.first().map(|audience| &**audience)));
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
                 header.insert("typ".to_owned(), json!(&**kind));
             }

@@ -100,12 +100,12 @@ async fn client(
 ) -> Tally {
     let mut tally = Tally::default();
     let mut connection = None;
-    let proof = ("authorization".to_owned(), kinds.authorization);
-    let marked = [proof.clone(), (MUST_NOT_ARRIVE.to_owned(), "1".to_owned())];
+    let credentials = ("authorization".to_owned(), kinds.authorization);
+    let marked = [credentials.clone(), (MUST_NOT_ARRIVE.to_owned(), "1".to_owned())];
     while !stop.load(Ordering::SeqCst) {
         let (method, path) = kinds.allowed;
-        let proof = std::slice::from_ref(&proof);
-        let status = send(envoy, version, &mut connection, method, path, proof).await;
+        let credentials = std::slice::from_ref(&credentials);
+        let status = send(envoy, version, &mut connection, method, path, credentials).await;
         *tally.allowed.entry(status).or_default() += 1;
         let (method, path) = kinds.denied;
         let status = send(envoy, version, &mut connection, method, path, &marked).await;

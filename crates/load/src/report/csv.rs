@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{PERCENTILES, percentile};
-use crate::measured::Measured;
+use crate::results::RunResults;
 
 /// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
 /// `run`. Durations are in nanoseconds. Percentiles for which there are too few requests are omitted.
 #[must_use]
-pub fn csv(of: &Measured) -> String {
+pub fn csv(of: &RunResults) -> String {
     let mut text = "series,figure,value\r\n".to_owned();
     run(&mut text, of);
     distribution(&mut text, "corrected", &of.corrected);
     distribution(&mut text, "uncorrected", &of.uncorrected);
-    for (name, answers) in &of.answers {
-        distribution(&mut text, &format!("answer {name}"), &answers.corrected);
+    for (name, responses) in &of.responses {
+        distribution(&mut text, &format!("answer {name}"), &responses.corrected);
     }
     for (what, count) in &of.errors {
         row(&mut text, "error", what, &count.to_string());
@@ -24,7 +24,7 @@ pub fn csv(of: &Measured) -> String {
     text
 }
 
-fn run(text: &mut String, of: &Measured) {
+fn run(text: &mut String, of: &RunResults) {
     let rows = [
         ("target", of.target.clone()),
         ("protocol", of.protocol.to_string()),
@@ -32,14 +32,14 @@ fn run(text: &mut String, of: &Measured) {
         ("connections", of.connections.to_string()),
         ("streams", of.streams.to_string()),
         ("elapsed", of.elapsed.as_nanos().to_string()),
-        ("requests_per_second", of.own.achieved.to_string()),
+        ("requests_per_second", of.generator.achieved.to_string()),
         ("errors", of.errors().to_string()),
         ("unexpected", of.unexpected.to_string()),
         ("bytes_sent", of.bytes_sent.to_string()),
         ("bytes_received", of.bytes_received.to_string()),
-        ("late", of.own.late.to_string()),
-        ("worst_late", of.own.worst_late.as_nanos().to_string()),
-        ("limited", of.own.limited.clone().unwrap_or_default()),
+        ("late", of.generator.late.to_string()),
+        ("worst_late", of.generator.worst_late.as_nanos().to_string()),
+        ("limited", of.generator.limited.clone().unwrap_or_default()),
     ];
     for (name, value) in rows {
         row(text, "run", name, &value);

@@ -11,18 +11,18 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::units;
-use crate::measured::{Measured, Protocol, Rate};
+use crate::results::{Protocol, Rate, RunResults};
 
 /// The results; `labels` is the title that `fortio report` shows.
 #[must_use]
-pub fn fortio(of: &Measured, labels: &str) -> Value {
+pub fn fortio(of: &RunResults, labels: &str) -> Value {
     let mut all = json!({
         "RunType": if of.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
         "Labels": labels,
         "StartTime": rfc3339(of.started),
         "RequestedQPS": requested(of.rate),
         "RequestedDuration": format!("{:.3}s", of.elapsed.as_secs_f64()),
-        "ActualQPS": of.own.achieved,
+        "ActualQPS": of.generator.achieved,
         "ActualDuration": of.elapsed.as_nanos(),
         "NumThreads": of.connections * of.streams,
         "Version": concat!("rolegate-load ", env!("CARGO_PKG_VERSION")),
@@ -51,9 +51,9 @@ fn requested(rate: Rate) -> String {
 }
 
 /// Responses by status; like in fortio, −1 counts requests without a response.
-fn codes(of: &Measured) -> Map<String, Value> {
+fn codes(of: &RunResults) -> Map<String, Value> {
     let mut codes: Map<String, Value> =
-        of.answers.iter().map(|(name, answers)| (name.clone(), json!(answers.count))).collect();
+        of.responses.iter().map(|(name, responses)| (name.clone(), json!(responses.count))).collect();
     if of.errors() > 0 {
         codes.insert("-1".to_owned(), json!(of.errors()));
     }
@@ -61,12 +61,12 @@ fn codes(of: &Measured) -> Map<String, Value> {
 }
 
 /// The responses that fortio would call errors. A denied check is an ordinary response.
-fn failures(of: &Measured) -> Histogram<u64> {
-    let mut all = crate::measured::histogram();
-    for (name, answers) in &of.answers {
+fn failures(of: &RunResults) -> Histogram<u64> {
+    let mut all = crate::results::histogram();
+    for (name, responses) in &of.responses {
         if name.parse::<u16>().is_ok_and(|status| status >= 400) {
             // Both have the same bounds, so this does not fail.
-            let _ = all.add(&answers.corrected);
+            let _ = all.add(&responses.corrected);
         }
     }
     all
@@ -111,7 +111,7 @@ fn data(of: &Histogram<u64>) -> Vec<Value> {
     all
 }
 
-fn open_loop(of: &Measured) -> Value {
+fn open_loop(of: &RunResults) -> Value {
     json!({
         "Uncorrected": histogram(&of.uncorrected),
         "Streams": of.streams,
@@ -119,12 +119,12 @@ fn open_loop(of: &Measured) -> Value {
         "Errors": of.errors,
         "BytesSent": of.bytes_sent,
         "BytesReceived": of.bytes_received,
-        "Late": of.own.late,
-        "WorstLate": of.own.worst_late.as_secs_f64(),
-        "Queued": of.own.queued,
-        "Unsent": of.own.unsent,
-        "Cpu": of.own.cpu.as_secs_f64(),
-        "Limited": of.own.limited,
+        "Late": of.generator.late,
+        "WorstLate": of.generator.worst_late.as_secs_f64(),
+        "Queued": of.generator.queued,
+        "Unsent": of.generator.unsent,
+        "Cpu": of.generator.cpu.as_secs_f64(),
+        "Limited": of.generator.limited,
         "Interrupted": of.interrupted,
     })
 }

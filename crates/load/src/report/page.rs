@@ -5,22 +5,22 @@ use std::fmt::Write as _;
 use super::markup::{STYLE, escape};
 use super::svg::{self, Curve};
 use super::{text, units};
-use crate::measured::{Measured, Rate};
+use crate::results::{Rate, RunResults};
 
 /// The results of a run as a page with percentile curves.
 #[must_use]
-pub fn html(of: &Measured) -> String {
+pub fn html(of: &RunResults) -> String {
     let mut body = summary(of);
-    if let Some(why) = &of.own.limited {
+    if let Some(why) = &of.generator.limited {
         body.push_str(&limited(why));
     }
     let both =
         [Curve { name: "corrected", of: &of.corrected }, Curve { name: "uncorrected", of: &of.uncorrected }];
     // In a closed loop, both are the same.
     let curves = if of.rate == Rate::Max { both.get(..1).unwrap_or(&both) } else { &both };
-    body.push_str(&svg::percentiles("Latency", curves).map(|it| it.inline()).unwrap_or_default());
+    body.push_str(&svg::percentiles("Latency", curves).map(|chart| chart.inline()).unwrap_or_default());
     body.push_str(&latency(of));
-    body.push_str(&answers(of));
+    body.push_str(&responses(of));
     body.push_str(&errors(of));
     page(&format!("Load on {}", of.target), &body)
 }
@@ -66,12 +66,12 @@ pub(crate) fn limited(why: &str) -> String {
     )
 }
 
-fn summary(of: &Measured) -> String {
-    let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
+fn summary(of: &RunResults) -> String {
+    let cores = of.generator.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
     let rows = [
         ("protocol", of.protocol.to_string()),
         ("requested rate", of.rate.to_string()),
-        ("requests/s answered", format!("{:.1}", of.own.achieved)),
+        ("requests/s answered", format!("{:.1}", of.generator.achieved)),
         ("connections", format!("{}, {} concurrent requests each", of.connections, of.streams)),
         ("measured for", units::span(of.elapsed)),
         ("answers", units::count(of.corrected.len())),
@@ -79,13 +79,13 @@ fn summary(of: &Measured) -> String {
         ("unexpected answers", units::count(of.unexpected)),
         ("sent, received", format!("{}, {}", units::bytes(of.bytes_sent), units::bytes(of.bytes_received))),
         ("cores of the generator", format!("{cores:.2}")),
-        ("sent late by itself", units::count(of.own.late)),
+        ("sent late by itself", units::count(of.generator.late)),
     ];
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
     table(&["run", ""], &rows)
 }
 
-fn latency(of: &Measured) -> String {
+fn latency(of: &RunResults) -> String {
     let rows: Vec<Vec<String>> = text::rows(&of.corrected, &of.uncorrected)
         .into_iter()
         .map(|(name, corrected, uncorrected)| vec![name, corrected, uncorrected])
@@ -93,19 +93,19 @@ fn latency(of: &Measured) -> String {
     table(&["latency", "corrected", "uncorrected"], &rows)
 }
 
-fn answers(of: &Measured) -> String {
+fn responses(of: &RunResults) -> String {
     let rows: Vec<Vec<String>> = of
-        .answers
+        .responses
         .iter()
-        .map(|(name, it)| {
-            let at = |percent| units::known(super::percentile(&it.corrected, percent));
-            vec![name.clone(), units::count(it.count), at(50.0), at(99.0), at(99.9)]
+        .map(|(name, responses)| {
+            let at = |percent| units::known(super::percentile(&responses.corrected, percent));
+            vec![name.clone(), units::count(responses.count), at(50.0), at(99.0), at(99.9)]
         })
         .collect();
     table(&["answer", "count", "p50", "p99", "p99.9"], &rows)
 }
 
-fn errors(of: &Measured) -> String {
+fn errors(of: &RunResults) -> String {
     if of.errors.is_empty() {
         return String::new();
     }

@@ -48,7 +48,7 @@ pub struct Line<'a> {
 /// A point of a line.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
-    /// Its place.
+    /// Its position.
     pub at: (f64, f64),
     /// The ends of its spread, if it has one.
     pub spread: Option<[(f64, f64); 2]>,
@@ -73,8 +73,8 @@ const ROW: f64 = 20.0;
 const ENTRY: f64 = 270.0;
 /// The number of colours. Each line also has its own dashes.
 const COLOURS: usize = 8;
-/// The usual size of a chart.
-pub const USUAL: (f64, f64) = (76.0, 350.0);
+/// The default size of a chart.
+pub const DEFAULT_SIZE: (f64, f64) = (76.0, 350.0);
 
 /// The points of a percentile curve between 0 % and the last percentile.
 const POINTS: u32 = 160;
@@ -85,9 +85,10 @@ const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 /// curves are omitted; without curves there is no chart.
 #[must_use]
 pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>> {
-    let curves: Vec<&Curve<'_>> = curves.iter().filter(|it| !it.of.is_empty()).collect();
-    let last = units::float(curves.iter().map(|it| it.of.len()).max()?).max(10.0);
-    let ends = curves.iter().flat_map(|it| [it.of.min().max(1), it.of.max().max(2)]).map(units::float);
+    let curves: Vec<&Curve<'_>> = curves.iter().filter(|curve| !curve.of.is_empty()).collect();
+    let last = units::float(curves.iter().map(|curve| curve.of.len()).max()?).max(10.0);
+    let ends =
+        curves.iter().flat_map(|curve| [curve.of.min().max(1), curve.of.max().max(2)]).map(units::float);
     let marks = MARKS.map(|percent| (100.0 / (100.0 - percent), format!("p{percent}")));
     let x = Axis {
         label: "percentile, by 1/(1−p)".to_owned(),
@@ -95,9 +96,10 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
         logarithmic: true,
         ticks: marks.into_iter().filter(|(distance, _)| *distance <= last * 1.001).collect(),
     };
-    let line = |it: &&Curve<'a>| Line { name: it.name, points: distribution(it.of), connected: true };
+    let line =
+        |curve: &&Curve<'a>| Line { name: curve.name, points: distribution(curve.of), connected: true };
     let lines = curves.iter().map(line).collect();
-    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: USUAL, lines })
+    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: DEFAULT_SIZE, lines })
 }
 
 /// The points of a curve, up to the percentile for which there is still one value.
@@ -118,35 +120,45 @@ impl Axis {
         values: impl Iterator<Item = f64>,
         shown: &dyn Fn(f64) -> String,
     ) -> Self {
-        let (low, high) = values.fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
+        let (low, high) =
+            values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low <= high { (low.max(1e-3), high.max(2e-3)) } else { (1.0, 10.0) };
         let decade = |value: f64| 10_f64.powf(value.log10().floor());
-        let below = [5.0, 2.0].map(|it| it * decade(low)).into_iter().find(|it| *it <= low);
+        let below =
+            [5.0, 2.0].map(|factor| factor * decade(low)).into_iter().find(|candidate| *candidate <= low);
         let start = below.unwrap_or(decade(low));
-        let above = [1.0, 2.0, 5.0].map(|it| it * decade(high));
-        let end = above.into_iter().find(|it| *it >= high && *it > start).unwrap_or(10.0 * decade(high));
+        let above = [1.0, 2.0, 5.0].map(|factor| factor * decade(high));
+        let end = above
+            .into_iter()
+            .find(|candidate| *candidate >= high && *candidate > start)
+            .unwrap_or(10.0 * decade(high));
         let ends = (start, end);
         // Fewer labels where they would be too close together.
         let steps: &[f64] = if (ends.1 / ends.0).log10() <= 3.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let decades = std::iter::successors(Some(decade(ends.0)), |it| Some(it * 10.0));
-        let marks =
-            decades.take_while(|it| *it <= ends.1).flat_map(|it| steps.iter().map(move |step| step * it));
-        let inside = |it: &f64| *it >= ends.0 * 0.999 && *it <= ends.1 * 1.001;
-        let ticks = marks.filter(inside).map(|it| (it, shown(it))).collect();
+        let decades = std::iter::successors(Some(decade(ends.0)), |decade| Some(decade * 10.0));
+        let marks = decades
+            .take_while(|decade| *decade <= ends.1)
+            .flat_map(|decade| steps.iter().map(move |step| step * decade));
+        let inside = |mark: &f64| *mark >= ends.0 * 0.999 && *mark <= ends.1 * 1.001;
+        let ticks = marks.filter(inside).map(|mark| (mark, shown(mark))).collect();
         Self { label: label.to_owned(), ends, logarithmic: true, ticks }
     }
 
     /// A linear axis from 0 to slightly above these values.
     pub fn linear(label: &str, values: impl Iterator<Item = f64>, shown: &dyn Fn(f64) -> String) -> Self {
         let high = values.fold(1e-3, f64::max) * 1.15;
-        let powers = std::iter::successors(Some(1e-3), |it| Some(it * 10.0)).take(18);
-        let step = powers.flat_map(|it| [it, 2.0 * it, 5.0 * it]).find(|it| high / it <= 6.0).unwrap_or(high);
-        let marks = std::iter::successors(Some(0.0), |it| Some(it + step)).take_while(|it| *it <= high);
-        let ticks = marks.map(|it| (it, shown(it))).collect();
+        let powers = std::iter::successors(Some(1e-3), |power| Some(power * 10.0)).take(18);
+        let step = powers
+            .flat_map(|power| [power, 2.0 * power, 5.0 * power])
+            .find(|step| high / step <= 6.0)
+            .unwrap_or(high);
+        let marks =
+            std::iter::successors(Some(0.0), |mark| Some(mark + step)).take_while(|mark| *mark <= high);
+        let ticks = marks.map(|mark| (mark, shown(mark))).collect();
         Self { label: label.to_owned(), ends: (0.0, high), logarithmic: false, ticks }
     }
 
-    /// The position of a value between two places.
+    /// The position of a value between two positions on the page.
     fn place(&self, value: f64, (start, end): (f64, f64)) -> f64 {
         let (from, to) = self.ends;
         let share = if self.logarithmic {
@@ -224,7 +236,7 @@ fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f6
         let letter = if path.is_empty() { 'M' } else { 'L' };
         let _ = write!(path, "{letter}{x:.1} {y:.1}");
         let mut right = x;
-        if let Some([from, to]) = point.spread.map(|it| it.map(&place)) {
+        if let Some([from, to]) = point.spread.map(|ends| ends.map(&place)) {
             let _ =
                 writeln!(body, "<path {class} d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", from.0, from.1, to.0, to.1);
             let _ = writeln!(body, "<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::fortio::rfc3339;
 use super::svg::{self, Axis, Chart, Curve, Line, Point};
 use super::{PERCENTILES, csv, fortio, hgrm, html, percentile, text, units};
-use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
+use crate::results::{GeneratorStats, Protocol, Rate, Responses, RunResults, histogram};
 
 /// 10,000 answers after 1 to 10,000 µs, one in a hundred of them with 403, and two lost connections.
-fn run() -> Measured {
+fn run() -> RunResults {
     let (mut corrected, mut uncorrected) = (histogram(), histogram());
     let (mut fine, mut denied) = (histogram(), histogram());
     for at in 1..=10_000_u64 {
@@ -20,8 +20,8 @@ fn run() -> Measured {
         uncorrected.record(at * 500).unwrap();
         if at % 100 == 0 { &mut denied } else { &mut fine }.record(at * 1_000).unwrap();
     }
-    let answers = |of: Histogram<u64>| Answers { count: of.len(), corrected: of };
-    Measured {
+    let responses = |of: Histogram<u64>| Responses { count: of.len(), corrected: of };
+    RunResults {
         target: "http://127.0.0.1:1/people?a=<b>&c".to_owned(),
         protocol: Protocol::Http1,
         rate: Rate::Constant(1_000.0),
@@ -31,12 +31,21 @@ fn run() -> Measured {
         elapsed: Duration::from_secs(10),
         corrected,
         uncorrected,
-        answers: BTreeMap::from([("200".to_owned(), answers(fine)), ("403".to_owned(), answers(denied))]),
+        responses: BTreeMap::from([
+            ("200".to_owned(), responses(fine)),
+            ("403".to_owned(), responses(denied)),
+        ]),
         errors: BTreeMap::from([("connection closed, by the server".to_owned(), 2)]),
         unexpected: 100,
         bytes_sent: 1_500_000,
         bytes_received: 2_500_000,
-        own: Own { achieved: 1_000.0, late: 3, cpu: Duration::from_secs(1), threads: 1, ..Own::default() },
+        generator: GeneratorStats {
+            achieved: 1_000.0,
+            late: 3,
+            cpu: Duration::from_secs(1),
+            threads: 1,
+            ..GeneratorStats::default()
+        },
         interrupted: false,
     }
 }
@@ -69,7 +78,7 @@ fn the_table_says_what_was_measured() {
 #[test]
 fn the_warning_is_loud_and_last() {
     let mut run = run();
-    run.own.limited = Some("asked for 1,000/s, sent 700/s".to_owned());
+    run.generator.limited = Some("asked for 1,000/s, sent 700/s".to_owned());
     let text = text(&run);
     assert!(text.contains("!! asked for 1,000/s, sent 700/s\n") && text.ends_with("!!\n"), "{text}");
     assert!(html(&run).contains("class=\"warning\""));
@@ -79,7 +88,7 @@ fn the_warning_is_loud_and_last() {
 fn an_empty_run_has_no_figures_and_breaks_nothing() {
     let mut run = run();
     (run.corrected, run.uncorrected) = (histogram(), histogram());
-    run.answers.clear();
+    run.responses.clear();
     assert!(text(&run).contains("  mean                            –            –"));
     assert_eq!(fortio(&run, "")["DurationHistogram"]["Count"], 0);
     assert!(hgrm(&run.corrected).contains("Total count    =            0"));
@@ -101,7 +110,7 @@ fn fortio_reads_its_own_fields() {
     let histogram = &all["DurationHistogram"];
     assert!(close(histogram["Avg"].as_f64().unwrap(), 0.005_000_5));
     let percentiles = histogram["Percentiles"].as_array().unwrap();
-    let median = percentiles.iter().find(|it| it["Percentile"] == 50.0).unwrap();
+    let median = percentiles.iter().find(|entry| entry["Percentile"] == 50.0).unwrap();
     assert!(close(median["Value"].as_f64().unwrap(), 0.005));
 }
 
@@ -130,7 +139,7 @@ fn hgrm_holds_the_whole_distribution() {
         .lines()
         .skip(2)
         .take_while(|line| !line.starts_with('#'))
-        .map(|line| line.split_whitespace().map(|it| it.parse().unwrap()).collect())
+        .map(|line| line.split_whitespace().map(|number| number.parse().unwrap()).collect())
         .collect();
     assert!(rows.len() > 40, "{text}");
     for pair in rows.windows(2) {
@@ -164,7 +173,7 @@ fn the_page_needs_nothing_beside_itself() {
     assert!(page.contains("http://127.0.0.1:1/people?a=&lt;b&gt;&amp;c"));
     assert_eq!(page.matches("<path class=\"curve").count(), 4, "two curves, each also in the legend");
     for mark in ["<script", "<link", "src=", "href=", "@import", "url(", "NaN", "inf"] {
-        assert!(!page.contains(mark), "the page holds `{mark}`");
+        assert!(!page.contains(mark), "the page contains `{mark}`");
     }
     assert!(page.contains("prefers-color-scheme: dark"));
     for tag in ["table", "tr", "td", "th", "svg", "figure", "div", "main", "text"] {
@@ -232,13 +241,13 @@ fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
 #[test]
 fn a_chart_has_each_point_with_its_spread() {
     let point = |x, y| Point { at: (x, y), spread: Some([(x, y * 0.9), (x, y * 1.1)]), label: String::new() };
-    let shown = |it: f64| it.to_string();
+    let shown = |value: f64| value.to_string();
     let (x, y) = ([1.0, 1_000.0], [100.0, 120.0]);
     let chart = Chart {
         title: "a < b",
         x: Axis::logarithmic("rules", x.into_iter(), &shown),
         y: Axis::linear("ns", y.into_iter(), &shown),
-        size: svg::USUAL,
+        size: svg::DEFAULT_SIZE,
         lines: vec![Line {
             name: "ours",
             points: vec![point(1.0, 100.0), point(1_000.0, 120.0)],

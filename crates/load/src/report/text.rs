@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::{PERCENTILES, percentile, units};
-use crate::measured::{Measured, Rate};
+use crate::results::{Rate, RunResults};
 
 /// The results as text for a terminal or a log: lines under 100 characters, no colours.
 #[must_use]
-pub fn text(of: &Measured) -> String {
+pub fn text(of: &RunResults) -> String {
     let mut text = heading(of);
     text.push_str(&totals(of));
     text.push_str(&latency(of));
@@ -19,7 +19,7 @@ pub fn text(of: &Measured) -> String {
     text
 }
 
-fn heading(of: &Measured) -> String {
+fn heading(of: &RunResults) -> String {
     let streams = if of.streams > 1 { format!(" × {} streams", of.streams) } else { String::new() };
     let ended = if of.interrupted { ", interrupted" } else { "" };
     format!(
@@ -32,7 +32,7 @@ fn heading(of: &Measured) -> String {
     )
 }
 
-fn requested(of: &Measured) -> String {
+fn requested(of: &RunResults) -> String {
     match of.rate {
         Rate::Constant(rate) => format!("{} requests/s requested", units::grouped(rate)),
         Rate::Max => "closed loop".to_owned(),
@@ -42,9 +42,9 @@ fn requested(of: &Measured) -> String {
     }
 }
 
-fn totals(of: &Measured) -> String {
+fn totals(of: &RunResults) -> String {
     let rows = [
-        ("requests/s answered", format!("{:.1}", of.own.achieved)),
+        ("requests/s answered", format!("{:.1}", of.generator.achieved)),
         ("answers", units::count(of.corrected.len())),
         ("errors", units::count(of.errors())),
         ("unexpected answers", units::count(of.unexpected)),
@@ -60,7 +60,7 @@ fn totals(of: &Measured) -> String {
 }
 
 /// Corrected and uncorrected latencies side by side; one column for a closed loop, in which both are the same.
-fn latency(of: &Measured) -> String {
+fn latency(of: &RunResults) -> String {
     let both = of.rate != Rate::Max;
     let names = if both { ["corrected", "uncorrected"] } else { ["latency", ""] };
     let mut text = String::new();
@@ -85,9 +85,9 @@ pub(super) fn rows(
         (name.to_owned(), value(corrected), value(uncorrected))
     };
     let mut rows = vec![
-        both("mean", &|it| float(it, it.mean())),
-        both("standard deviation", &|it| float(it, it.stdev())),
-        both("min", &|it| units::known((!it.is_empty()).then(|| it.min()))),
+        both("mean", &|latencies| float(latencies, latencies.mean())),
+        both("standard deviation", &|latencies| float(latencies, latencies.stdev())),
+        both("min", &|latencies| units::known((!latencies.is_empty()).then(|| latencies.min()))),
     ];
     for percent in PERCENTILES {
         let name = match percent {
@@ -95,7 +95,7 @@ pub(super) fn rows(
             100.0 => "max".to_owned(),
             _ => format!("p{percent}"),
         };
-        rows.push(both(&name, &|it| units::known(percentile(it, percent))));
+        rows.push(both(&name, &|latencies| units::known(percentile(latencies, percent))));
     }
     rows
 }
@@ -105,8 +105,8 @@ fn float(of: &Histogram<u64>, nanoseconds: f64) -> String {
 }
 
 /// The number and latency of responses, by status or decision.
-fn by_answer(of: &Measured) -> String {
-    if of.answers.is_empty() {
+fn by_answer(of: &RunResults) -> String {
+    if of.responses.is_empty() {
         return String::new();
     }
     let mut text = String::new();
@@ -117,17 +117,17 @@ fn by_answer(of: &Measured) -> String {
             "answer", "count", "share", "mean", "p50", "p99"
         ),
     );
-    for (name, answers) in &of.answers {
-        let share = 100.0 * units::float(answers.count) / units::float(of.requests().max(1));
+    for (name, responses) in &of.responses {
+        let share = 100.0 * units::float(responses.count) / units::float(of.requests().max(1));
         line(
             &mut text,
             &format!(
                 "  {name:<20} {:>12} {:>8} {:>10} {:>10} {:>10}",
-                units::count(answers.count),
+                units::count(responses.count),
                 format!("{share:.2} %"),
-                float(&answers.corrected, answers.corrected.mean()),
-                units::known(percentile(&answers.corrected, 50.0)),
-                units::known(percentile(&answers.corrected, 99.0)),
+                float(&responses.corrected, responses.corrected.mean()),
+                units::known(percentile(&responses.corrected, 50.0)),
+                units::known(percentile(&responses.corrected, 99.0)),
             ),
         );
     }
@@ -135,7 +135,7 @@ fn by_answer(of: &Measured) -> String {
     text
 }
 
-fn errors(of: &Measured) -> String {
+fn errors(of: &RunResults) -> String {
     if of.errors.is_empty() {
         return String::new();
     }
@@ -148,21 +148,24 @@ fn errors(of: &Measured) -> String {
 }
 
 /// Measurements of the generator itself. Printed last, so that a warning stays visible.
-fn generator(of: &Measured) -> String {
-    let cores = of.own.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
-    let threads =
-        if of.own.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", of.own.threads) };
-    let late = units::count(of.own.late);
-    let worst = units::span(of.own.worst_late);
+fn generator(of: &RunResults) -> String {
+    let cores = of.generator.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
+    let threads = if of.generator.threads == 1 {
+        "1 thread".to_owned()
+    } else {
+        format!("{} threads", of.generator.threads)
+    };
+    let late = units::count(of.generator.late);
+    let worst = units::span(of.generator.worst_late);
     let mut text = format!(
         "  generator: {cores:.2} cores in {threads}; {late} requests sent late by itself, at worst {worst}"
     );
-    if of.own.queued + of.own.unsent > 0 {
-        let (queued, unsent) = (units::count(of.own.queued), units::count(of.own.unsent));
+    if of.generator.queued + of.generator.unsent > 0 {
+        let (queued, unsent) = (units::count(of.generator.queued), units::count(of.generator.unsent));
         let _ = write!(text, "\n  {queued} requests waited for a free connection, {unsent} were never sent");
     }
     text.push('\n');
-    if let Some(why) = &of.own.limited {
+    if let Some(why) = &of.generator.limited {
         let _ = write!(text, "\n{}", warning(why));
     }
     text

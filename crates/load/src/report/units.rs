@@ -16,7 +16,7 @@ pub fn duration(nanoseconds: f64) -> String {
 /// A duration in whole nanoseconds; a dash if there is none.
 #[must_use]
 pub fn known(nanoseconds: Option<u64>) -> String {
-    nanoseconds.map_or_else(|| "–".to_owned(), |it| duration(float(it)))
+    nanoseconds.map_or_else(|| "–".to_owned(), |nanoseconds| duration(float(nanoseconds)))
 }
 
 /// A number of microseconds without a unit, for columns that name it; a dash if there is none.
@@ -24,7 +24,13 @@ pub fn known(nanoseconds: Option<u64>) -> String {
 pub fn microseconds(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(
         || "–".to_owned(),
-        |it| if it.abs() < 100_000.0 { format!("{:.1}", it / 1e3) } else { grouped(it / 1e3) },
+        |nanoseconds| {
+            if nanoseconds.abs() < 100_000.0 {
+                format!("{:.1}", nanoseconds / 1e3)
+            } else {
+                grouped(nanoseconds / 1e3)
+            }
+        },
     )
 }
 

@@ -25,10 +25,10 @@ pub(super) struct Alarm {
 /// on two cores (2026-11-21, generator on one, application on the other): a request is sent 18 µs after its moment at
 /// 100/s, 2 µs at 1,000/s and 1 µs at 5,000/s (differences of the medians), which costs 0.01, 0.06 and 0.14 of a core,
 /// including sending.
-const AWAKE: u64 = 50_000;
+const MAX_SPIN: u64 = 50_000;
 
 /// For shorter waits, the timer is not worth its system calls.
-const WORTH: u64 = 5_000;
+const MIN_SLEEP: u64 = 5_000;
 
 impl Alarm {
     /// An alarm that is not set.
@@ -47,7 +47,7 @@ impl Alarm {
         let mut now = Instant::now();
         let left = nanoseconds(due.saturating_duration_since(now));
         let asleep = left.saturating_sub(self.usual.get());
-        if asleep > WORTH {
+        if asleep > MIN_SLEEP {
             self.sleep(Duration::from_nanos(asleep)).await?;
             let until = now + Duration::from_nanos(asleep);
             now = Instant::now();
@@ -87,7 +87,7 @@ impl Alarm {
 
     /// A running mean, in which a single late wake-up has little weight.
     fn learn(&self, late: u64) {
-        let late = late.min(AWAKE);
+        let late = late.min(MAX_SPIN);
         self.usual.set((self.usual.get() * 7 + late) / 8);
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn of_h2(error: &h2::Error) -> Fault {
     }
     match error.reason() {
         Some(reason) if error.is_reset() => format!("stream reset: {reason:?}").into(),
-        Some(reason) if error.is_go_away() => format!("connection refused further use: {reason:?}").into(),
+        Some(reason) if error.is_go_away() => format!("GOAWAY: {reason:?}").into(),
         _ => CLOSED,
     }
 }

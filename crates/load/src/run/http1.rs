@@ -40,8 +40,8 @@ struct Head {
 }
 
 /// The maximum length of a response's head, and the maximum number of its header lines.
-const LONGEST_HEAD: usize = 256 * 1024;
-const MOST_LINES: usize = 256;
+const MAX_HEAD: usize = 256 * 1024;
+const MAX_HEADERS: usize = 256;
 
 impl Http1 {
     /// Connects.
@@ -51,7 +51,7 @@ impl Http1 {
     }
 
     /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a response to HEAD.
-    pub(super) async fn ask(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
+    pub(super) async fn request(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
         if !self.buffer.is_empty() {
             return Err("a response without a request".into());
         }
@@ -80,7 +80,7 @@ impl Http1 {
                     self.buffer.advance(head.length);
                 }
                 Some(head) => return Ok(head),
-                None if self.buffer.len() > LONGEST_HEAD => {
+                None if self.buffer.len() > MAX_HEAD => {
                     return Err("a response with too long a head".into());
                 }
                 None => self.need().await?,
@@ -104,8 +104,10 @@ impl Http1 {
     async fn skip_chunks(&mut self) -> Result<(), Fault> {
         loop {
             let line = self.line().await?;
-            let digits = line.as_ref().split(|it: &u8| *it == b';').next().unwrap_or_default().trim_ascii();
-            let size = std::str::from_utf8(digits).ok().and_then(|it| u64::from_str_radix(it, 16).ok());
+            let digits =
+                line.as_ref().split(|byte: &u8| *byte == b';').next().unwrap_or_default().trim_ascii();
+            let size =
+                std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
             match size.ok_or(Fault::Borrowed("a response with a bad chunk"))? {
                 0 => break,
                 size => self.skip(size.saturating_add(2)).await?,
@@ -118,12 +120,12 @@ impl Http1 {
     /// The next line, without its line ending.
     async fn line(&mut self) -> Result<BytesMut, Fault> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|it| *it == b'\n') {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let mut line = self.buffer.split_to(end + 1);
                 line.truncate(line.trim_ascii_end().len());
                 return Ok(line);
             }
-            if self.buffer.len() > LONGEST_HEAD {
+            if self.buffer.len() > MAX_HEAD {
                 return Err("a response with a bad chunk".into());
             }
             self.need().await?;
@@ -147,7 +149,7 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    let mut lines = [EMPTY_HEADER; MOST_LINES];
+    let mut lines = [EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut lines);
     let Status::Complete(length) =
         response.parse(bytes).map_err(|_| Fault::Borrowed("a response that is not HTTP/1.1"))?

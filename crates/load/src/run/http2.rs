@@ -29,7 +29,7 @@ pub(super) struct Http2 {
 const WINDOW: u32 = 4 << 20;
 
 /// The maximum length of a message in a response to a Check call.
-const LONGEST_MESSAGE: usize = 4 << 20;
+const MAX_MESSAGE: usize = 4 << 20;
 
 impl Http2 {
     /// A connection that is not open yet.
@@ -63,7 +63,7 @@ impl Http2 {
     }
 
     /// Sends an HTTP request.
-    pub(super) async fn ask(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
+    pub(super) async fn request(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (status, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
             let chunk = chunk.map_err(|error| fault::of_h2(&error))?;
@@ -82,7 +82,7 @@ impl Http2 {
         while let Some(chunk) = stream.data().await {
             let chunk = chunk.map_err(|error| fault::of_h2(&error))?;
             let _ = stream.flow_control().release_capacity(chunk.len());
-            if message.len() + chunk.len() > LONGEST_MESSAGE {
+            if message.len() + chunk.len() > MAX_MESSAGE {
                 return Err("a response that is too long".into());
             }
             message.extend_from_slice(&chunk);
@@ -127,7 +127,7 @@ fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
     match trailers.get("grpc-status").map(http::HeaderValue::as_bytes) {
         Some(b"0") => Ok(()),
         Some(code) => {
-            let code: u8 = std::str::from_utf8(code).ok().and_then(|it| it.parse().ok()).unwrap_or(2);
+            let code: u8 = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok()).unwrap_or(2);
             Err(format!("grpc-status {code}").into())
         }
         None => Err("a response without grpc-status".into()),

@@ -24,7 +24,7 @@ pub(super) struct Tick {
 
 /// The limits of a run, shared by its threads.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct RunLimits {
     /// The start of the warm-up.
     pub(super) epoch: Instant,
     /// The end of the warm-up, in nanoseconds since `epoch`.
@@ -43,7 +43,7 @@ pub(super) struct Course {
 /// that nothing comes between the alarm and sending.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    course: Arc<Course>,
+    limits: Arc<RunLimits>,
     alarm: Alarm,
     turn: Mutex<()>,
     /// The number of this thread's next request.
@@ -53,7 +53,7 @@ pub(super) struct Pacer {
     closed: Cell<bool>,
 }
 
-impl Course {
+impl RunLimits {
     /// Nanoseconds since the start of the run.
     pub(super) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
@@ -67,9 +67,9 @@ impl Course {
 
 impl Pacer {
     /// The pacer of thread `number` of `stride` threads.
-    pub(super) fn new(course: Arc<Course>, number: u64, stride: u64) -> io::Result<Self> {
+    pub(super) fn new(limits: Arc<RunLimits>, number: u64, stride: u64) -> io::Result<Self> {
         Ok(Self {
-            course,
+            limits,
             alarm: Alarm::new()?,
             turn: Mutex::new(()),
             next: Cell::new(number),
@@ -81,12 +81,12 @@ impl Pacer {
     /// Waits for the start of the run.
     pub(super) async fn begin(&self) {
         // Fails only if the descriptor is bad; the first request then ends the run.
-        let _ = self.alarm.wait(self.course.epoch).await;
+        let _ = self.alarm.wait(self.limits.epoch).await;
     }
 
     /// Waits for the next start; `None` at the end of the run.
     pub(super) async fn next(&self) -> Option<Tick> {
-        match self.course.schedule {
+        match self.limits.schedule {
             None => self.at_once(),
             Some(schedule) => self.when_due(schedule).await,
         }
@@ -100,45 +100,45 @@ impl Pacer {
 
     /// The number of requests that were due before `moment` and never assigned.
     pub(super) fn unsent(&self, moment: u64) -> u64 {
-        let Some(schedule) = self.course.schedule else { return 0 };
-        let last = schedule.warming().saturating_add(self.course.requests);
-        let due = schedule.before(moment.min(self.course.end)).min(last);
+        let Some(schedule) = self.limits.schedule else { return 0 };
+        let last = schedule.warming().saturating_add(self.limits.requests);
+        let due = schedule.before(moment.min(self.limits.end)).min(last);
         let first = self.next.get();
         due.saturating_sub(first).div_ceil(self.stride)
     }
 
     fn at_once(&self) -> Option<Tick> {
-        let now = self.course.now();
-        if self.closed.get() || now >= self.course.end {
+        let now = self.limits.now();
+        if self.closed.get() || now >= self.limits.end {
             return None;
         }
-        let counts = now >= self.course.warm;
-        if counts && self.course.taken.fetch_add(1, Relaxed) >= self.course.requests {
+        let counts = now >= self.limits.warm;
+        if counts && self.limits.taken.fetch_add(1, Relaxed) >= self.limits.requests {
             return None;
         }
         Some(Tick { intended: now, counts, awaited: true })
     }
 
     async fn when_due(&self, schedule: Schedule) -> Option<Tick> {
-        let free = self.course.now();
+        let free = self.limits.now();
         let _turn = self.turn.lock().await;
         let number = self.next.get();
         let intended = schedule.due(number);
-        let place = number.checked_sub(schedule.warming());
-        if intended >= self.course.end || place.is_some_and(|it| it >= self.course.requests) {
+        let position = number.checked_sub(schedule.warming());
+        if intended >= self.limits.end || position.is_some_and(|position| position >= self.limits.requests) {
             return None;
         }
-        if self.course.now() < intended && !self.closed.get() {
+        if self.limits.now() < intended && !self.closed.get() {
             // Fails only if the descriptor is bad, which ends the run with the results so far.
-            self.alarm.wait(self.course.at(intended)).await.ok()?;
+            self.alarm.wait(self.limits.at(intended)).await.ok()?;
         }
         let awaited = free < intended;
         // A request for which a slot was free in time is sent even if we wake up after the end, because the server did
         // not cause that.
-        if self.closed.get() || (!awaited && self.course.now() >= self.course.end) {
+        if self.closed.get() || (!awaited && self.limits.now() >= self.limits.end) {
             return None;
         }
         self.next.set(number.saturating_add(self.stride));
-        Some(Tick { intended, counts: place.is_some(), awaited })
+        Some(Tick { intended, counts: position.is_some(), awaited })
     }
 }

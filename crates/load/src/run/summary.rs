@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::pacer::Course;
+use super::pacer::RunLimits;
 use super::tally::Tally;
-use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
 use crate::plan::Plan;
+use crate::results::{GeneratorStats, Protocol, Rate, Responses, RunResults, histogram};
 
 /// The resources that a thread has used in the measured part.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Done {
+pub(super) struct ThreadUsage {
     pub(super) cpu: Duration,
     pub(super) sent: u64,
     pub(super) received: u64,
@@ -20,35 +20,35 @@ pub(super) struct Done {
 }
 
 /// A generator that is busy for more than this fraction of its threads' time is considered the limit.
-const BUSY: f64 = 0.9;
+const MAX_CPU_FRACTION: f64 = 0.9;
 
 /// If more than this fraction of the requests is sent late, the report contains a warning.
-const TOO_LATE: f64 = 0.01;
+const MAX_LATE_FRACTION: f64 = 0.01;
 
 /// Combines the results of the threads.
-pub(super) fn measured(
+pub(super) fn results(
     plan: &Plan,
-    course: &Arc<Course>,
+    limits: &Arc<RunLimits>,
     started: SystemTime,
-    threads: Vec<(Tally, Done)>,
-) -> Measured {
+    threads: Vec<(Tally, ThreadUsage)>,
+) -> RunResults {
     let mut all = empty(plan, started);
     let mut last = 0;
-    for (tally, done) in threads {
+    for (tally, usage) in threads {
         last = last.max(tally.last);
-        all.add(tally, done);
+        all.add(tally, usage);
     }
-    let interrupted = plan.stop.is_asked();
-    let asked_for = if interrupted || plan.requests.is_some() { 0 } else { course.end };
-    all.elapsed = Duration::from_nanos(last.max(asked_for).saturating_sub(course.warm).max(1));
+    let interrupted = plan.stop.is_requested();
+    let planned_end = if interrupted || plan.requests.is_some() { 0 } else { limits.end };
+    all.elapsed = Duration::from_nanos(last.max(planned_end).saturating_sub(limits.warm).max(1));
     all.interrupted = interrupted;
-    all.own.achieved = all.corrected.len() as f64 / all.elapsed.as_secs_f64();
-    all.own.limited = limited(&all);
+    all.generator.achieved = all.corrected.len() as f64 / all.elapsed.as_secs_f64();
+    all.generator.limited = limited(&all);
     all
 }
 
-fn empty(plan: &Plan, started: SystemTime) -> Measured {
-    Measured {
+fn empty(plan: &Plan, started: SystemTime) -> RunResults {
+    RunResults {
         target: plan.target.shown.clone(),
         protocol: plan.protocol,
         rate: plan.rate,
@@ -58,18 +58,18 @@ fn empty(plan: &Plan, started: SystemTime) -> Measured {
         elapsed: Duration::ZERO,
         corrected: histogram(),
         uncorrected: histogram(),
-        answers: BTreeMap::new(),
+        responses: BTreeMap::new(),
         errors: BTreeMap::new(),
         unexpected: 0,
         bytes_sent: 0,
         bytes_received: 0,
-        own: Own { threads: plan.threads, ..Own::default() },
+        generator: GeneratorStats { threads: plan.threads, ..GeneratorStats::default() },
         interrupted: false,
     }
 }
 
-impl Measured {
-    fn add(&mut self, tally: Tally, done: Done) {
+impl RunResults {
+    fn add(&mut self, tally: Tally, usage: ThreadUsage) {
         // All histograms have the same bounds, so this does not fail.
         let _ = self.corrected.add(&tally.corrected);
         let _ = self.uncorrected.add(&tally.uncorrected);
@@ -77,39 +77,40 @@ impl Measured {
             *self.errors.entry(fault.to_string()).or_default() += count;
         }
         self.unexpected += tally.unexpected;
-        self.bytes_sent += done.sent;
-        self.bytes_received += done.received;
-        self.own.late += tally.late;
-        self.own.worst_late = self.own.worst_late.max(Duration::from_nanos(tally.worst_late));
-        self.own.queued += tally.queued;
-        self.own.unsent += done.unsent;
-        self.own.cpu += done.cpu;
-        for (name, answers) in tally.into_answers() {
+        self.bytes_sent += usage.sent;
+        self.bytes_received += usage.received;
+        self.generator.late += tally.late;
+        self.generator.worst_late = self.generator.worst_late.max(Duration::from_nanos(tally.worst_late));
+        self.generator.queued += tally.queued;
+        self.generator.unsent += usage.unsent;
+        self.generator.cpu += usage.cpu;
+        for (name, responses) in tally.into_responses() {
             let of_name =
-                self.answers.entry(name).or_insert_with(|| Answers { count: 0, corrected: histogram() });
-            of_name.count += answers.count;
-            let _ = of_name.corrected.add(&answers.corrected);
+                self.responses.entry(name).or_insert_with(|| Responses { count: 0, corrected: histogram() });
+            of_name.count += responses.count;
+            let _ = of_name.corrected.add(&responses.corrected);
         }
     }
 }
 
 /// An explanation, if the generator was the limit.
-fn limited(all: &Measured) -> Option<String> {
-    let busy = all.own.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.own.threads.max(1) as f64;
-    if busy > BUSY && (all.rate == Rate::Max || all.own.queued + all.own.unsent > 0) {
+fn limited(all: &RunResults) -> Option<String> {
+    let busy =
+        all.generator.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.generator.threads.max(1) as f64;
+    if busy > MAX_CPU_FRACTION && (all.rate == Rate::Max || all.generator.queued + all.generator.unsent > 0) {
         return Some(format!(
-            "the generator used {:.0} % of its {} thread(s): the server may carry more; ask for more `--threads`",
+            "the generator used {:.0} % of its {} thread(s): the server may carry more; use more `--threads`",
             busy * 100.0,
-            all.own.threads
+            all.generator.threads
         ));
     }
-    let late = all.own.late as f64 / all.requests().max(1) as f64;
-    (late > TOO_LATE).then(|| {
+    let late = all.generator.late as f64 / all.requests().max(1) as f64;
+    (late > MAX_LATE_FRACTION).then(|| {
         format!(
             "{:.1} % of the requests were sent more than 1 ms late because the generator woke late (worst: {:.1} ms): \
-             the corrected latencies hold its delays too",
+             the corrected latencies include these delays",
             late * 100.0,
-            all.own.worst_late.as_secs_f64() * 1e3
+            all.generator.worst_late.as_secs_f64() * 1e3
         )
     })
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 
 use super::pacer::Tick;
-use crate::measured::{Answers, histogram};
+use crate::results::{Responses, histogram};
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Tally {
     pub(super) corrected: Histogram<u64>,
     pub(super) uncorrected: Histogram<u64>,
     /// By kind. There are few kinds, so a list is enough.
-    answers: Vec<(Answer, Answers)>,
+    responses: Vec<(Answer, Responses)>,
     pub(super) errors: BTreeMap<Fault, u64>,
     pub(super) unexpected: u64,
     /// Requests sent late because the generator woke up late, and the maximum delay in nanoseconds.
@@ -42,7 +42,7 @@ pub(super) struct Tally {
 }
 
 /// A request counts as late if it is sent more than this after it was due, in nanoseconds.
-const LATE: u64 = 1_000_000;
+const LATE_AFTER: u64 = 1_000_000;
 
 impl Tally {
     /// An empty tally.
@@ -50,7 +50,7 @@ impl Tally {
         Self {
             corrected: histogram(),
             uncorrected: histogram(),
-            answers: Vec::new(),
+            responses: Vec::new(),
             errors: BTreeMap::new(),
             unexpected: 0,
             late: 0,
@@ -65,9 +65,9 @@ impl Tally {
         let late = sent.saturating_sub(tick.intended);
         if tick.awaited {
             self.worst_late = self.worst_late.max(late);
-            self.late += u64::from(late > LATE);
+            self.late += u64::from(late > LATE_AFTER);
         } else {
-            self.queued += u64::from(late > LATE);
+            self.queued += u64::from(late > LATE_AFTER);
         }
     }
 
@@ -90,17 +90,17 @@ impl Tally {
     }
 
     /// The responses by their names in reports.
-    pub(super) fn into_answers(self) -> impl Iterator<Item = (String, Answers)> {
-        self.answers.into_iter().map(|(answer, answers)| (answer.to_string(), answers))
+    pub(super) fn into_responses(self) -> impl Iterator<Item = (String, Responses)> {
+        self.responses.into_iter().map(|(answer, responses)| (answer.to_string(), responses))
     }
 
-    fn of_kind(&mut self, answer: Answer) -> &mut Answers {
-        let at = self.answers.iter().position(|(it, _)| *it == answer).unwrap_or_else(|| {
-            self.answers.push((answer, Answers { count: 0, corrected: histogram() }));
-            self.answers.len() - 1
+    fn of_kind(&mut self, answer: Answer) -> &mut Responses {
+        let at = self.responses.iter().position(|(kind, _)| *kind == answer).unwrap_or_else(|| {
+            self.responses.push((answer, Responses { count: 0, corrected: histogram() }));
+            self.responses.len() - 1
         });
         #[expect(clippy::indexing_slicing, reason = "found or pushed just now")]
-        &mut self.answers[at].1
+        &mut self.responses[at].1
     }
 }
 

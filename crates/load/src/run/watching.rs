@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::pacer::Course;
-use super::summary::Done;
+use super::pacer::RunLimits;
+use super::summary::ThreadUsage;
 use super::tally::Tally;
-use super::{Thread, own};
+use super::{Thread, generator_failed};
 use crate::failed::Failed;
-use crate::measured::histogram;
 use crate::plan::{Plan, Progress, Watch};
+use crate::results::histogram;
 
 /// The interval of progress reports.
-const REPORT: Duration = Duration::from_millis(200);
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The interval for checking whether the threads have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -21,19 +21,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Waits for the threads.
 pub(super) fn until_done(
     plan: &Plan,
-    course: &Arc<Course>,
+    limits: &Arc<RunLimits>,
     threads: Vec<Thread>,
-) -> Result<Vec<(Tally, Done)>, Failed> {
+) -> Result<Vec<(Tally, ThreadUsage)>, Failed> {
     if let Some(watch) = &plan.watch {
-        report(plan, course, &threads, watch);
+        report(plan, limits, &threads, watch);
     }
     let mut done = Vec::new();
     for thread in threads {
         let used = thread
             .handle
             .join()
-            .map_err(|_| Failed::Own("a thread has panicked".to_owned()))?
-            .map_err(own)?;
+            .map_err(|_| Failed::Generator("a thread has panicked".to_owned()))?
+            .map_err(generator_failed)?;
         done.push((taken(&thread.tally), used));
     }
     Ok(done)
@@ -44,24 +44,24 @@ fn taken(tally: &Mutex<Tally>) -> Tally {
     std::mem::replace(&mut tally.lock().unwrap_or_else(PoisonError::into_inner), Tally::new())
 }
 
-fn report(plan: &Plan, course: &Course, threads: &[Thread], watch: &Watch) {
+fn report(plan: &Plan, limits: &RunLimits, threads: &[Thread], watch: &Watch) {
     let mut before = Progress::default();
-    let mut due = REPORT;
-    while !threads.iter().all(|it| it.handle.is_finished()) {
+    let mut due = REPORT_INTERVAL;
+    while !threads.iter().all(|thread| thread.handle.is_finished()) {
         thread::sleep(POLL_INTERVAL);
-        if course.epoch.elapsed() < due {
+        if limits.epoch.elapsed() < due {
             continue;
         }
-        due += REPORT;
-        let now = progress(plan, course, threads, &before);
+        due += REPORT_INTERVAL;
+        let now = progress(plan, limits, threads, &before);
         watch(&now);
         before = now;
     }
 }
 
-fn progress(plan: &Plan, course: &Course, threads: &[Thread], before: &Progress) -> Progress {
-    let now = course.now();
-    let elapsed = Duration::from_nanos(now.saturating_sub(course.warm));
+fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progress) -> Progress {
+    let now = limits.now();
+    let elapsed = Duration::from_nanos(now.saturating_sub(limits.warm));
     let mut corrected = histogram();
     let mut errors = 0;
     for thread in threads {
@@ -69,17 +69,18 @@ fn progress(plan: &Plan, course: &Course, threads: &[Thread], before: &Progress)
         let _ = corrected.add(&tally.corrected);
         errors += tally.errors.values().sum::<u64>();
     }
-    let answers = corrected.len();
+    let responses = corrected.len();
     let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
-    let of_time = plan.duration.map_or(0.0, |it| elapsed.as_secs_f64() / it.as_secs_f64().max(1e-9));
-    let of_count = plan.requests.map_or(0.0, |it| (answers + errors) as f64 / it.max(1) as f64);
+    let of_time =
+        plan.duration.map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
+    let of_count = plan.requests.map_or(0.0, |requests| (responses + errors) as f64 / requests.max(1) as f64);
     Progress {
-        warming: now < course.warm,
+        warming: now < limits.warm,
         elapsed,
         done: of_time.max(of_count).min(1.0),
-        answers,
+        responses,
         errors,
-        rate: answers.saturating_sub(before.answers) as f64 / between,
+        rate: responses.saturating_sub(before.responses) as f64 / between,
         p99: corrected.value_at_quantile(0.99),
     }
 }

@@ -16,27 +16,27 @@ use tokio::time::{sleep, sleep_until, timeout};
 use super::fault;
 use super::http1::Http1;
 use super::http2::Http2;
-use super::pacer::{Course, Pacer, Tick};
+use super::pacer::{Pacer, RunLimits, Tick};
 use super::socket::Traffic;
-use super::summary::Done;
+use super::summary::ThreadUsage;
 use super::tally::{Answer, Fault, Tally};
 use crate::failed::Failed;
-use crate::measured::Protocol;
 use crate::plan::Plan;
-use crate::render::{Ask, Recipes, Rendered, Source};
+use crate::render::{PreparedRequest, Recipes, Rendered, Source};
+use crate::results::Protocol;
 
 /// The arguments of a thread.
-pub(super) struct Post {
+pub(super) struct ThreadConfig {
     pub(super) plan: Plan,
     pub(super) number: usize,
     pub(super) recipes: Arc<Recipes>,
     pub(super) tally: Arc<Mutex<Tally>>,
     pub(super) ready: mpsc::Sender<Result<(), Failed>>,
-    pub(super) course: oneshot::Receiver<Arc<Course>>,
+    pub(super) limits: oneshot::Receiver<Arc<RunLimits>>,
 }
 
 /// One connection.
-enum Line {
+enum Connection {
     /// HTTP/1.1: one slot.
     Http1(Http1),
     /// HTTP/2: as many slots as streams.
@@ -46,7 +46,7 @@ enum Line {
 /// What the slots of a thread share.
 struct Worker {
     plan: Plan,
-    course: Arc<Course>,
+    limits: Arc<RunLimits>,
     pacer: Pacer,
     source: RefCell<Source>,
     tally: Arc<Mutex<Tally>>,
@@ -57,167 +57,169 @@ struct Worker {
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a stopping thread waits for requests in progress.
-const GRACE: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The delay after a failed connect, so that a closed loop does not spend all its time on connecting.
 const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
 
 /// Runs a thread from start to end.
-pub(super) fn work(post: Post) -> io::Result<Done> {
+pub(super) fn work(config: ThreadConfig) -> io::Result<ThreadUsage> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let traffic = Arc::new(Traffic::default());
-        let lines = connect(&post, &traffic).await;
-        let (lines, ready) = match lines {
-            Ok(lines) => (lines, Ok(())),
+        let connections = connect(&config, &traffic).await;
+        let (connections, ready) = match connections {
+            Ok(connections) => (connections, Ok(())),
             Err(failed) => (Vec::new(), Err(failed)),
         };
         // If the receiver is gone, the run has already ended.
-        let _ = post.ready.send(ready);
-        let Ok(course) = post.course.await else { return Ok(Done::default()) };
-        let pacer = Pacer::new(Arc::clone(&course), post.number as u64, post.plan.threads as u64)?;
-        let source = RefCell::new(Source::new(post.recipes, post.plan.seed, post.number as u64));
-        let worker = Rc::new(Worker { plan: post.plan, course, pacer, source, tally: post.tally, traffic });
-        Ok(worker.run(lines).await)
+        let _ = config.ready.send(ready);
+        let Ok(limits) = config.limits.await else { return Ok(ThreadUsage::default()) };
+        let pacer = Pacer::new(Arc::clone(&limits), config.number as u64, config.plan.threads as u64)?;
+        let source = RefCell::new(Source::new(config.recipes, config.plan.seed, config.number as u64));
+        let worker =
+            Rc::new(Worker { plan: config.plan, limits, pacer, source, tally: config.tally, traffic });
+        Ok(worker.run(connections).await)
     })
 }
 
 /// Opens this thread's connections. Retries for as long as the plan says if the server is not up yet.
-async fn connect(post: &Post, traffic: &Arc<Traffic>) -> Result<Vec<Line>, Failed> {
-    let until = Instant::now() + post.plan.wait;
-    let mut lines = Vec::new();
-    for _ in (post.number..post.plan.connections).step_by(post.plan.threads) {
-        lines.push(line(&post.plan, traffic, until).await?);
+async fn connect(config: &ThreadConfig, traffic: &Arc<Traffic>) -> Result<Vec<Connection>, Failed> {
+    let until = Instant::now() + config.plan.wait;
+    let mut connections = Vec::new();
+    for _ in (config.number..config.plan.connections).step_by(config.plan.threads) {
+        connections.push(open_connection(&config.plan, traffic, until).await?);
     }
-    Ok(lines)
+    Ok(connections)
 }
 
-async fn line(plan: &Plan, traffic: &Arc<Traffic>, until: Instant) -> Result<Line, Failed> {
+async fn open_connection(plan: &Plan, traffic: &Arc<Traffic>, until: Instant) -> Result<Connection, Failed> {
     loop {
-        let tried = timeout(plan.timeout, Line::open(plan, traffic)).await;
+        let tried = timeout(plan.timeout, Connection::open(plan, traffic)).await;
         let error = match tried {
-            Ok(Ok(line)) => return Ok(line),
+            Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => error,
             Err(_) => io::ErrorKind::TimedOut.into(),
         };
-        if Instant::now() >= until || plan.stop.is_asked() {
+        if Instant::now() >= until || plan.stop.is_requested() {
             return Err(Failed::Unreachable { target: plan.target.shown.clone(), reason: error.to_string() });
         }
         sleep(POLL_INTERVAL).await;
     }
 }
 
-impl Line {
+impl Connection {
     async fn open(plan: &Plan, traffic: &Arc<Traffic>) -> io::Result<Self> {
         let address = &plan.target.address;
         if plan.protocol == Protocol::Http1 {
             return Ok(Self::Http1(Http1::connect(address, traffic).await?));
         }
-        let line = Http2::new(address.clone(), Arc::clone(traffic));
-        line.connect().await?;
-        Ok(Self::Http2(Rc::new(line)))
+        let connection = Http2::new(address.clone(), Arc::clone(traffic));
+        connection.connect().await?;
+        Ok(Self::Http2(Rc::new(connection)))
     }
 }
 
 impl Worker {
-    async fn run(self: Rc<Self>, lines: Vec<Line>) -> Done {
+    async fn run(self: Rc<Self>, connections: Vec<Connection>) -> ThreadUsage {
         self.pacer.begin().await;
-        let mut places = JoinSet::new();
-        for line in lines {
-            match line {
-                Line::Http1(line) => {
-                    places.spawn_local(Rc::clone(&self).http1(line));
+        let mut slots = JoinSet::new();
+        for connection in connections {
+            match connection {
+                Connection::Http1(connection) => {
+                    slots.spawn_local(Rc::clone(&self).http1(connection));
                 }
-                Line::Http2(line) => {
+                Connection::Http2(connection) => {
                     for _ in 0..self.plan.streams {
-                        places.spawn_local(Rc::clone(&self).http2(Rc::clone(&line)));
+                        slots.spawn_local(Rc::clone(&self).http2(Rc::clone(&connection)));
                     }
                 }
             }
         }
-        let before = tokio::task::spawn_local(before(self.course.clone(), Arc::clone(&self.traffic)));
+        let before = tokio::task::spawn_local(before(self.limits.clone(), Arc::clone(&self.traffic)));
         let stopped = tokio::select! {
-            () = all(&mut places) => false,
+            () = all(&mut slots) => false,
             () = self.stop() => true,
         };
-        let ended = self.course.now();
+        let ended = self.limits.now();
         if stopped {
             self.pacer.close();
             // Requests without a response by then count as unanswered.
-            let _ = timeout(GRACE, all(&mut places)).await;
+            let _ = timeout(DRAIN_TIMEOUT, all(&mut slots)).await;
         }
-        let now = Done::now(&self.traffic);
+        let now = ThreadUsage::now(&self.traffic);
         let before = if before.is_finished() { before.await.unwrap_or_default() } else { now };
         now.since(before, self.pacer.unsent(ended))
     }
 
     /// Completes when the run is to stop.
     async fn stop(&self) {
-        while !self.plan.stop.is_asked() {
+        while !self.plan.stop.is_requested() {
             sleep(POLL_INTERVAL).await;
         }
     }
 
-    async fn http1(self: Rc<Self>, line: Http1) {
-        let mut line = Some(line);
+    async fn http1(self: Rc<Self>, connection: Http1) {
+        let mut connection = Some(connection);
         while let Some(tick) = self.pacer.next().await {
-            let ask = self.next();
-            let Rendered::Http1 { bytes, bodiless } = &ask.rendered else { return };
+            let request = self.next();
+            let Rendered::Http1 { bytes, bodiless } = &request.rendered else { return };
             let sent = self.sending(tick);
-            let answer = timeout(self.plan.timeout, self.ask_http1(&mut line, bytes, *bodiless)).await;
+            let answer =
+                timeout(self.plan.timeout, self.request_http1(&mut connection, bytes, *bodiless)).await;
             let answer = answer.unwrap_or(Err(fault::TIMEOUT));
-            if answer.is_err() || line.as_ref().is_some_and(|it| !it.open) {
-                line = None;
+            if answer.is_err() || connection.as_ref().is_some_and(|connection| !connection.open) {
+                connection = None;
             }
-            self.note(tick, sent, &ask, answer).await;
+            self.note(tick, sent, &request, answer).await;
         }
     }
 
-    async fn ask_http1(
+    async fn request_http1(
         &self,
-        line: &mut Option<Http1>,
+        connection: &mut Option<Http1>,
         bytes: &[u8],
         bodiless: bool,
     ) -> Result<Answer, Fault> {
-        let line = match line {
-            Some(line) => line,
+        let connection = match connection {
+            Some(connection) => connection,
             None => {
                 let fresh = Http1::connect(&self.plan.target.address, &self.traffic).await;
-                line.insert(fresh.map_err(|error| fault::of_io(&error))?)
+                connection.insert(fresh.map_err(|error| fault::of_io(&error))?)
             }
         };
-        line.ask(bytes, bodiless).await.map(Answer::Status)
+        connection.request(bytes, bodiless).await.map(Answer::Status)
     }
 
-    async fn http2(self: Rc<Self>, line: Rc<Http2>) {
+    async fn http2(self: Rc<Self>, connection: Rc<Http2>) {
         while let Some(tick) = self.pacer.next().await {
-            let ask = self.next();
+            let request = self.next();
             let sent = self.sending(tick);
-            let answer = timeout(self.plan.timeout, ask_http2(&line, &ask.rendered)).await;
-            self.note(tick, sent, &ask, answer.unwrap_or(Err(fault::TIMEOUT))).await;
+            let answer = timeout(self.plan.timeout, request_http2(&connection, &request.rendered)).await;
+            self.note(tick, sent, &request, answer.unwrap_or(Err(fault::TIMEOUT))).await;
         }
     }
 
-    fn next(&self) -> Ask {
+    fn next(&self) -> PreparedRequest {
         self.source.borrow_mut().next()
     }
 
     /// The time of sending.
     fn sending(&self, tick: Tick) -> u64 {
-        let sent = self.course.now();
+        let sent = self.limits.now();
         if tick.counts {
             self.tally().sent(tick, sent);
         }
         sent
     }
 
-    async fn note(&self, tick: Tick, sent: u64, ask: &Ask, answer: Result<Answer, Fault>) {
-        let done = self.course.now();
+    async fn note(&self, tick: Tick, sent: u64, request: &PreparedRequest, answer: Result<Answer, Fault>) {
+        let done = self.limits.now();
         let unconnected =
             matches!(&answer, Err(fault) if fault == "connection refused" || fault == "no such socket");
         if tick.counts {
             match answer {
-                Ok(answer) => self.tally().answered(tick, sent, done, answer, ask.expects(answer)),
+                Ok(answer) => self.tally().answered(tick, sent, done, answer, request.expects(answer)),
                 Err(fault) => self.tally().failed(done, fault),
             }
         }
@@ -231,26 +233,26 @@ impl Worker {
     }
 }
 
-async fn ask_http2(line: &Rc<Http2>, rendered: &Rendered) -> Result<Answer, Fault> {
-    line.connect().await.map_err(|error| fault::of_io(&error))?;
+async fn request_http2(connection: &Rc<Http2>, rendered: &Rendered) -> Result<Answer, Fault> {
+    connection.connect().await.map_err(|error| fault::of_io(&error))?;
     match rendered {
-        Rendered::Http2 { request, body } => line.ask(request.clone(), body.clone()).await,
-        Rendered::Check { request, body } => line.check(request.clone(), body.clone()).await,
+        Rendered::Http2 { request, body } => connection.request(request.clone(), body.clone()).await,
+        Rendered::Check { request, body } => connection.check(request.clone(), body.clone()).await,
         Rendered::Http1 { .. } => Err("a request of another protocol".into()),
     }
 }
 
-async fn all(places: &mut JoinSet<()>) {
-    while places.join_next().await.is_some() {}
+async fn all(slots: &mut JoinSet<()>) {
+    while slots.join_next().await.is_some() {}
 }
 
 /// What this thread had used by the end of the warm-up.
-async fn before(course: Arc<Course>, traffic: Arc<Traffic>) -> Done {
-    sleep_until((course.epoch + Duration::from_nanos(course.warm)).into()).await;
-    Done::now(&traffic)
+async fn before(limits: Arc<RunLimits>, traffic: Arc<Traffic>) -> ThreadUsage {
+    sleep_until((limits.epoch + Duration::from_nanos(limits.warm)).into()).await;
+    ThreadUsage::now(&traffic)
 }
 
-impl Done {
+impl ThreadUsage {
     fn now(traffic: &Traffic) -> Self {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         Self {

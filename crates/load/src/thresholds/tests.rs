@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::Threshold;
-use crate::measured::{Answers, Measured, Own, Protocol, Rate, histogram};
+use crate::results::{GeneratorStats, Protocol, Rate, Responses, RunResults, histogram};
 
 /// 99 responses after 1 ms, one after 10 ms, and four errors; ten of the responses have status 403.
-fn measured() -> Measured {
+fn results() -> RunResults {
     let mut corrected = histogram();
     corrected.record_n(1_000_000, 99).unwrap();
     corrected.record(10_000_000).unwrap();
-    let answers = |count| Answers { count, corrected: histogram() };
-    Measured {
+    let responses = |count| Responses { count, corrected: histogram() };
+    RunResults {
         target: "http://app/".into(),
         protocol: Protocol::Http1,
         rate: Rate::Constant(104.0),
@@ -22,18 +22,18 @@ fn measured() -> Measured {
         elapsed: Duration::from_secs(1),
         uncorrected: corrected.clone(),
         corrected,
-        answers: BTreeMap::from([("200".into(), answers(90)), ("403".into(), answers(10))]),
+        responses: BTreeMap::from([("200".into(), responses(90)), ("403".into(), responses(10))]),
         errors: BTreeMap::from([("timeout".into(), 3), ("connection closed".into(), 1)]),
         unexpected: 10,
         bytes_sent: 0,
         bytes_received: 0,
-        own: Own { achieved: 100.0, ..Own::default() },
+        generator: GeneratorStats { achieved: 100.0, ..GeneratorStats::default() },
         interrupted: false,
     }
 }
 
 #[test]
-fn a_threshold_holds_when_its_figure_is_beyond_it() {
+fn a_threshold_is_true_when_its_metric_is_beyond_it() {
     for text in [
         "p99.9>5ms",
         "max>=10ms",
@@ -49,7 +49,7 @@ fn a_threshold_holds_when_its_figure_is_beyond_it() {
         "allowed<1",
         "min<1001us",
     ] {
-        assert!(text.parse::<Threshold>().unwrap().holds(&measured()), "{text}");
+        assert!(text.parse::<Threshold>().unwrap().is_true(&results()), "{text}");
     }
 }
 
@@ -66,16 +66,16 @@ fn and_not_else() {
         "status 500>0",
         "denied 403>0",
     ] {
-        assert!(!text.parse::<Threshold>().unwrap().holds(&measured()), "{text}");
+        assert!(!text.parse::<Threshold>().unwrap().is_true(&results()), "{text}");
     }
 }
 
 #[test]
 fn a_run_without_an_answer_is_not_fast() {
-    let mut nothing = measured();
+    let mut nothing = results();
     nothing.corrected.reset();
     for text in ["p99>5ms", "mean>5ms", "p50<1s"] {
-        assert!(text.parse::<Threshold>().unwrap().holds(&nothing), "{text}");
+        assert!(text.parse::<Threshold>().unwrap().is_true(&nothing), "{text}");
     }
 }
 
@@ -97,4 +97,6 @@ fn an_invalid_condition_is_rejected() {
         let error = text.parse::<Threshold>().unwrap_err();
         assert!(!error.is_empty(), "{text}");
     }
+    let error = "speed>1".parse::<Threshold>().unwrap_err();
+    assert!(error.starts_with("`speed` is not a metric; use one of `p99`, "), "{error}");
 }

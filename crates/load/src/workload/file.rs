@@ -91,11 +91,12 @@ fn read(path: &Path) -> Result<String, String> {
 
 fn parse(text: &str, folder: &Path) -> Result<Workload, String> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |it| it.start);
+        let at = error.span().map_or(0, |span| span.start);
         // Not the whole error text, which quotes the line.
         format!(":{}: {}", place(text, at), error.message().trim_end())
     })?;
-    let variables: Result<Vec<_>, _> = file.variables.into_iter().map(|it| variable(it, folder)).collect();
+    let variables: Result<Vec<_>, _> =
+        file.variables.into_iter().map(|declared| variable(declared, folder)).collect();
     let requests: Result<Vec<_>, _> = file.requests.into_iter().map(Entry::request).collect();
     let whole = |error| format!(": {error}");
     Ok(Workload { requests: requests.map_err(whole)?, variables: variables.map_err(whole)? })
@@ -124,12 +125,12 @@ fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable,
 }
 
 fn lines(name: &str, all: Vec<String>) -> Result<Values, String> {
-    let full: Vec<String> = all.into_iter().filter(|it| !it.is_empty()).collect();
+    let full: Vec<String> = all.into_iter().filter(|line| !line.is_empty()).collect();
     if full.is_empty() {
         return Err(format!("`{name}` has no lines to choose from"));
     }
-    if full.iter().any(|it| it.chars().any(char::is_control)) {
-        return Err(format!("a line of `{name}` holds a control character"));
+    if full.iter().any(|line| line.chars().any(char::is_control)) {
+        return Err(format!("a line of `{name}` contains a control character"));
     }
     Ok(Values::Lines(full.into()))
 }

@@ -52,7 +52,7 @@ impl Variables {
     }
 
     fn number(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|it| it.name == name)
+        self.all.iter().position(|variable| variable.name == name)
     }
 }
 
@@ -106,7 +106,7 @@ impl Template {
 
     /// Whether it has no variables.
     pub(crate) fn is_constant(&self) -> bool {
-        self.0.iter().all(|it| matches!(it, Part::Text(_)))
+        self.0.iter().all(|part| matches!(part, Part::Text(_)))
     }
 
     /// The text with the values of its variables.
@@ -162,7 +162,7 @@ fn encode(value: &str, path: &mut String) {
 }
 
 fn unknown(name: &str, variables: &Variables) -> String {
-    let known: Vec<_> = variables.all.iter().map(|it| format!("`{}`", it.name)).collect();
+    let known: Vec<_> = variables.all.iter().map(|variable| format!("`{}`", variable.name)).collect();
     match known.as_slice() {
         [] => format!("`${{{name}}}`: there is no such variable"),
         known => format!("`${{{name}}}`: there is no such variable, only {}", known.join(", ")),

@@ -8,7 +8,7 @@ use envoy_types::ext_authz::v3::pb::{
 };
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::rpc;
-use load::{Measured, Plan, Protocol, Rate, Request, Workload, run};
+use load::{Plan, Protocol, Rate, Request, RunResults, Workload, run};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio_stream::wrappers::UnixListenerStream;
@@ -34,10 +34,12 @@ impl Authorization for ByMethod {
         let request = request.into_inner();
         let http = request.attributes.unwrap().request.unwrap().http.unwrap();
         let lines = http.header_map.unwrap().headers;
-        let line = |name: &str| lines.iter().find(|it| it.key == name).map(|it| it.raw_value.clone());
+        let line = |name: &str| {
+            lines.iter().find(|header| header.key == name).map(|header| header.raw_value.clone())
+        };
         assert_eq!(line(":method").unwrap(), http.method.as_bytes());
         assert_eq!(line(":path").unwrap(), http.path.as_bytes());
-        assert!(line("authorization").is_none_or(|it| it == b"Basic YWxpY2U6d29uZGVybGFuZA=="));
+        assert!(line("authorization").is_none_or(|value| value == b"Basic YWxpY2U6d29uZGVybGFuZA=="));
         let denied = |code| {
             Ok(Response::new(CheckResponse {
                 status: Some(rpc::Status { code: 7, ..Default::default() }),
@@ -76,14 +78,14 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let workload = mix(&["GET", "POST", "PUT", "DELETE"]);
     let plan = Plan::check(&address).unwrap();
     let requests = Some(400);
-    let measured = run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
-    assert_eq!(measured.requests(), 400);
-    assert_eq!(measured.answers.keys().collect::<Vec<_>>(), ["allowed", "denied 401", "denied 403"]);
-    assert_eq!(measured.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
-    assert!(measured.answers.values().all(|it| (60..140).contains(&it.count)), "{measured:?}");
+    let results = run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
+    assert_eq!(results.requests(), 400);
+    assert_eq!(results.responses.keys().collect::<Vec<_>>(), ["allowed", "denied 401", "denied 403"]);
+    assert_eq!(results.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
+    assert!(results.responses.values().all(|responses| (60..140).contains(&responses.count)), "{results:?}");
     assert_eq!(
-        measured.unexpected,
-        measured.answers["denied 401"].count + measured.answers["denied 403"].count
+        results.unexpected,
+        results.responses["denied 401"].count + results.responses["denied 403"].count
     );
     runtime.shutdown_background();
 
@@ -91,12 +93,12 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let path = folder.path().join("a.sock");
     let runtime = server(&path);
     let plan = Plan::check(&format!("unix:{}", path.display())).unwrap();
-    let measured = run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
-    assert_eq!(measured.answers["allowed"].count, 400, "{measured:?}");
+    let results = run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
+    assert_eq!(results.responses["allowed"].count, 400, "{results:?}");
     runtime.shutdown_background();
 }
 
-fn of_app(protocol: Protocol, streams: usize) -> Measured {
+fn of_app(protocol: Protocol, streams: usize) -> RunResults {
     let runtime = Runtime::new().unwrap();
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}/people", listener.local_addr().unwrap());
@@ -113,19 +115,19 @@ fn of_app(protocol: Protocol, streams: usize) -> Measured {
         connections,
         ..Plan::http(&url).unwrap()
     };
-    let measured = run(&Plan { streams, workload, ..plan }).unwrap();
+    let results = run(&Plan { streams, workload, ..plan }).unwrap();
     runtime.shutdown_background();
-    measured
+    results
 }
 
 #[test]
 fn the_application_answers_the_same_over_both_versions() {
     for (protocol, streams) in [(Protocol::Http1, 1), (Protocol::Http2, 1), (Protocol::Http2, 50)] {
-        let measured = of_app(protocol, streams);
-        assert_eq!((measured.corrected.len(), measured.errors()), (300, 0), "{measured:?}");
-        assert_eq!(measured.answers["200"].count + measured.answers["404"].count, 300);
-        assert_eq!(measured.unexpected, measured.answers["404"].count);
-        assert!(measured.bytes_sent > 1_000_000 && measured.bytes_received > 1_000_000, "{measured:?}");
+        let results = of_app(protocol, streams);
+        assert_eq!((results.corrected.len(), results.errors()), (300, 0), "{results:?}");
+        assert_eq!(results.responses["200"].count + results.responses["404"].count, 300);
+        assert_eq!(results.unexpected, results.responses["404"].count);
+        assert!(results.bytes_sent > 1_000_000 && results.bytes_received > 1_000_000, "{results:?}");
     }
 }
 
@@ -140,7 +142,7 @@ fn a_server_that_goes_away_is_an_error_and_no_answer() {
     std::thread::sleep(Duration::from_millis(400));
     runtime.shutdown_background();
     std::fs::remove_file(&path).unwrap();
-    let measured = running.join().unwrap();
-    assert!(measured.answers["allowed"].count > 0 && measured.errors() > 0, "{measured:?}");
-    assert_eq!(measured.requests() + measured.own.unsent, 200, "{measured:?}");
+    let results = running.join().unwrap();
+    assert!(results.responses["allowed"].count > 0 && results.errors() > 0, "{results:?}");
+    assert_eq!(results.requests() + results.generator.unsent, 200, "{results:?}");
 }

@@ -12,7 +12,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-fn fire(arguments: &[&str]) -> Output {
+fn execute(arguments: &[&str]) -> Output {
     program(arguments).output().unwrap()
 }
 
@@ -57,7 +57,7 @@ impl Drop for Serving {
 fn a_run_prints_its_results_and_nothing_else_when_piped() {
     let mut app = Serving::start(&["app", "127.0.0.1:0"]);
     let url = format!("http://{}/people", app.address);
-    let output = fire(&["http", &url, "--requests", "100", "--rate", "max"]);
+    let output = execute(&["http", &url, "--requests", "100", "--rate", "max"]);
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(printed.contains(&url) && printed.contains("p99") && printed.contains("200"), "{printed}");
@@ -71,7 +71,7 @@ fn checks_are_made_over_a_unix_socket() {
     let path = folder.path().join("a.sock");
     let _server = crate::checks::server(&path);
     let address = format!("unix:{}", path.display());
-    let output = fire(&["check", &address, "-n", "10", "--basic", "alice:wonderland"]);
+    let output = execute(&["check", &address, "-n", "10", "--basic", "alice:wonderland"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("allowed"));
 }
@@ -79,7 +79,7 @@ fn checks_are_made_over_a_unix_socket() {
 #[test]
 fn the_application_ends_with_sigterm_and_a_taken_port_is_said() {
     let mut app = Serving::start(&["app", "127.0.0.1:0"]);
-    let taken = fire(&["app", &app.address]);
+    let taken = execute(&["app", &app.address]);
     assert_eq!(taken.status.code(), Some(5));
     assert!(text(&taken.stderr).contains("cannot listen on"), "{}", text(&taken.stderr));
     assert_eq!(app.terminate(), Some(0));
@@ -89,15 +89,28 @@ fn the_application_ends_with_sigterm_and_a_taken_port_is_said() {
 fn thresholds_give_an_exit_code() {
     let server = Server::start(|_| Act::answer(403, Duration::ZERO));
     let url = server.url("/");
-    let fire = |condition: &str| {
-        let output =
-            fire(&["http", &url, "-n", "20", "-r", "max", "--fail-if", "errors>0", "--fail-if", condition]);
+    let execute = |condition: &str| {
+        let output = execute(&[
+            "http",
+            &url,
+            "-n",
+            "20",
+            "-r",
+            "max",
+            "--fail-if",
+            "errors>0",
+            "--fail-if",
+            condition,
+        ]);
         (output.status.code(), text(&output.stderr))
     };
-    assert_eq!(fire("p99>60s"), (Some(0), String::new()));
-    assert_eq!(fire("status 403>0"), (Some(4), "rolegate-load: `status 403>0` holds\n".into()));
-    assert_eq!(fire("unexpected>10%").0, Some(4));
-    assert_eq!(fire("speed>3").0, Some(2));
+    assert_eq!(execute("p99>60s"), (Some(0), String::new()));
+    assert_eq!(
+        execute("status 403>0"),
+        (Some(4), "rolegate-load: `--fail-if status 403>0` is true\n".into())
+    );
+    assert_eq!(execute("unexpected>10%").0, Some(4));
+    assert_eq!(execute("speed>3").0, Some(2));
 }
 
 #[test]
@@ -106,7 +119,7 @@ fn the_files_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (hgrm, csv, html) = (file("a.hgrm"), file("a.csv"), file("a.html"));
-    let output = fire(&[
+    let output = execute(&[
         "http",
         &server.url("/"),
         "-n",
@@ -130,7 +143,7 @@ fn the_files_are_written() {
     for file in [hgrm, csv, html] {
         assert!(std::fs::metadata(&file).unwrap().len() > 100, "{file}");
     }
-    let nowhere = fire(&["http", &server.url("/"), "-n", "1", "--csv", &file("none/a.csv")]);
+    let nowhere = execute(&["http", &server.url("/"), "-n", "1", "--csv", &file("none/a.csv")]);
     assert_eq!(nowhere.status.code(), Some(5));
 }
 
@@ -152,13 +165,16 @@ fn no_secret_is_printed_whatever_goes_wrong() {
         (&["http", "http://alice:wonderland@127.0.0.1:1/"], 2),
     ];
     for (arguments, code) in cases {
-        let output = fire(arguments);
+        let output = execute(arguments);
         let printed = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{printed}");
         assert!(!printed.contains("wonderland") && !printed.contains("d29uZGVybGFuZA"), "{printed}");
     }
     let sent = server.seen();
-    assert!(sent.iter().filter(|it| it.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count() == 10);
+    assert!(
+        sent.iter().filter(|request| request.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count()
+            == 10
+    );
     let of_environment =
         program(&["http", &url, "-n", "1"]).env("ROLEGATE_LOAD_BEARER", "t0ken").output().unwrap();
     assert_eq!(of_environment.status.code(), Some(0));
@@ -183,20 +199,20 @@ fn ctrl_c_ends_a_run_with_its_results() {
 
 #[test]
 fn the_highest_rate_under_a_limit_is_found() {
-    // Two places of 20 ms each: 100 per second and no more.
+    // Two slots of 20 ms each: 100 per second and no more.
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(20)));
     let arguments = ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
-    let output = fire(&arguments);
+    let output = execute(&arguments);
     let (printed, on_the_way) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}{on_the_way}");
     assert!(on_the_way.contains("closed loop") && on_the_way.contains("kept"), "{on_the_way}");
-    let none = fire(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
+    let none = execute(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
     assert_eq!(none.status.code(), Some(5));
 }
 
 #[test]
 fn help_has_a_place_for_those_who_come_from_elsewhere() {
-    let help = text(&fire(&["--help"]).stdout);
+    let help = text(&execute(&["--help"]).stdout);
     assert!(help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"), "{help}");
-    assert!(text(&fire(&["http", "--help"]).stdout).contains("[[requests]]"));
+    assert!(text(&execute(&["http", "--help"]).stdout).contains("[[requests]]"));
 }

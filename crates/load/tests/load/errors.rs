@@ -15,9 +15,9 @@ fn plan(server: &Server, requests: u64) -> Plan {
 fn a_closed_connection_is_an_error_and_the_next_request_has_a_new_one() {
     let server =
         Server::start(|number| Act { delay: Duration::ZERO, status: (number % 10 != 9).then_some(200) });
-    let measured = run(&plan(&server, 200)).unwrap();
-    assert_eq!(measured.errors.get("connection closed"), Some(&20), "{measured:?}");
-    assert_eq!((measured.corrected.len(), measured.answers["200"].count), (180, 180));
+    let results = run(&plan(&server, 200)).unwrap();
+    assert_eq!(results.errors.get("connection closed"), Some(&20), "{results:?}");
+    assert_eq!((results.corrected.len(), results.responses["200"].count), (180, 180));
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn answers_are_counted_by_status_and_the_wrong_ones_apart() {
         Act::answer([200, 302, 403, 500][usize::try_from(number % 4).unwrap()], Duration::ZERO)
     });
     let mut plan = plan(&server, 100);
-    let measured = run(&plan).unwrap();
-    assert!(measured.answers.values().all(|it| it.count == 25), "{measured:?}");
-    assert_eq!((measured.unexpected, measured.errors()), (50, 0));
+    let results = run(&plan).unwrap();
+    assert!(results.responses.values().all(|responses| responses.count == 25), "{results:?}");
+    assert_eq!((results.unexpected, results.errors()), (50, 0));
 
     plan.workload.requests[0].expect = vec![403, 200, 302];
     assert_eq!(run(&plan).unwrap().unexpected, 25);
@@ -39,10 +39,10 @@ fn an_answer_that_does_not_come_is_a_timeout() {
     let server =
         Server::start(|number| Act::answer(200, Duration::from_millis(if number == 3 { 1500 } else { 0 })));
     let timeout = Duration::from_millis(500);
-    let measured = run(&Plan { timeout, connections: 1, ..plan(&server, 10) }).unwrap();
-    assert_eq!(measured.errors.get("timeout"), Some(&1), "{measured:?}");
-    assert_eq!(measured.corrected.len(), 9);
-    assert!(measured.corrected.max() < 500_000_000);
+    let results = run(&Plan { timeout, connections: 1, ..plan(&server, 10) }).unwrap();
+    assert_eq!(results.errors.get("timeout"), Some(&1), "{results:?}");
+    assert_eq!(results.corrected.len(), 9);
+    assert!(results.corrected.max() < 500_000_000);
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn a_server_that_comes_late_is_waited_for() {
     });
     let wait = Duration::from_secs(20);
     let plan = Plan { wait, requests: Some(10), duration: None, ..Plan::check(&address).unwrap() };
-    let measured = run(&plan).unwrap();
-    assert_eq!(measured.answers["allowed"].count, 10);
+    let results = run(&plan).unwrap();
+    assert_eq!(results.responses["allowed"].count, 10);
     drop(late.join().unwrap());
 }
 
@@ -80,11 +80,11 @@ fn a_run_that_is_stopped_has_the_results_so_far() {
         ending.stop();
     });
     let (rate, duration) = (Rate::Constant(100.0), Some(Duration::from_secs(60)));
-    let measured = run(&Plan { rate, duration, requests: None, stop, ..plan(&server, 1) }).unwrap();
+    let results = run(&Plan { rate, duration, requests: None, stop, ..plan(&server, 1) }).unwrap();
     ender.join().unwrap();
-    assert!(measured.interrupted && began.elapsed() < Duration::from_secs(20));
-    assert!((5..=200).contains(&measured.corrected.len()), "{measured:?}");
-    assert!(measured.elapsed < Duration::from_secs(10), "{measured:?}");
+    assert!(results.interrupted && began.elapsed() < Duration::from_secs(20));
+    assert!((5..=200).contains(&results.corrected.len()), "{results:?}");
+    assert!(results.elapsed < Duration::from_secs(10), "{results:?}");
 }
 
 #[test]

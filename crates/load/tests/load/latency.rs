@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use load::{Measured, Plan, Rate, run};
+use load::{Plan, Rate, RunResults, run};
 
 use crate::server::{Act, Server};
 
@@ -32,14 +32,14 @@ fn programmed(number: u64) -> Act {
 }
 
 /// The percentiles of the server's own record, beside those that were measured.
-fn compared(measured: &Measured, server: &Server) -> Vec<(f64, Duration, Duration)> {
+fn compared(results: &RunResults, server: &Server) -> Vec<(f64, Duration, Duration)> {
     let took = server.took();
     // Not at the steps themselves, where one request more or less is another step.
     [250_u16, 500, 750, 850, 920, 950, 980, 995]
         .map(|permille| {
             let rank = (took.len() * usize::from(permille)).div_ceil(1000);
             let percent = f64::from(permille) / 10.0;
-            (percent, *took.get(rank - 1).unwrap(), at(&measured.uncorrected, percent))
+            (percent, *took.get(rank - 1).unwrap(), at(&results.uncorrected, percent))
         })
         .to_vec()
 }
@@ -53,9 +53,9 @@ fn percentiles_are_those_of_the_server() {
         let server = Server::start(programmed);
         let requests = Some(400);
         let plan = Plan { rate: Rate::Max, connections: 40, requests, duration: None, ..plan(&server) };
-        let measured = run(&plan).unwrap();
-        assert_eq!((measured.corrected.len(), server.requests()), (400, 400));
-        for (percent, did, found) in compared(&measured, &server) {
+        let results = run(&plan).unwrap();
+        assert_eq!((results.corrected.len(), server.requests()), (400, 400));
+        for (percent, did, found) in compared(&results, &server) {
             let name = percent.to_string();
             if found >= did.mul_f64(0.99) && found <= did.mul_f64(1.02) {
                 spoilt.remove(&name);
@@ -77,17 +77,17 @@ fn a_stall_is_in_the_corrected_figure_and_not_in_the_other() {
         let server = Server::stalling(|_| Act::answer(200, Duration::ZERO), Some((100, stall)));
         let duration = Some(Duration::from_secs(2));
         let plan = Plan { rate: Rate::Constant(200.0), connections: 2, duration, ..plan(&server) };
-        let measured = run(&plan).unwrap();
-        assert_eq!(measured.corrected.len(), 400);
+        let results = run(&plan).unwrap();
+        assert_eq!(results.corrected.len(), 400);
         // 80 requests were due in those 400 ms; at most two of them were under way.
-        assert!(at(&measured.corrected, 99.0) > Duration::from_millis(340), "{measured:?}");
-        assert!(at(&measured.corrected, 90.0) > Duration::from_millis(150), "{measured:?}");
-        assert!(at(&measured.uncorrected, 100.0) >= Duration::from_millis(399), "{measured:?}");
-        assert!(measured.own.queued >= 60, "{measured:?}");
-        if at(&measured.uncorrected, 99.0) < Duration::from_millis(100) {
+        assert!(at(&results.corrected, 99.0) > Duration::from_millis(340), "{results:?}");
+        assert!(at(&results.corrected, 90.0) > Duration::from_millis(150), "{results:?}");
+        assert!(at(&results.uncorrected, 100.0) >= Duration::from_millis(399), "{results:?}");
+        assert!(results.generator.queued >= 60, "{results:?}");
+        if at(&results.uncorrected, 99.0) < Duration::from_millis(100) {
             return;
         }
-        assert!(attempt < ATTEMPTS, "{measured:?}");
+        assert!(attempt < ATTEMPTS, "{results:?}");
     }
 }
 
@@ -96,9 +96,9 @@ fn a_rate_is_kept_whatever_the_server_does() {
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(50)));
     let (connections, duration) = (40, Some(Duration::from_secs(1)));
     let plan = Plan { rate: Rate::Constant(300.0), connections, duration, ..plan(&server) };
-    let measured = run(&plan).unwrap();
-    assert_eq!((measured.corrected.len(), measured.own.unsent), (300, 0));
-    assert!((250.0..=300.1).contains(&measured.own.achieved), "{measured:?}");
+    let results = run(&plan).unwrap();
+    assert_eq!((results.corrected.len(), results.generator.unsent), (300, 0));
+    assert!((250.0..=300.1).contains(&results.generator.achieved), "{results:?}");
 }
 
 #[test]
@@ -106,20 +106,20 @@ fn what_a_server_is_too_slow_for_is_counted() {
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(100)));
     let duration = Some(Duration::from_secs(1));
     let plan = Plan { rate: Rate::Constant(100.0), connections: 2, duration, ..plan(&server) };
-    let measured = run(&plan).unwrap();
-    // Two places, ten answers per second each.
-    assert!((10..=20).contains(&measured.corrected.len()), "{measured:?}");
-    assert_eq!(measured.corrected.len() + measured.own.unsent, 100);
-    assert!(measured.own.achieved < 21.0 && measured.own.limited.is_none(), "{measured:?}");
-    assert!(at(&measured.corrected, 100.0) > Duration::from_millis(500), "{measured:?}");
+    let results = run(&plan).unwrap();
+    // Two slots, ten responses per second each.
+    assert!((10..=20).contains(&results.corrected.len()), "{results:?}");
+    assert_eq!(results.corrected.len() + results.generator.unsent, 100);
+    assert!(results.generator.achieved < 21.0 && results.generator.limited.is_none(), "{results:?}");
+    assert!(at(&results.corrected, 100.0) > Duration::from_millis(500), "{results:?}");
 }
 
 #[test]
 fn a_ramp_sends_as_many_as_its_area() {
     let server = Server::start(|_| Act::answer(200, Duration::ZERO));
     let (rate, duration) = (Rate::Ramp { from: 0.0, to: 400.0 }, Some(Duration::from_secs(1)));
-    let measured = run(&Plan { rate, duration, threads: 2, ..plan(&server) }).unwrap();
-    assert_eq!(measured.corrected.len() + measured.own.unsent, 200);
+    let results = run(&Plan { rate, duration, threads: 2, ..plan(&server) }).unwrap();
+    assert_eq!(results.corrected.len() + results.generator.unsent, 200);
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn the_warm_up_is_in_no_figure() {
     let server = Server::start(|number| Act::answer(if number < 30 { 500 } else { 200 }, Duration::ZERO));
     let requests = Some(50);
     let plan = Plan { rate: Rate::Constant(100.0), warmup, requests, duration: None, ..plan(&server) };
-    let measured = run(&plan).unwrap();
-    assert_eq!((measured.corrected.len(), server.requests()), (50, 80));
-    assert_eq!(measured.answers.keys().collect::<Vec<_>>(), ["200"], "{measured:?}");
+    let results = run(&plan).unwrap();
+    assert_eq!((results.corrected.len(), server.requests()), (50, 80));
+    assert_eq!(results.responses.keys().collect::<Vec<_>>(), ["200"], "{results:?}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_count_is_kept_exactly_by_any_number_of_threads() {
         let server = Server::start(|_| Act::answer(200, Duration::ZERO));
         let requests = Some(501);
         let plan = Plan { rate, threads, requests, duration: None, ..plan(&server) };
-        let measured = run(&plan).unwrap();
-        assert_eq!((measured.requests(), server.requests()), (501, 501), "{rate} by {threads}");
+        let results = run(&plan).unwrap();
+        assert_eq!((results.requests(), server.requests()), (501, 501), "{rate} by {threads}");
     }
 }

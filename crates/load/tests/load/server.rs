@@ -39,7 +39,7 @@ struct Shared {
     /// From the whole request to the written answer.
     took: Mutex<Vec<Duration>>,
     seen: Mutex<Vec<Seen>>,
-    /// Whoever holds it stalls all others.
+    /// The request that stalls holds this lock, so all others wait.
     gate: Mutex<()>,
     /// The request at which everything stalls, and for how long.
     stall: Option<(u64, Duration)>,
@@ -143,7 +143,8 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
             break;
         }
     }
-    let length = head.lines().find_map(|it| it.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     Some(Seen { head, body })

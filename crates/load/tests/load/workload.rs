@@ -17,8 +17,8 @@ fn sent(workload: Workload, requests: u64, seed: u64) -> Vec<Seen> {
     let server = Server::start(|_| Act::answer(200, Duration::ZERO));
     let plan = Plan::http(&server.url("/")).unwrap();
     let plan = Plan { rate: Rate::Max, connections: 1, requests: Some(requests), duration: None, ..plan };
-    let measured = run(&Plan { workload, seed, ..plan }).unwrap();
-    assert_eq!((measured.requests(), measured.errors()), (requests, 0), "{measured:?}");
+    let results = run(&Plan { workload, seed, ..plan }).unwrap();
+    assert_eq!((results.requests(), results.errors()), (requests, 0), "{results:?}");
     server.seen()
 }
 
@@ -29,15 +29,15 @@ fn path(seen: &Seen) -> &str {
 #[test]
 fn a_mix_keeps_its_weights_and_fills_in_its_variables() {
     let all = sent(shipped("people.toml"), 1000, 1);
-    let posts = all.iter().filter(|it| it.head.starts_with("POST ")).count();
+    let posts = all.iter().filter(|request| request.head.starts_with("POST ")).count();
     assert!((60..140).contains(&posts), "{posts}");
-    let gets: Vec<&str> = all.iter().filter(|it| it.head.starts_with("GET ")).map(path).collect();
+    let gets: Vec<&str> = all.iter().filter(|request| request.head.starts_with("GET ")).map(path).collect();
     let different: BTreeSet<&str> = gets.iter().copied().collect();
     assert!(different.len() == gets.len(), "a sequence repeats itself");
-    assert!(gets.iter().all(|it| it.starts_with("/people?page=") && it.contains("&name=")), "{gets:?}");
-    assert!(all.iter().all(|it| it.head.contains("\r\nauthorization: Basic ")));
+    assert!(gets.iter().all(|path| path.starts_with("/people?page=") && path.contains("&name=")), "{gets:?}");
+    assert!(all.iter().all(|request| request.head.contains("\r\nauthorization: Basic ")));
     let body: serde_json::Value =
-        serde_json::from_slice(&all.iter().find(|it| !it.body.is_empty()).unwrap().body).unwrap();
+        serde_json::from_slice(&all.iter().find(|request| !request.body.is_empty()).unwrap().body).unwrap();
     assert_eq!(body["id"].as_str().unwrap().len(), 36);
     assert!((18..=99).contains(&body["age"].as_i64().unwrap()), "{body}");
 }
@@ -47,11 +47,11 @@ fn the_same_seed_gives_the_same_requests() {
     let of = |seed| -> Vec<String> {
         let mut workload = shipped("people.toml");
         // The time differs from run to run.
-        workload.variables.retain(|it| it.name != "now");
-        workload.requests.iter_mut().for_each(|it| it.body.clear());
+        workload.variables.retain(|variable| variable.name != "now");
+        workload.requests.iter_mut().for_each(|request| request.body.clear());
         sent(workload, 50, seed)
             .into_iter()
-            .map(|it| it.head.split_once("host").unwrap().0.to_owned())
+            .map(|request| request.head.split_once("host").unwrap().0.to_owned())
             .collect()
     };
     assert_eq!(of(7), of(7));

@@ -60,7 +60,7 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
-    let others: Vec<Case> = example.cases.iter().filter(|it| !is_plain(it)).cloned().collect();
+    let others: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
     right &= table(out, &stack, &example, &others).await?;
 
     writeln!(
@@ -68,7 +68,7 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
         "\n{}",
         if right { "all as the policy says" } else { "NOT as the policy says: see the lines marked !" }
     )?;
-    if std::env::var_os("KEEP").is_some_and(|it| !it.is_empty() && it != "0") {
+    if std::env::var_os("KEEP").is_some_and(|value| !value.is_empty() && value != "0") {
         keep(out, &stack).await?;
     }
     Ok(right)
@@ -109,8 +109,8 @@ const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
 /// Every caller in the cases, with every method.
 fn matrix(example: &Example) -> Vec<Case> {
     let mut seen = BTreeSet::new();
-    let plain = example.cases.iter().filter(|it| is_plain(it));
-    let callers: Vec<&Case> = plain.filter(|it| seen.insert(name(example, &it.request))).collect();
+    let plain = example.cases.iter().filter(|case| is_plain(case));
+    let callers: Vec<&Case> = plain.filter(|case| seen.insert(name(example, &case.request))).collect();
     callers.iter().flat_map(|like| METHODS.map(|method| asked(example, like, method))).collect()
 }
 
@@ -145,15 +145,16 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
 }
 
 fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
-    let basic = example.loaded.policy.identity.basic.iter().flat_map(|it| &it.users);
-    let own = basic.filter(|it| Some(&*it.name) == user).flat_map(|it| &it.groups);
-    own.map(|it: &Arc<str>| &**it).collect()
+    let basic = example.loaded.policy.identity.basic.iter().flat_map(|basic| &basic.users);
+    let own = basic.filter(|entry| Some(&*entry.name) == user).flat_map(|entry| &entry.groups);
+    own.map(|group: &Arc<str>| &**group).collect()
 }
 
 /// Whether these credentials are valid: in some case they are allowed, or denied with 403.
 fn verifies(example: &Example, request: &Request) -> bool {
-    let same = |it: &&Case| format!("{:?}", it.request.credentials) == format!("{:?}", request.credentials);
-    example.cases.iter().filter(same).any(|it| matches!(it.expect.status, 200 | 403))
+    let same =
+        |case: &&Case| format!("{:?}", case.request.credentials) == format!("{:?}", request.credentials);
+    example.cases.iter().filter(same).any(|case| matches!(case.expect.status, 200 | 403))
 }
 
 /// The caller's name for display, without secrets.
@@ -173,7 +174,7 @@ fn name(example: &Example, request: &Request) -> String {
 
 /// The deciding rule or the reason of the denial, and what differs from the expectation.
 fn why(case: &Case, ran: &Ran) -> String {
-    let text = |name: &str| ran.decision.get(name).and_then(|it| it.as_str());
+    let text = |name: &str| ran.decision.get(name).and_then(|value| value.as_str());
     let mut all = vec![match (text("reason"), text("rule")) {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),
         (Some(reason), None) => reason.to_owned(),

@@ -14,19 +14,19 @@ fn manifests(path: &str) -> &'static [Value] {
 fn istio_names_the_provider_with_a_timeout() {
     let mesh = &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"];
     let provider = &mesh["extensionProviders"][0];
-    let asked = &provider["envoyExtAuthzGrpc"];
-    assert_eq!((&asked["timeout"], &asked["failOpen"]), (&"2s".into(), &false.into()));
+    let ext_authz = &provider["envoyExtAuthzGrpc"];
+    assert_eq!((&ext_authz["timeout"], &ext_authz["failOpen"]), (&"2s".into(), &false.into()));
     assert_eq!(mesh["pathNormalization"]["normalization"], "MERGE_SLASHES");
     let policy = &manifests("istio/authorization.yaml").first().unwrap()["spec"];
     assert_eq!(policy["provider"]["name"], provider["name"]);
-    assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is asked about");
+    assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is authorized");
 }
 
 /// Both use the Service that the overlay makes.
 #[test]
-fn the_doors_lead_to_the_shared_service() {
+fn istio_and_envoy_gateway_use_the_shared_service() {
     let services = of_kind(&one("overlays/shared").manifests, "Service");
-    let mesh = services.iter().find(|it| it["metadata"]["name"] == "rolegate").unwrap();
+    let mesh = services.iter().find(|service| service["metadata"]["name"] == "rolegate").unwrap();
     assert!(mesh["spec"]["clusterIP"].is_null(), "Istio does not balance over a headless one");
     let provider =
         &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"]["extensionProviders"][0];
@@ -50,7 +50,8 @@ fn the_doors_lead_to_the_shared_service() {
 #[test]
 fn the_headless_service_is_headless() {
     let services = of_kind(&one("overlays/shared").manifests, "Service");
-    let headless = services.iter().find(|it| it["metadata"]["name"] == "rolegate-headless").unwrap();
+    let headless =
+        services.iter().find(|service| service["metadata"]["name"] == "rolegate-headless").unwrap();
     assert_eq!(headless["spec"]["clusterIP"], "None");
     let maps = of_kind(&one("examples/shared").manifests, "ConfigMap");
     let envoy = maps.first().unwrap()["data"]["envoy.yaml"].as_str().unwrap();
@@ -74,8 +75,8 @@ fn the_unit_is_hardened() {
         "RuntimeDirectory=rolegate",
         "RuntimeDirectoryMode=0750",
     ] {
-        assert!(unit.lines().any(|it| it == line), "no `{line}`");
+        assert!(unit.lines().any(|present| present == line), "no `{line}`");
     }
-    let start = unit.lines().find(|it| it.starts_with("ExecStart=")).unwrap();
+    let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
     assert!(start.contains("--listen unix:/run/rolegate/rolegate.sock"), "{start}");
 }

@@ -50,31 +50,33 @@ fn validate(file: &Path) -> String {
 /// `SECURITY.md`, S24: an error is never OK, and the application is given the path that rolegate evaluates.
 #[test]
 fn every_configuration_fails_closed() {
-    let mut judged = 0;
+    let mut checked = 0;
     for (at, text) in configurations() {
         let documents = yaml_of(&text).unwrap();
         let resources = &documents.first().unwrap()["static_resources"];
         for manager in managers(resources) {
             let filters = manager["http_filters"].as_array().unwrap();
-            let Some(filter) = filters.iter().position(|it| it["name"] == "envoy.filters.http.ext_authz")
+            let Some(filter) =
+                filters.iter().position(|filter| filter["name"] == "envoy.filters.http.ext_authz")
             else {
-                // Nothing to judge: the admin pages, or what a measurement compares with.
+                // Nothing to check: the admin pages, or what a measurement compares with.
                 continue;
             };
-            assert_eq!(filter, 0, "{at}: another filter acts before anybody has been asked");
+            assert_eq!(filter, 0, "{at}: another filter runs before authorization");
             fails_closed(&at, &filters.first().unwrap()["typed_config"]);
             for on in ["normalize_path", "merge_slashes"] {
                 assert_eq!(manager[on], true, "{at}: {on}");
             }
-            judged += 1;
+            checked += 1;
         }
         let clusters = resources["clusters"].as_array().unwrap();
-        for own in clusters.iter().filter(|it| it["name"].as_str().unwrap().starts_with("rolegate")) {
+        for own in clusters.iter().filter(|cluster| cluster["name"].as_str().unwrap().starts_with("rolegate"))
+        {
             let threshold = &own["circuit_breakers"]["thresholds"][0];
             assert!(threshold["max_requests"].as_u64().unwrap() > 1024, "{at}: the 1025th check is refused");
         }
     }
-    assert!(judged >= 5, "only {judged} ask rolegate");
+    assert!(checked >= 5, "only {checked} call rolegate");
 }
 
 fn fails_closed(at: &str, filter: &Value) {
@@ -89,14 +91,14 @@ fn fails_closed(at: &str, filter: &Value) {
 
 fn managers(resources: &Value) -> impl Iterator<Item = &Value> {
     let listeners = resources["listeners"].as_array().into_iter().flatten();
-    let chains = listeners.flat_map(|it| it["filter_chains"].as_array().unwrap());
-    let filters = chains.flat_map(|it| it["filters"].as_array().unwrap());
+    let chains = listeners.flat_map(|listener| listener["filter_chains"].as_array().unwrap());
+    let filters = chains.flat_map(|chain| chain["filters"].as_array().unwrap());
     filters
-        .map(|it| &it["typed_config"])
-        .filter(|it| it["@type"].as_str().is_some_and(|it| it.ends_with("HttpConnectionManager")))
+        .map(|filter| &filter["typed_config"])
+        .filter(|config| config["@type"].as_str().is_some_and(|kind| kind.ends_with("HttpConnectionManager")))
 }
 
-/// Whoever reaches Envoy's admin page can stop it, or see its configuration.
+/// A client that reaches Envoy's admin page can stop Envoy and read its configuration.
 #[test]
 fn the_admin_page_stays_on_loopback() {
     for (at, text) in configurations() {

@@ -18,7 +18,7 @@ fn pod(manifest: &Value) -> Option<&Value> {
 fn each_pod(test: impl Fn(&str, &Value)) {
     let mut pods = 0;
     for Variant { name, manifests } in all() {
-        for (manifest, pod) in manifests.iter().filter_map(|it| Some((it, pod(it)?))) {
+        for (manifest, pod) in manifests.iter().filter_map(|manifest| Some((manifest, pod(manifest)?))) {
             test(&format!("{name}: {}", manifest["metadata"]["name"]), pod);
             pods += 1;
         }
@@ -28,11 +28,13 @@ fn each_pod(test: impl Fn(&str, &Value)) {
 
 /// All containers of a pod, those that are sidecars too.
 pub(crate) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    ["initContainers", "containers"].into_iter().flat_map(|it| pod[it].as_array().into_iter().flatten())
+    ["initContainers", "containers"].into_iter().flat_map(|kind| pod[kind].as_array().into_iter().flatten())
 }
 
 fn each_container(test: impl Fn(&str, &Value, &Value)) {
-    each_pod(|at, pod| containers(pod).for_each(|it| test(&format!("{at}: {}", it["name"]), pod, it)));
+    each_pod(|at, pod| {
+        containers(pod).for_each(|container| test(&format!("{at}: {}", container["name"]), pod, container))
+    });
 }
 
 /// Kubernetes, "Pod Security Standards", `restricted`.
@@ -44,7 +46,7 @@ fn pods_are_restricted() {
         }
         for volume in pod["volumes"].as_array().into_iter().flatten() {
             let kinds = ["configMap", "secret", "emptyDir", "projected", "downwardAPI"];
-            assert!(kinds.iter().any(|it| !volume[it].is_null()), "{at}: {volume}");
+            assert!(kinds.iter().any(|kind| !volume[kind].is_null()), "{at}: {volume}");
         }
     });
     each_container(|at, pod, container| {
@@ -84,7 +86,7 @@ fn images_have_a_version() {
         let image = container["image"].as_str().unwrap();
         let name = image.rsplit('/').next().unwrap();
         let version = name.split_once(['@', ':']).map(|(_, version)| version);
-        assert!(version.is_some_and(|it| it != "latest"), "{at}: {image}");
+        assert!(version.is_some_and(|version| version != "latest"), "{at}: {image}");
     });
 }
 
@@ -92,9 +94,9 @@ fn images_have_a_version() {
 fn rolegates() -> Vec<(String, &'static Value, &'static Value)> {
     let mut found = Vec::new();
     for Variant { name, manifests } in all() {
-        for pod in manifests.iter().filter(|it| it["kind"] != "Job").filter_map(pod) {
-            let own = containers(pod).filter(|it| it["name"] == "rolegate");
-            found.extend(own.map(|it| (name.clone(), pod, it)));
+        for pod in manifests.iter().filter(|manifest| manifest["kind"] != "Job").filter_map(pod) {
+            let own = containers(pod).filter(|container| container["name"] == "rolegate");
+            found.extend(own.map(|container| (name.clone(), pod, container)));
         }
     }
     assert!(found.len() >= 6, "only {} rolegates were found", found.len());
@@ -102,7 +104,7 @@ fn rolegates() -> Vec<(String, &'static Value, &'static Value)> {
 }
 
 #[test]
-fn rolegate_is_asked_whether_it_is_well() {
+fn rolegate_has_probes() {
     for (at, _, container) in rolegates() {
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             assert!(!container[probe].is_null(), "{at}: no {probe}");
@@ -114,7 +116,7 @@ fn rolegate_is_asked_whether_it_is_well() {
     }
 }
 
-/// Whoever reaches the listener of the probes can try to keep them from being answered. Prometheus has one of its own.
+/// A client that reaches the listener of the probes can keep it busy, so Prometheus has a listener of its own.
 #[test]
 fn probes_are_apart_from_what_others_reach() {
     let mut found = 0;
@@ -123,7 +125,9 @@ fn probes_are_apart_from_what_others_reach() {
             return;
         }
         let arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
-        let of = |flag: &str| arguments.iter().filter(|it| it.starts_with(flag)).cloned().collect::<Vec<_>>();
+        let of = |flag: &str| {
+            arguments.iter().filter(|argument| argument.starts_with(flag)).cloned().collect::<Vec<_>>()
+        };
         assert_eq!(of("--admin"), ["--admin=127.0.0.1:9192"], "{at}");
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             let probe = &container[probe];
@@ -148,7 +152,7 @@ fn probes_are_apart_from_what_others_reach() {
     assert_eq!(endpoint["port"], "authz-metrics", "the PodMonitor");
     for (at, _, container) in rolegates() {
         let ports = container["ports"].as_array().unwrap();
-        assert!(ports.iter().any(|it| it["name"] == "authz-metrics"), "{at}: Prometheus finds no port");
+        assert!(ports.iter().any(|port| port["name"] == "authz-metrics"), "{at}: Prometheus finds no port");
         found += 1;
     }
     assert!(found >= 6, "only {found} rolegates were found");
@@ -159,9 +163,9 @@ fn probes_are_apart_from_what_others_reach() {
 fn rolegate_starts_before_the_envoy_beside_it() {
     let mut sidecars = 0;
     for (at, pod, rolegate) in rolegates() {
-        let names: Vec<&str> = containers(pod).map(|it| it["name"].as_str().unwrap()).collect();
-        let Some(envoy) = names.iter().position(|it| *it == "envoy") else { continue };
-        let own = names.iter().position(|it| *it == "rolegate").unwrap();
+        let names: Vec<&str> = containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
+        let Some(envoy) = names.iter().position(|name| *name == "envoy") else { continue };
+        let own = names.iter().position(|name| *name == "rolegate").unwrap();
         assert!(own < envoy, "{at}: {names:?}");
         assert_eq!(rolegate["restartPolicy"], "Always", "{at}");
         sidecars += 1;
@@ -175,7 +179,7 @@ fn only_envoy_and_rolegate_have_the_socket() {
     for (at, pod, _) in rolegates() {
         for container in containers(pod) {
             let mounts = container["volumeMounts"].as_array().into_iter().flatten();
-            let has = mounts.into_iter().any(|it| it["mountPath"] == "/run/rolegate");
+            let has = mounts.into_iter().any(|mount| mount["mountPath"] == "/run/rolegate");
             let name = container["name"].as_str().unwrap();
             assert!(!has || ["envoy", "rolegate"].contains(&name), "{at}: {name} has rolegate's socket");
         }
@@ -197,9 +201,9 @@ fn the_chart_and_the_overlays_run_rolegate_alike() {
     let (mut overlay, shared) = of("overlays/shared");
     let (mut chart, released) = of("helm default");
     // The default chart has no users, and so no Secret.
-    let without = |mut it: Value| {
-        it["volumeMounts"].as_array_mut().unwrap().retain(|it| it["name"] == "policy");
-        it
+    let without = |mut container: Value| {
+        container["volumeMounts"].as_array_mut().unwrap().retain(|mount| mount["name"] == "policy");
+        container
     };
     assert_eq!(without(shared), without(released));
     for pod in [&mut overlay, &mut chart] {

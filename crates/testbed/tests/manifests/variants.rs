@@ -70,7 +70,7 @@ pub(crate) fn all() -> &'static [Variant] {
 
 /// The one with this name.
 pub(crate) fn one(name: &str) -> &'static Variant {
-    all().iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no variant `{name}`"))
+    all().iter().find(|variant| variant.name == name).unwrap_or_else(|| panic!("no variant `{name}`"))
 }
 
 /// Every folder with a kustomization that is not made to be a part of others.
@@ -83,7 +83,7 @@ fn kustomizations() -> Vec<String> {
         }
     }
     // The overlay `sidecar` is a component, and built by its example.
-    found.retain(|it| it != "overlays/sidecar");
+    found.retain(|name| name != "overlays/sidecar");
     found.sort();
     let mut expected = folders.map(str::to_owned).to_vec();
     expected.sort();
@@ -128,7 +128,11 @@ fn files() -> Vec<PathBuf> {
     let mut found = vec![deploy("prometheus/podmonitor.yaml")];
     for folder in ["istio", "envoy-gateway", "minikube"] {
         let entries = std::fs::read_dir(deploy(folder)).into_iter().flatten().flatten();
-        found.extend(entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "yaml")));
+        found.extend(
+            entries
+                .map(|entry| entry.path())
+                .filter(|path| path.extension().is_some_and(|extension| extension == "yaml")),
+        );
     }
     found.sort();
     assert!(found.len() >= 4, "the files were not found: {found:?}");
@@ -137,7 +141,7 @@ fn files() -> Vec<PathBuf> {
 
 /// The manifests of this kind.
 pub(crate) fn of_kind<'a>(manifests: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    manifests.iter().filter(|it| it["kind"] == kind).collect()
+    manifests.iter().filter(|manifest| manifest["kind"] == kind).collect()
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn every_variant_is_valid() {
         let mut seen: Vec<String> = Vec::new();
         for manifest in manifests {
             let id = format!("{} {}", manifest["kind"], manifest["metadata"]["name"]);
-            assert!(!seen.contains(&id), "{name}: {id} stands twice");
+            assert!(!seen.contains(&id), "{name}: {id} occurs twice");
             seen.push(id);
         }
     }
@@ -161,7 +165,7 @@ fn a_mistake_is_found() {
     let at = folder.path().join("manifest.yaml");
     let mistakes = [
         ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { prots: [] }\n", "prots"),
-        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "stands twice"),
+        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "duplicate key"),
         ("apiVersion: example.com/v1\nkind: Thing\nmetadata: { name: a }\n", "no schema"),
         (
             "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: { name: a }\nspec:\n  \

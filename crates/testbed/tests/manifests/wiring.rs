@@ -53,12 +53,12 @@ fn monitors_find_one_service() {
         let services = of_kind(manifests, "Service");
         let found: Vec<&&Value> = services
             .iter()
-            .filter(|it| selects(&spec["selector"]["matchLabels"], &it["metadata"]["labels"]))
+            .filter(|service| selects(&spec["selector"]["matchLabels"], &service["metadata"]["labels"]))
             .collect();
         assert_eq!(found.len(), 1, "{name}: each replica is scraped once");
         let port = &spec["endpoints"][0]["port"];
         let ports = found.first().unwrap()["spec"]["ports"].as_array().unwrap();
-        assert!(ports.iter().any(|it| it["name"] == *port), "{name}: no port {port}");
+        assert!(ports.iter().any(|listed| listed["name"] == *port), "{name}: no port {port}");
         let job = &found.first().unwrap()["metadata"]["labels"][spec["jobLabel"].as_str().unwrap()];
         assert_eq!(job, "rolegate", "{name}: the alerts look for this job");
     }
@@ -70,13 +70,13 @@ fn ports_have_the_names_that_are_used() {
         for deployment in of_kind(manifests, "Deployment") {
             let pod = &deployment["spec"]["template"]["spec"];
             let names: Vec<&Value> = containers(pod)
-                .flat_map(|it| it["ports"].as_array().into_iter().flatten())
-                .map(|it| &it["name"])
+                .flat_map(|container| container["ports"].as_array().into_iter().flatten())
+                .map(|port| &port["name"])
                 .collect();
             let own = &deployment["spec"]["template"]["metadata"]["labels"];
             let services = of_kind(manifests, "Service");
-            let services = services.iter().filter(|it| selects(&it["spec"]["selector"], own));
-            for port in services.flat_map(|it| it["spec"]["ports"].as_array().unwrap()) {
+            let services = services.iter().filter(|service| selects(&service["spec"]["selector"], own));
+            for port in services.flat_map(|service| service["spec"]["ports"].as_array().unwrap()) {
                 assert!(
                     port["targetPort"].is_number() || names.contains(&&port["targetPort"]),
                     "{name}: {port}"
@@ -94,7 +94,8 @@ fn port_names_are_at_most_15_characters() {
             for container in containers(&deployment["spec"]["template"]["spec"]) {
                 for port in container["ports"].as_array().into_iter().flatten() {
                     let port = port["name"].as_str().unwrap_or("unnamed");
-                    let allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+                    let allowed =
+                        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
                     assert!(port.len() <= 15 && port.bytes().all(allowed), "{name}: {port}");
                 }
             }
@@ -119,11 +120,17 @@ fn volumes_name_what_is_there() {
                 } else {
                     ("ConfigMap", &volume["configMap"]["name"])
                 };
-                let there = of_kind(manifests, kind).iter().any(|it| it["metadata"]["name"] == *target);
+                let there =
+                    of_kind(manifests, kind).iter().any(|manifest| manifest["metadata"]["name"] == *target);
                 assert!(target.is_null() || there, "{name}: no {kind} {target}");
             }
-            for mount in containers(pod).flat_map(|it| it["volumeMounts"].as_array().into_iter().flatten()) {
-                assert!(volumes.iter().any(|it| it["name"] == mount["name"]), "{name}: no volume {mount}");
+            for mount in containers(pod)
+                .flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten())
+            {
+                assert!(
+                    volumes.iter().any(|volume| volume["name"] == mount["name"]),
+                    "{name}: no volume {mount}"
+                );
                 assert!(mount["subPath"].is_null(), "{name}: {mount} would not follow a change");
             }
         }
@@ -149,7 +156,7 @@ fn the_network_lets_envoys_in_and_nobody_out() {
     let spec = &policies.first().unwrap()["spec"];
     assert_eq!(spec["egress"], serde_json::json!([]));
     for rule in spec["ingress"].as_array().unwrap() {
-        assert_eq!(rule["from"].as_array().unwrap().len(), 1, "every door is named");
+        assert_eq!(rule["from"].as_array().unwrap().len(), 1, "every listener is named");
         assert!(!rule["ports"].as_array().unwrap().is_empty());
     }
     let client = &spec["ingress"][0]["from"][0]["podSelector"]["matchLabels"];

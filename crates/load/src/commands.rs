@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::cli::{CheckArgs, HttpArgs, LoadArgs, OutputArgs, RequestArgs, Secret};
 use crate::failed::Failed;
 use crate::find::{self, Step};
-use crate::measured::{Measured, Protocol};
 use crate::plan::{Plan, Progress};
+use crate::results::{Protocol, RunResults};
 use crate::workload::{Request, Workload};
 use crate::{Exit, report, run, screen, units};
 
 /// The default length of a run.
-const USUAL: Duration = Duration::from_secs(10);
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Generates load on an HTTP server.
 pub(crate) fn http(args: &HttpArgs) -> Exit {
@@ -23,14 +23,14 @@ pub(crate) fn http(args: &HttpArgs) -> Exit {
         let protocol = if args.http2 { Protocol::Http2 } else { Protocol::Http1 };
         planned(Plan { protocol, ..plan }, &path, &args.run.load, &args.run.request)
     });
-    fire(plan, &args.run.load, &args.run.output)
+    execute(plan, &args.run.load, &args.run.output)
 }
 
 /// Generates load on a server of Check calls.
 pub(crate) fn check(args: &CheckArgs) -> Exit {
     let plan = Plan::check(&args.address)
         .and_then(|plan| planned(plan, &args.path, &args.run.load, &args.run.request));
-    fire(plan, &args.run.load, &args.run.output)
+    execute(plan, &args.run.load, &args.run.output)
 }
 
 fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Result<Plan, Failed> {
@@ -40,7 +40,7 @@ fn planned(plan: Plan, path: &str, load: &LoadArgs, request: &RequestArgs) -> Re
         connections: load.connections,
         streams: load.streams.unwrap_or(plan.streams),
         threads: load.threads,
-        duration: if unlimited { Some(USUAL) } else { load.duration },
+        duration: if unlimited { Some(DEFAULT_DURATION) } else { load.duration },
         requests: load.requests,
         warmup: load.warmup,
         timeout: load.timeout,
@@ -56,7 +56,7 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, String> {
         Some(file) => Workload::read(file)?,
         None => Workload::of(single(path, args)?),
     };
-    let lines: Result<Vec<_>, _> = args.headers.iter().map(|it| units::header(&it.0)).collect();
+    let lines: Result<Vec<_>, _> = args.headers.iter().map(|header| units::header(&header.0)).collect();
     let (lines, authorization) = (lines?, authorization(args)?);
     for request in &mut workload.requests {
         request.headers.extend(lines.iter().cloned());
@@ -99,7 +99,7 @@ fn authorization(args: &RequestArgs) -> Result<Option<(String, String)>, String>
 fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, String> {
     match (file, given) {
         (Some(file), _) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
-        (None, given) => Ok(given.map(|it| it.0.clone())),
+        (None, given) => Ok(given.map(|secret| secret.0.clone())),
     }
 }
 
@@ -108,8 +108,8 @@ fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))
 }
 
-fn fire(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {
-    let measured = plan.and_then(|plan| {
+fn execute(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {
+    let results = plan.and_then(|plan| {
         let plan = watched(plan);
         plan.stop.on_signals();
         match load.p99.filter(|_| load.find_max) {
@@ -120,8 +120,8 @@ fn fire(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exi
     if io::stderr().is_terminal() {
         screen::status("");
     }
-    match measured {
-        Ok(measured) => finish(&measured, output),
+    match results {
+        Ok(results) => finish(&results, output),
         Err(failed) => {
             screen::error(&failed.to_string());
             if matches!(failed, Failed::Plan(_)) { Exit::Arguments } else { Exit::Failed }
@@ -129,7 +129,7 @@ fn fire(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exi
     }
 }
 
-fn found(plan: &Plan, limit: Duration) -> Result<Measured, Failed> {
+fn found(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
     screen::note(&format!(
         "looking for the highest rate with a p99 of at most {limit:?}, {} connections",
         plan.connections
@@ -138,7 +138,9 @@ fn found(plan: &Plan, limit: Duration) -> Result<Measured, Failed> {
     let found = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    found.best.ok_or_else(|| Failed::Own(format!("no tested rate keeps a p99 of {limit:?} without an error")))
+    found
+        .best
+        .ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {
@@ -164,7 +166,7 @@ fn bar(progress: &Progress) -> String {
     if progress.warming {
         return "warming up".to_owned();
     }
-    let done = (1..=WIDTH).filter(|it| (*it as f64) <= progress.done * WIDTH as f64).count();
+    let done = (1..=WIDTH).filter(|step| (*step as f64) <= progress.done * WIDTH as f64).count();
     format!(
         "[{}{}] {:3.0} %  {:.1} s  {:.0}/s  p99 {:.3} ms  errors {}",
         "#".repeat(done),
@@ -177,37 +179,37 @@ fn bar(progress: &Progress) -> String {
     )
 }
 
-fn finish(measured: &Measured, output: &OutputArgs) -> Exit {
-    let files = write(measured, output);
+fn finish(results: &RunResults, output: &OutputArgs) -> Exit {
+    let files = write(results, output);
     if !output.is_on_standard_output() {
-        screen::text(&report::text(measured));
+        screen::text(&report::text(results));
     }
     if let Err(error) = files {
         screen::error(&error);
         return Exit::Failed;
     }
-    let crossed: Vec<_> = output.fail_if.iter().filter(|it| it.holds(measured)).collect();
+    let crossed: Vec<_> = output.fail_if.iter().filter(|threshold| threshold.is_true(results)).collect();
     for threshold in &crossed {
-        screen::error(&format!("`{threshold}` holds"));
+        screen::error(&format!("`--fail-if {threshold}` is true"));
     }
     if !crossed.is_empty() {
         Exit::Threshold
-    } else if measured.interrupted {
+    } else if results.interrupted {
         Exit::Interrupted
-    } else if measured.corrected.is_empty() {
+    } else if results.corrected.is_empty() {
         screen::error("no request was answered");
         Exit::Failed
     } else {
-        Exit::Fine
+        Exit::Success
     }
 }
 
-fn write(measured: &Measured, output: &OutputArgs) -> Result<(), String> {
-    let json = || format!("{:#}\n", report::fortio(measured, &output.labels));
+fn write(results: &RunResults, output: &OutputArgs) -> Result<(), String> {
+    let json = || format!("{:#}\n", report::fortio(results, &output.labels));
     put(output.json.as_ref(), json)?;
-    put(output.hgrm.as_ref(), || report::hgrm(&measured.corrected))?;
-    put(output.csv.as_ref(), || report::csv(measured))?;
-    put(output.html.as_ref(), || report::html(measured))
+    put(output.hgrm.as_ref(), || report::hgrm(&results.corrected))?;
+    put(output.csv.as_ref(), || report::csv(results))?;
+    put(output.html.as_ref(), || report::html(results))
 }
 
 fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), String> {
@@ -225,6 +227,9 @@ fn put(file: Option<&PathBuf>, text: impl FnOnce() -> String) -> Result<(), Stri
 impl OutputArgs {
     /// Whether machine-readable output goes to standard output.
     fn is_on_standard_output(&self) -> bool {
-        [&self.json, &self.hgrm, &self.csv, &self.html].into_iter().flatten().any(|it| it.as_os_str() == "-")
+        [&self.json, &self.hgrm, &self.csv, &self.html]
+            .into_iter()
+            .flatten()
+            .any(|file| file.as_os_str() == "-")
     }
 }

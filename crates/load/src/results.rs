@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct RunResults {
     /// The URL, or the address of a server of Check calls. Contains no secret.
     pub target: String,
     /// The protocol of the requests.
@@ -28,7 +28,7 @@ pub struct Measured {
     /// From the actual start of each request to the end of its response, in nanoseconds.
     pub uncorrected: Histogram<u64>,
     /// The responses by status (`200`), or for Check calls by decision (`allowed`, `denied 403`).
-    pub answers: BTreeMap<String, Answers>,
+    pub responses: BTreeMap<String, Responses>,
     /// Requests without a response, by kind of error. They are not in the histograms.
     pub errors: BTreeMap<String, u64>,
     /// Responses with an unexpected status. They are in the histograms.
@@ -38,7 +38,7 @@ pub struct Measured {
     /// Bytes read from the sockets.
     pub bytes_received: u64,
     /// Measurements of the generator itself.
-    pub own: Own,
+    pub generator: GeneratorStats,
     /// Whether it was ended early.
     pub interrupted: bool,
 }
@@ -72,16 +72,16 @@ pub enum Rate {
 
 /// Responses of one kind.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct Responses {
     /// Their number.
     pub count: u64,
-    /// Like [`Measured::corrected`].
+    /// Like [`RunResults::corrected`].
     pub corrected: Histogram<u64>,
 }
 
 /// Measurements of the generator itself.
 #[derive(Clone, Debug, Default)]
-pub struct Own {
+pub struct GeneratorStats {
     /// Answered requests per second.
     pub achieved: f64,
     /// Requests sent more than 1 ms late because the generator woke up late. Not caused by the server.
@@ -101,17 +101,17 @@ pub struct Own {
 }
 
 /// The maximum of the histograms; longer times count as this.
-pub const LONGEST: Duration = Duration::from_secs(3600);
+pub const MAX_LATENCY: Duration = Duration::from_secs(3600);
 
 /// An empty histogram of nanoseconds, with three significant digits.
 #[must_use]
 #[expect(clippy::expect_used, reason = "the bounds are constant and valid; a test makes one")]
 pub fn histogram() -> Histogram<u64> {
-    let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
+    let longest = u64::try_from(MAX_LATENCY.as_nanos()).unwrap_or(u64::MAX);
     Histogram::new_with_bounds(1, longest, 3).expect("valid bounds")
 }
 
-impl Measured {
+impl RunResults {
     /// Requests that ended in an error.
     #[must_use]
     pub fn errors(&self) -> u64 {
