@@ -97,6 +97,23 @@ fn no_mapping_is_left_out() {
 }
 
 #[test]
+fn every_placeholder_of_a_header_is_explained() {
+    let help = messages("allow_response: { set_headers: { x-a: \"{nothing}\" } }");
+    let (_, known) = help.split_once("help: there are ").unwrap();
+    let (known, _) = known.split_once(';').unwrap();
+    let (_, table) = section("### `allow_response`").split_once("| placeholder | its value |\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let explained: Vec<&str> =
+        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.ends_with('}')).collect();
+    for name in known.split('`').skip(1).step_by(2) {
+        assert!(explained.contains(&name), "{name}");
+    }
+    for name in explained.iter().filter(|name| !name.starts_with("{claims.") && !name.starts_with('}')) {
+        assert!(known.contains(&format!("`{name}`")), "{name}");
+    }
+}
+
+#[test]
 fn every_warning_is_listed() {
     for kind in Warning::ALL {
         assert!(PAGE.contains(&format!("\n| `{kind}` | ")), "{kind}");
@@ -114,7 +131,7 @@ fn is_wrong(example: &str) -> bool {
 
 /// The text below a heading, up to the next one.
 fn section(heading: &str) -> &'static str {
-    let (_, after) = PAGE.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    let (_, after) = PAGE.split_once(&format!("\n{heading}\n")).unwrap();
     after.split_once("\n##").map_or(after, |(section, _)| section)
 }
 
@@ -159,9 +176,10 @@ fn completed(example: &str) -> String {
 fn problems_of(policy: &str) -> Vec<Problem> {
     let files = MapFiles::of("policy.yaml", policy)
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
+        .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
         .and("jwks.json", "{}")
         .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")
-        .and("people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
+        .and("roles/people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
     load(&files, Path::new("policy.yaml"))
         .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.sources, loaded.warnings.clone()))
 }
