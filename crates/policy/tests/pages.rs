@@ -1,26 +1,116 @@
-//! The examples in `policies/README.md`: each policy loads without a problem, and each that begins with `# wrong` gives
-//! exactly the messages in the block after it.
+//! The reference of the policy language, `policies/README.md`: its examples, its messages, and its keys against those that
+//! the parser knows.
+#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "the parser's source is read from files")]
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use policy::{MapFiles, Warning, load, unaccepted};
+use policy::{MapFiles, Problem, Warning, cases, load, unaccepted};
 
 const PAGE: &str = include_str!("../../../policies/README.md");
+
+/// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
+/// key `?`.
+const MAPPINGS: [(&str, &str, &str); 15] = [
+    ("a policy", "## A policy", "?: x"),
+    ("`identity`", "## Identity", "identity: { ?: x }"),
+    ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
+    ("a user", "### A user", "identity: { basic: { users: { ann: { ?: x } } } }"),
+    ("an entry of `jwt`", "### An entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
+    ("`keys`", "### `keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
+    ("`claims`", "### `claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
+    ("a role", "## A role", "roles: { admin: { ?: x } }"),
+    ("a rule", "## A rule", "roles: { admin: { allow: [{ ?: x }] } }"),
+    ("a grant", "## A grant", "grants: { admin: { ?: x } }"),
+    ("`allow_response`", "### `allow_response`", "allow_response: { ?: x }"),
+    ("`deny_response`", "### `deny_response`", "deny_response: { ?: x }"),
+    ("a case", "### A case", "- { ?: x }"),
+    ("a request", "### A request", "- { request: { ?: x } }"),
+    ("`expect`", "### `expect`", "- { expect: { ?: x } }"),
+];
 
 #[test]
 fn every_example_gives_what_the_page_says() {
     let mut examples = 0;
-    for part in PAGE.split("```yaml\n").skip(1) {
-        let (example, after) = part.split_once("```").unwrap();
-        let expected = if example.starts_with("# wrong") {
-            after.split_once("```text\n").unwrap().1.split_once("```").unwrap().0
+    for (example, after) in examples_in(PAGE) {
+        let expected = if is_wrong(example) {
+            after.trim_start().strip_prefix("```text\n").unwrap().split_once("```").unwrap().0
         } else {
             ""
         };
         assert_eq!(messages(example), expected, "{example}");
         examples += 1;
     }
-    assert!(examples > 8, "{examples}");
+    assert!(examples > 40, "{examples}");
+}
+
+#[test]
+fn the_page_has_the_keys_that_the_parser_knows() {
+    for (what, heading, example) in MAPPINGS {
+        // The help for an unknown key lists the known ones.
+        let help = messages(example);
+        let (_, known) = help.split_once(&format!("help: {what} has ")).unwrap_or_else(|| panic!("{help}"));
+        let known: BTreeSet<&str> = known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
+        assert_eq!(keys_of(section(heading)), known, "{heading}");
+    }
+}
+
+/// A right example shows each key, and a wrong one what its misuse gives. Those of a test case are under `expect`.
+#[test]
+fn every_key_has_a_right_and_a_wrong_example() {
+    for (_, heading, example) in MAPPINGS {
+        let examples = section(if example.starts_with('-') { "### `expect`" } else { heading });
+        for wrong in [false, true] {
+            let shown: String = examples_in(examples)
+                .filter(|(example, _)| is_wrong(example) == wrong)
+                .map(|(example, _)| example)
+                .collect();
+            let words: BTreeSet<&str> =
+                shown.split(|character: char| !(character.is_alphanumeric() || character == '_')).collect();
+            for key in keys_of(section(heading)) {
+                assert!(words.contains(key), "{heading}: `{key}`, wrong: {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_mapping_is_left_out() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut read = BTreeSet::new();
+    for folder in [source.clone(), source.join("parse"), source.join("cases")] {
+        for file in rust_files(&folder) {
+            let text = fs::read_to_string(file).unwrap();
+            let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+            for call in code.split("fields(").skip(1) {
+                let arguments = call.split_once(')').map_or(call, |(arguments, _)| arguments);
+                if let Some((_, what)) = arguments.split_once(", \"") {
+                    read.insert(what.split_once('"').unwrap().0.to_owned());
+                }
+            }
+        }
+    }
+    let listed = MAPPINGS.iter().map(|(what, ..)| (*what).to_owned()).collect();
+    assert_eq!(read, listed);
+}
+
+#[test]
+fn every_placeholder_of_a_header_is_explained() {
+    let help = messages("allow_response: { set_headers: { x-a: \"{nothing}\" } }");
+    let (_, known) = help.split_once("help: there are ").unwrap();
+    let (known, _) = known.split_once(';').unwrap();
+    let (_, table) = section("### `allow_response`").split_once("| placeholder | its value |\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let explained: Vec<&str> =
+        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.ends_with('}')).collect();
+    for name in known.split('`').skip(1).step_by(2) {
+        assert!(explained.contains(&name), "{name}");
+    }
+    for name in explained.iter().filter(|name| !name.starts_with("{claims.") && !name.starts_with('}')) {
+        assert!(known.contains(&format!("`{name}`")), "{name}");
+    }
 }
 
 #[test]
@@ -30,10 +120,66 @@ fn every_warning_is_listed() {
     }
 }
 
+/// The YAML blocks of a text, each with what follows it.
+fn examples_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("```yaml\n").skip(1).map(|part| part.split_once("```").unwrap())
+}
+
+fn is_wrong(example: &str) -> bool {
+    example.starts_with("# wrong")
+}
+
+/// The text below a heading, up to the next one.
+fn section(heading: &str) -> &'static str {
+    let (_, after) = PAGE.split_once(&format!("\n{heading}\n")).unwrap();
+    after.split_once("\n##").map_or(after, |(section, _)| section)
+}
+
+/// The first column of a section's table of keys.
+fn keys_of(section: &'static str) -> BTreeSet<&'static str> {
+    let (_, table) = section.split_once("| key | type | default | meaning |\n|---|---|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.split('`').nth(1).unwrap()).collect()
+}
+
+fn rust_files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+}
+
 fn messages(example: &str) -> String {
-    let files = MapFiles::of("policy.yaml", example).and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n");
-    let files = files.and("jwks.json", "{}");
-    let problems = load(&files, Path::new("policy.yaml"))
-        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.sources, loaded.warnings.clone()));
+    let problems = if example.trim_start_matches("# wrong\n").starts_with('-') {
+        cases::parse(Path::new("cases.yaml"), example.as_bytes()).err().unwrap_or_default()
+    } else {
+        problems_of(&completed(example))
+    };
     problems.iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+/// What the page says that an example is part of. It is added at the end, so that lines keep their numbers.
+fn completed(example: &str) -> String {
+    let mut policy = format!("{example}\n");
+    for (key, value) in [
+        ("version", "1"),
+        (
+            "identity",
+            r#"{ basic: { users: { alice: { password: "$6$x$y", groups: [staff] }, bob: { password: "$6$x$y" } } } }"#,
+        ),
+    ] {
+        if !example.lines().any(|line| line.starts_with(&format!("{key}:"))) {
+            policy += &format!("{key}: {value}\n");
+        }
+    }
+    policy
+}
+
+fn problems_of(policy: &str) -> Vec<Problem> {
+    let files = MapFiles::of("policy.yaml", policy)
+        .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
+        .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
+        .and("jwks.json", "{}")
+        .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")
+        .and("roles/people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
+    load(&files, Path::new("policy.yaml"))
+        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.sources, loaded.warnings.clone()))
 }

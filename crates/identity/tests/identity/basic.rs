@@ -335,7 +335,7 @@ fn the_number_of_cached_credentials_is_bounded() {
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
 }
 
-/// `docs/policy.md`: `verify: false`, which RFC 7617 does not have.
+/// `policies/README.md`: `verify: false`, which RFC 7617 does not have.
 #[test]
 fn without_verification_every_well_formed_header_authenticates_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
@@ -412,7 +412,7 @@ fn weak_hashes_are_accepted_with_a_warning() {
     assert_eq!(warnings.len(), 1);
 }
 
-/// `docs/policy.md`: `{SHA}` is accepted; the loader warns.
+/// `policies/README.md`: `{SHA}` is accepted; the loader warns.
 #[test]
 fn unsalted_hashes_are_accepted() {
     let settings = basic(&[("alice", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);

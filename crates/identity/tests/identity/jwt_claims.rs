@@ -102,7 +102,7 @@ fn extreme_times_do_not_overflow() {
     assert!(with("nbf", json!(-1e300)).is_ok());
 }
 
-/// `docs/policy.md`: `max_age` requires `iat`.
+/// `policies/README.md`: `max_age` requires `iat`.
 #[test]
 fn a_token_older_than_max_age_is_rejected() {
     let mut settings = test_issuer();
@@ -216,7 +216,7 @@ fn roles_come_from_the_configured_claim() {
     assert_eq!(names(&subject_under(pointer, &claims).unwrap().roles), ["x", "y"]);
 }
 
-/// `docs/policy.md`: `roles_from_token: false` and the prefixes.
+/// `policies/README.md`: `roles_from_token: false` and the prefixes.
 #[test]
 fn roles_can_be_ignored_and_names_can_be_prefixed() {
     let mut settings = test_issuer();
