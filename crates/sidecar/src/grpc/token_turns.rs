@@ -1,10 +1,10 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
 //!
-//! A token takes 10 µs (HS512) to 470 µs (ES512) to verify, and the whole check of a known caller 2 to 3 µs (November
-//! 2026, `benches/results/README.md`). Anybody can send well-formed tokens with wrong signatures. If each were verified
-//! as it arrives, a flood of them would delay all requests. So a worker verifies at most one token per iteration of its
-//! event loop, in which other connections are served too. An idle worker begins the next iteration at once, so it still
-//! verifies as many as its core can.
+//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a known
+//! caller about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). Anybody can send
+//! well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them would delay all
+//! requests. So a worker verifies at most one token per iteration of its event loop, in which other connections are
+//! served too. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
 //!
 //! The sources of the tokens (`source`: the client's IP address or network) take turns too. So the next token of a source
 //! waits for at most one token of each other source, however many these have sent.
