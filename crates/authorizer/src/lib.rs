@@ -324,7 +324,7 @@ impl Authorizer {
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
-        // An anonymous caller is asked for credentials (401), also where a `deny` rule matches: with credentials, the
+        // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
         // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let subject = caller.map(|known| &known.subject);

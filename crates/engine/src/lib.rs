@@ -90,7 +90,7 @@ impl Engine {
     /// number of rules. The time still depends on the CPU caches: with 100 as with 100,000 resources, repeated requests
     /// take tens of nanoseconds, and random ones up to a few hundred (November 2026; `make bench BENCH=decide`).
     ///
-    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule. Of several rules that
+    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
     /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
     /// `owner` is the subject, unless it is anonymous; `{user}` in a pattern matches its name, and `{user.id}` its name

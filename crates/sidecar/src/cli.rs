@@ -109,7 +109,7 @@ Examples:
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
 User and group names include the prefix of their source. The exit code is 0 if somebody may make the request, 1 if nobody
-may (also if the request is invalid), 2 if the arguments are wrong, and 3 if the policy is.";
+may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:

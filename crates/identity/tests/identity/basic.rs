@@ -187,7 +187,7 @@ fn overlong_credentials_are_rejected_before_any_hash() {
     }
 }
 
-/// Passwords over 256 bytes are rejected before hashing, also for a user that does not exist.
+/// Passwords over 256 bytes are rejected before hashing, even for a user that does not exist.
 #[test]
 fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();

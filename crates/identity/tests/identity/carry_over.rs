@@ -75,7 +75,7 @@ fn a_reload_does_not_extend_the_validity_of_credentials() {
     assert!(is_pending_at(&after(&again, &basic(&[("alice", BCRYPT)])), &alice, later));
 }
 
-/// Callers whose credentials were verified before are renewed on use, also across reloads.
+/// Callers whose credentials were verified before are renewed on use, even across reloads.
 #[test]
 fn credentials_in_use_are_not_hashed_again_across_reloads() {
     let users = [("alice", BCRYPT)];

@@ -92,7 +92,7 @@ impl Running {
         &self.addresses
     }
 
-    /// The counters, to read also after this is dropped.
+    /// The counters. The copy stays valid after this is dropped.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.clone()
