@@ -1,7 +1,7 @@
 //! The entry point of this crate: from the value of an `Authorization` header to the caller.
 //!
 //! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
-//! credentials carried over from the previous policy, and a verification, which the caller of this crate runs.
+//! credentials carried over from the previous policy, and a verification, which the calling crate runs.
 
 mod attempted;
 mod basic;
@@ -46,8 +46,7 @@ const MAX_VALUE: usize = jwt::MAX_BYTES + 16;
 /// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Verifies credentials and caches the valid ones. `T` is what the user of this crate attaches to each verified
-/// subject.
+/// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each verified subject.
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
@@ -286,8 +285,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// The user of the credentials without a password check. With `verify: false`, something in front of the proxy checks
-    /// the password.
+    /// The user of the credentials without a password check. With `verify: false`, something between the client and
+    /// Envoy checks the password.
     fn unverified(
         &self,
         basic: &Basic<T>,

@@ -51,8 +51,8 @@ pub type Time = Duration;
 /// The bytes of the key sets that were fetched, by URL.
 pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 
-/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified in front of
-/// the proxy).
+/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by
+/// something between the client and Envoy).
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
@@ -66,8 +66,8 @@ pub struct Subject {
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
     /// The claims of the token, for `attach` in [`Authenticator::identify`]. `Null` for Basic, and in each [`Known`]:
-    /// claims are not cached, because a map of one member takes 640 bytes, so they can take 80 times the size of their
-    /// text.
+    /// claims are not cached: parsed JSON can take 80 times the memory of its text (an object with one member takes 640
+    /// bytes).
     pub claims: serde_json::Value,
 }
 
@@ -80,13 +80,13 @@ pub enum Unidentified {
     Pending(Verification),
 }
 
-/// A subject, and what the user of this crate attached to it (its roles under the policy, for example). This is what
-/// the caches hold.
+/// A subject, and what the calling crate attached to it (its roles under the policy, for example). This is what the
+/// caches hold.
 #[derive(Debug)]
 pub struct Known<T> {
     /// The subject.
     pub subject: Subject,
-    /// What the user of this crate attached to it.
+    /// What the calling crate attached to it.
     pub attached: T,
 }
 

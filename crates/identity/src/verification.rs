@@ -1,5 +1,5 @@
-//! Verification of credentials apart from the request, so that the caller of this crate decides when and on which
-//! thread it runs.
+//! Verification of credentials apart from the request, so that the calling crate decides when and on which thread it
+//! runs.
 
 use std::fmt;
 

@@ -43,7 +43,7 @@ pub(super) enum CheckResult {
 pub(super) enum Answer {
     /// A verdict, encoded as the body of the gRPC answer.
     Verdict(Bytes),
-    /// No verdict: the caller gets a gRPC error.
+    /// No verdict: the gRPC client gets an error.
     Error(ErrorKind),
 }
 
@@ -52,7 +52,7 @@ pub(super) enum Answer {
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
     Limit(Limit),
-    /// It cannot be processed, so the caller gets a gRPC error.
+    /// It cannot be processed, so the gRPC client gets an error.
     Error(ErrorKind),
 }
 

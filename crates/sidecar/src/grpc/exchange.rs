@@ -26,10 +26,10 @@ use super::respond::{self, StreamState};
 use super::source::Source;
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// The most time by which the deadline of an answer is before the caller's timeout. It is a quarter of the timeout if
-/// that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check as
-/// an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even
-/// when Envoy and this process share a busy machine.
+/// The most time by which the deadline of an answer is before the gRPC client's timeout. It is a quarter of the timeout
+/// if that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
+/// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
+/// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// A stream that was opened by the client.
@@ -44,7 +44,7 @@ pub(super) fn accept(
     received: Received,
     cx: &mut Context<'_>,
 ) -> StreamState {
-    // A failed send means that the caller has closed the stream: nothing is left to do.
+    // A failed send means that the gRPC client has closed the stream: nothing is left to do.
     if let Some(status) = not_grpc(&request) {
         context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
         return StreamState::of(respond::plain(&mut respond, status));
@@ -187,7 +187,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The result of `wait`, unless the deadline passes or the caller gives up before it is there.
+    /// The result of `wait`, unless the deadline passes or the gRPC client gives up before it is there.
     async fn in_time<T>(&mut self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let deadline = self.deadline;
         tokio::select! {
@@ -207,7 +207,7 @@ impl Exchange {
                 respond::error(&mut self.respond, kind)
             }
         };
-        // A failed send means that the caller has closed the stream: nothing is left to do.
+        // A failed send means that the gRPC client has closed the stream: nothing is left to do.
         drop(sent);
     }
 
@@ -248,7 +248,7 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: before the caller's `grpc-timeout` expires, and at the latest after
+/// When a request must be answered: before the gRPC client's `grpc-timeout` expires, and at the latest after
 /// `read_timeout`.
 fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));

@@ -1,9 +1,10 @@
 //! Hashes passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and one hash
 //! for equal checks.
 //!
-//! A wrong password that is sent a thousand times at once costs one hash. A queued check whose callers have all left
-//! is removed from the queue. A hash that has been started is finished, and right credentials are cached, even if its
-//! callers have left: if hashing takes longer than a client waits, its next attempt succeeds.
+//! A wrong password that is sent a thousand times at once costs one hash. A queued check is removed from the queue when
+//! the gRPC client has cancelled all requests that wait for it. A hash that has been started is finished, and right
+//! credentials are cached, even if no request waits for it any more: if hashing takes longer than a client waits, its
+//! next attempt succeeds.
 
 mod queue;
 

@@ -29,7 +29,7 @@ impl StreamState {
     }
 }
 
-/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the caller has closed the
+/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the gRPC client has closed the
 /// stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;

@@ -49,7 +49,7 @@ impl TokenTurns {
         let (turn, granted) = oneshot::channel();
         let mut queue = self.queue.borrow_mut();
         if queue.len >= MAX_WAITING {
-            // Requests whose callers have left take no room.
+            // Cancelled requests take no room.
             queue.retain(|turn| !turn.is_closed());
         }
         if queue.len >= MAX_WAITING && !queue.displace(source) {
@@ -65,7 +65,7 @@ impl TokenTurns {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
-                // A request whose caller has left takes no turn.
+                // A cancelled request takes no turn.
                 Some(turn) => {
                     if turn.send(()).is_ok() {
                         // The runtime resumes this task only after it has run other tasks and polled for I/O events.
