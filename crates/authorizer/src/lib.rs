@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Owner, Question, RoleSet};
 use identity::{
-    Attempted, Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time,
-    Unidentified, UnknownKids, Verified,
+    Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
+    NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -103,7 +103,7 @@ impl HeapSize for Attached {
 }
 
 /// The authenticated caller; `None` is an anonymous one.
-type Caller<'a> = Option<&'a Known<Attached>>;
+type Caller<'a> = Option<&'a CachedSubject<Attached>>;
 
 impl Authorizer {
     /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
@@ -160,7 +160,7 @@ impl Authorizer {
         request: &Request<'a>,
         verified: Option<&Verified>,
         scratch: &'a mut Scratch,
-        now: Time,
+        now: UnixTime,
     ) -> Outcome<'a> {
         let Scratch { parse, answer, callers } = scratch;
         let parsed = match request::parse(request, parse) {
@@ -168,31 +168,32 @@ impl Authorizer {
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.attach(subject);
-        let caller = match self.authenticator.identify(parsed.authorization, verified, now, callers, attach) {
-            Ok(caller) => Ok(caller),
-            Err(Unidentified::Invalid(error)) => Err(error),
-            Err(Unidentified::Pending(verification)) => return Outcome::Pending(verification),
-        };
+        let caller =
+            match self.authenticator.authenticate(parsed.authorization, verified, now, callers, attach) {
+                Ok(caller) => Ok(caller),
+                Err(NotAuthenticated::Invalid(error)) => Err(error),
+                Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+            };
         Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
-    pub fn cache_verified(&self, verified: &Verified, now: Time) -> bool {
+    pub fn cache_verified(&self, verified: &Verified, now: UnixTime) -> bool {
         self.authenticator.cache_verified(verified, now, |subject| self.attach(subject))
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread if needed. A password takes
+    /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
     /// milliseconds, so this is for tools and tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
-        now: Time,
+        now: UnixTime,
     ) -> Verdict<'a> {
         let attach = |subject: &Subject| self.attach(subject);
         self.check_for(request, scratch, |authorization, callers| {
-            self.authenticator.identify_inline(authorization, now, callers, attach)
+            self.authenticator.authenticate_inline(authorization, now, callers, attach)
         })
     }
 
@@ -240,7 +241,7 @@ impl Authorizer {
 
     /// What in the credentials of a request led to this denial, for logs and people; never for the client.
     #[must_use]
-    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: Time) -> Option<String> {
+    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: UnixTime) -> Option<String> {
         let Reason::InvalidCredentials(error) = reason else { return None };
         self.authenticator.detail(request::authorization(request.headers).ok()??, error, now)
     }
@@ -270,9 +271,9 @@ impl Authorizer {
 
     /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
     /// is the one that its name can come from.
-    fn unverified(&self, mut subject: Subject) -> Arc<Known<Attached>> {
+    fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<Attached>> {
         subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
-        Arc::new(Known { attached: self.attach(&subject), subject })
+        Arc::new(CachedSubject { attached: self.attach(&subject), subject })
     }
 
     /// Authorizes a request. `caller` gets the value of the `Authorization` header and returns the caller.
@@ -424,8 +425,8 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn owner(known: &Known<Attached>) -> Owner<'_> {
-    let Known { subject, attached } = known;
+fn owner(known: &CachedSubject<Attached>) -> Owner<'_> {
+    let CachedSubject { subject, attached } = known;
     Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 

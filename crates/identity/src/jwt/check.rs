@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::issuer::{self, Issuer, VerifiedToken};
 use super::token::Token;
 use crate::memory::allocated;
-use crate::{CredentialsError, Time};
+use crate::{CredentialsError, UnixTime};
 
 /// A token to parse and verify.
 ///
@@ -17,7 +17,7 @@ use crate::{CredentialsError, Time};
 pub(crate) struct TokenCheck {
     token: Zeroizing<Box<[u8]>>,
     issuers: Arc<[Issuer]>,
-    now: Time,
+    now: UnixTime,
     /// The cache key of the token.
     hash: u128,
 }
@@ -34,7 +34,7 @@ pub(crate) struct TokenChecked {
 
 impl TokenCheck {
     /// `hash` is the cache key of the token.
-    pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: Time, hash: u128) -> Self {
+    pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: UnixTime, hash: u128) -> Self {
         Self { token: Zeroizing::new(token.into()), issuers: Arc::clone(issuers), now, hash }
     }
 
