@@ -60,7 +60,7 @@ impl Authorizer {
         claims: &str,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.check_for(request, scratch, |_, callers| {
+        self.authorize_with(request, scratch, |_, callers| {
             Ok(Some(callers.hold(self.unverified(self.subject_of_text(claims)?))))
         })
     }

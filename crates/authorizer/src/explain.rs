@@ -108,7 +108,7 @@ impl Authorizer {
             Err(reason) => return self.explain_denied(request, reason),
         };
         let callers = &mut LocalCache::default();
-        let attach = |subject: &Subject| self.attach(subject);
+        let attach = |subject: &Subject| self.subject_data(subject);
         let caller = match subject {
             ExplainedSubject::OfCredentials => {
                 self.authenticator.authenticate_inline(parsed.authorization, now, callers, attach)

@@ -42,7 +42,7 @@ use crate::answer::{Denials, Rendered, TemplateValues};
 use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 
-pub use crate::answer::AnswerHeader;
+pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
 pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, RoleSource};
 pub use crate::matched::ExplainedRule;
@@ -57,7 +57,7 @@ pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan}
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
     engine: Arc<Engine>,
-    authenticator: Authenticator<Attached>,
+    authenticator: Authenticator<SubjectData>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
     /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
@@ -73,7 +73,7 @@ pub struct Authorizer {
 pub struct Scratch {
     parse: ParseScratch,
     answer: AnswerScratch,
-    callers: LocalCache<Attached>,
+    callers: LocalCache<SubjectData>,
 }
 
 #[derive(Debug, Default)]
@@ -88,14 +88,14 @@ struct AnswerScratch {
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
 /// cached with it, so that its next requests neither resolve roles nor format headers.
 #[derive(Debug)]
-struct Attached {
+struct SubjectData {
     roles: RoleSet,
     /// The length of the prefix in its user name.
     prefix: usize,
     values: Box<[Rendered]>,
 }
 
-impl HeapSize for Attached {
+impl HeapSize for SubjectData {
     fn heap_size(&self) -> usize {
         let values: usize = self.values.iter().map(Rendered::heap_size).sum();
         self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values
@@ -103,7 +103,7 @@ impl HeapSize for Attached {
 }
 
 /// The authenticated caller; `None` is an anonymous one.
-type Caller<'a> = Option<&'a CachedSubject<Attached>>;
+type Caller<'a> = Option<&'a CachedSubject<SubjectData>>;
 
 impl Authorizer {
     /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
@@ -129,7 +129,7 @@ impl Authorizer {
             Some(previous) => previous.revision.with_keys(fetched),
             None => Revision::of(&loaded.sources, fetched),
         };
-        let roles: Vec<&str> = engine.names(engine.anonymous()).collect();
+        let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
@@ -167,7 +167,7 @@ impl Authorizer {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
-        let attach = |subject: &Subject| self.attach(subject);
+        let attach = |subject: &Subject| self.subject_data(subject);
         let caller =
             match self.authenticator.authenticate(parsed.authorization, verified, now, callers, attach) {
                 Ok(caller) => Ok(caller),
@@ -180,7 +180,7 @@ impl Authorizer {
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
     pub fn cache_verified(&self, verified: &Verified, now: UnixTime) -> bool {
-        self.authenticator.cache_verified(verified, now, |subject| self.attach(subject))
+        self.authenticator.cache_verified(verified, now, |subject| self.subject_data(subject))
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
@@ -191,8 +191,8 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let attach = |subject: &Subject| self.attach(subject);
-        self.check_for(request, scratch, |authorization, callers| {
+        let attach = |subject: &Subject| self.subject_data(subject);
+        self.authorize_with(request, scratch, |authorization, callers| {
             self.authenticator.authenticate_inline(authorization, now, callers, attach)
         })
     }
@@ -205,7 +205,7 @@ impl Authorizer {
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.check_for(request, scratch, |_, callers| {
+        self.authorize_with(request, scratch, |_, callers| {
             Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
         })
     }
@@ -258,35 +258,38 @@ impl Authorizer {
         self.authenticator.take_unknown_kids(url)
     }
 
-    fn attach(&self, subject: &Subject) -> Attached {
+    fn subject_data(&self, subject: &Subject) -> SubjectData {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
-        let names: Vec<&str> = self.engine.names(&roles).collect();
+        let names: Vec<&str> = self.engine.role_names(&roles).collect();
         let template =
             TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
-        Attached { roles, prefix: prefix.len(), values }
+        SubjectData { roles, prefix: prefix.len(), values }
     }
 
     /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
     /// is the one that its name can come from.
-    fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<Attached>> {
+    fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
         subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
-        Arc::new(CachedSubject { attached: self.attach(&subject), subject })
+        Arc::new(CachedSubject { attached: self.subject_data(&subject), subject })
     }
 
-    /// Authorizes a request. `caller` gets the value of the `Authorization` header and returns the caller.
-    fn check_for<'a>(
+    /// Authorizes a request for the caller that `authenticate` returns for the value of its `Authorization` header.
+    fn authorize_with<'a>(
         &'a self,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
-        caller: impl FnOnce(Option<&[u8]>, &'a mut LocalCache<Attached>) -> Result<Caller<'a>, CredentialsError>,
+        authenticate: impl FnOnce(
+            Option<&[u8]>,
+            &'a mut LocalCache<SubjectData>,
+        ) -> Result<Caller<'a>, CredentialsError>,
     ) -> Verdict<'a> {
         let Scratch { parse, answer, callers } = scratch;
         match request::parse(request, parse) {
             Ok(parsed) => {
-                let caller = caller(parsed.authorization, callers);
+                let caller = authenticate(parsed.authorization, callers);
                 self.authorize(request, parsed, caller, answer)
             }
             Err(reason) => self.deny_unparsed(request, reason, answer),
@@ -425,7 +428,7 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn owner(known: &CachedSubject<Attached>) -> Owner<'_> {
+fn owner(known: &CachedSubject<SubjectData>) -> Owner<'_> {
     let CachedSubject { subject, attached } = known;
     Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }

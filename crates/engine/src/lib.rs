@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// The names of the roles in a set, in policy order.
-    pub fn names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> {
-        self.callers.names(roles)
+    pub fn role_names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> {
+        self.callers.role_names(roles)
     }
 
     /// Evaluates one question. Allocates only if more than sixteen patterns overlap on the resource.

@@ -27,7 +27,7 @@ use super::wrong_protocol::WrongProtocols;
 
 /// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
 /// is more.
-const UNFINISHED: usize = 32 << 20;
+const MAX_UNFINISHED_BYTES: usize = 32 << 20;
 
 /// The gRPC server, see [`Server::start`].
 #[derive(Debug)]
@@ -149,7 +149,7 @@ impl Counters {
 }
 
 fn limits(options: &Options) -> Limits {
-    let budget = UNFINISHED.max(options.max_message_size.saturating_mul(4));
+    let budget = MAX_UNFINISHED_BYTES.max(options.max_message_size.saturating_mul(4));
     Limits { message: options.max_message_size, budget: Budget::new(budget) }
 }
 
