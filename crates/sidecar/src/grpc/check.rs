@@ -14,9 +14,9 @@ use envoy::CheckRequest;
 use identity::{Verification, Verified};
 use smallvec::SmallVec;
 
+use super::client_network::ClientNetwork;
 use super::counters::{self, ErrorKind};
 use super::decision::{self, DecisionSink, Logged};
-use super::source::Source;
 
 /// Authorizes requests with the active snapshot, and passes decisions to a sink.
 #[derive(Clone)]
@@ -34,8 +34,8 @@ type Snapshot = Guard<Option<Arc<Authorizer>>>;
 pub(super) enum CheckResult {
     /// The message is answered.
     Answered(Answer),
-    /// The credentials must be verified first; the attempt counts against this source.
-    Pending(Verification, Source),
+    /// The credentials must be verified first; the attempt uses the quota of this client network.
+    Pending(Verification, ClientNetwork),
 }
 
 /// The answer to a message.
@@ -157,7 +157,7 @@ impl Checker {
         self.guarded(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
 
-    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_turns`.
+    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_queue`.
     ///
     /// # Errors
     /// If it panics.
@@ -237,7 +237,7 @@ impl Checker {
         };
         match outcome {
             Outcome::Pending(verification) => {
-                Ok(CheckResult::Pending(verification, Source::of(decoded.source_ip())))
+                Ok(CheckResult::Pending(verification, ClientNetwork::of(decoded.source_ip())))
             }
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();

@@ -17,13 +17,13 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
 use super::check::{Answer, CheckResult, Failure, Received};
+use super::client_network::ClientNetwork;
 use super::context::ExchangeContext;
 use super::counters::ErrorKind;
 use super::hashing::NotHashed;
 use super::message::Incoming;
 use super::registry::Connected;
 use super::respond::{self, StreamState};
-use super::source::Source;
 use super::wrong_protocol::{Peer, WrongProtocol};
 
 /// The most time by which the deadline of an answer is before the gRPC client's timeout. It is a quarter of the timeout
@@ -102,8 +102,9 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// Credentials that must be verified before the request can be authorized, and the source that they count against.
-struct Unverified(Verification, Source);
+/// Credentials that must be verified before the request can be authorized, and the client network whose quota the
+/// attempt uses.
+struct Unverified(Verification, ClientNetwork);
 
 impl Exchange {
     /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
@@ -139,7 +140,7 @@ impl Exchange {
                 self.answer(answer);
                 None
             }
-            CheckResult::Pending(verification, source) => Some(Unverified(verification, source)),
+            CheckResult::Pending(verification, network) => Some(Unverified(verification, network)),
         }
     }
 
@@ -162,15 +163,15 @@ impl Exchange {
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
         let mut next = Some(unverified);
         // Repeated only if a reload has replaced the stored hash or the keys in the meantime.
-        while let Some(Unverified(verification, source)) = next {
+        while let Some(Unverified(verification, network)) = next {
             next = match verification.kind() {
                 VerificationKind::Password => {
-                    let mut wait = self.context.hashing.submit(verification, source);
+                    let mut wait = self.context.hashing.submit(verification, network);
                     let verified = self.in_time(async { Ok(wait.hashed().await?) }).await?;
                     self.check_verified(message, Some(&verified))
                 }
                 VerificationKind::Token => {
-                    let turn = self.context.token_turns.wait(source)?;
+                    let turn = self.context.token_queue.enqueue(network)?;
                     self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
                     // Another request with the same token may have had its turn already, so that the token is cached
                     // now.

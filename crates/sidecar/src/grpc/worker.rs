@@ -95,13 +95,13 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: Unbou
         hashing: parts.hashing,
         other_services: parts.other_services,
         slices: Rc::default(),
-        token_turns: Rc::default(),
+        token_queue: Rc::default(),
         wrong_protocols: parts.wrong_protocols,
     });
     let worker = Worker { context, registry: Registry::new(share, counters) };
     // These tasks end with the runtime.
     spawn_local(Rc::clone(&worker.context.slices).run());
-    spawn_local(Rc::clone(&worker.context.token_turns).run());
+    spawn_local(Rc::clone(&worker.context.token_queue).run());
     while let Some(command) = commands.recv().await {
         match command {
             Command::Serve(accepted) => {
