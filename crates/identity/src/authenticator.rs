@@ -37,8 +37,10 @@ pub use attempted::Attempted;
 use basic::Basic;
 use cached_subject::cached_subject;
 
-/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must be
-/// verified again, so that a clock that was wrong for a while cannot keep them valid for longer.
+/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
+/// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not
+/// measured: usual corrections of the clock are far smaller, so they cause no hashing; more would let credentials stay
+/// valid for longer.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token, and 16 bytes that leave

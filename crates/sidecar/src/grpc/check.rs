@@ -82,7 +82,7 @@ pub(super) struct Checker {
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
-/// per request; more go to the heap.
+/// per request; more go to the heap. Chosen, not measured: each takes 32 bytes of the stack.
 type HeaderLines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl CheckService {

@@ -25,8 +25,9 @@ use super::phase::Phase;
 use super::worker::{self, Parts, WorkerHandle};
 use super::wrong_protocol::WrongProtocols;
 
-/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
-/// is more.
+/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that is
+/// more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
+/// attack (S20 in SECURITY.md).
 const MAX_UNFINISHED_BYTES: usize = 32 << 20;
 
 /// The gRPC server, see [`Server::start`].

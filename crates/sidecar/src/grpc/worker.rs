@@ -55,7 +55,8 @@ pub(super) struct WorkerHandle {
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Number of task polls after which the runtime polls for I/O events, even if more tasks are ready. With Tokio's
-/// default, 61, that many busy connections in a row would delay the requests of all others.
+/// default, 61, that many busy connections in a row would delay the requests of all others. Chosen, not measured: with
+/// fewer, a busy worker makes more system calls.
 const EVENT_INTERVAL: u32 = 8;
 
 /// Spawns a worker. It ends at once when the sender of its commands is dropped.
