@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use benches::message::ALICE;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use identity::{Authenticator, FetchedKeys, Known, Limits, LocalCache, Recipe, Unidentified, hash_password};
+use identity::{
+    Authenticator, CachedSubject, FetchedKeys, Limits, LocalCache, NotAuthenticated, Recipe, hash_password,
+};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::Place;
 use serde_json::{Value, json};
@@ -39,13 +41,13 @@ fn identify(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("identify");
     group.bench_function("anonymous", |bencher| {
         let cache = &mut LocalCache::default();
-        bencher.iter(|| assert!(matches!(remembers.identify(None, None, NOW, cache, |_| ()), Ok(None))));
+        bencher.iter(|| assert!(matches!(remembers.authenticate(None, None, NOW, cache, |_| ()), Ok(None))));
     });
     group.bench_function(BenchmarkId::new("known", "Basic"), |bencher| {
         let cache = &mut LocalCache::default();
         bencher.iter(|| {
             is_alice(
-                remembers.identify(black_box(Some(ALICE.as_bytes())), None, NOW, cache, |_| ()).unwrap(),
+                remembers.authenticate(black_box(Some(ALICE.as_bytes())), None, NOW, cache, |_| ()).unwrap(),
             );
         });
     });
@@ -58,27 +60,28 @@ fn identify(criterion: &mut Criterion) {
         let header = Some(bearer.as_bytes());
         group.bench_function(BenchmarkId::new("known", algorithm), |bencher| {
             let cache = &mut LocalCache::default();
-            known.identify_inline(header, NOW, cache, |_| ()).unwrap();
+            known.authenticate_inline(header, NOW, cache, |_| ()).unwrap();
             bencher.iter(|| {
-                is_alice(known.identify(black_box(header), None, NOW, cache, |_| ()).unwrap());
+                is_alice(known.authenticate(black_box(header), None, NOW, cache, |_| ()).unwrap());
             });
         });
         group.bench_function(BenchmarkId::new("new", algorithm), |bencher| {
             let cache = &mut LocalCache::default();
-            bencher.iter(|| is_alice(new.identify_inline(black_box(header), NOW, cache, |_| ()).unwrap()));
+            bencher
+                .iter(|| is_alice(new.authenticate_inline(black_box(header), NOW, cache, |_| ()).unwrap()));
         });
     }
     group.finish();
 }
 
-fn is_alice(known: Option<&Known<()>>) {
+fn is_alice(known: Option<&CachedSubject<()>>) {
     assert_eq!(&*known.unwrap().subject.user, "alice");
 }
 
 fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
     let cache = &mut LocalCache::default();
-    let Err(Unidentified::Pending(verification)) =
-        authenticator.identify(Some(credentials), None, NOW, cache, |_| ())
+    let Err(NotAuthenticated::Pending(verification)) =
+        authenticator.authenticate(Some(credentials), None, NOW, cache, |_| ())
     else {
         panic!("the first time costs the hash")
     };

@@ -6,14 +6,14 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use identity::{Authenticator, FetchedKeys, LocalCache, Time, discovery};
+use identity::{Authenticator, FetchedKeys, LocalCache, UnixTime, discovery};
 use policy::KeyUrl;
 use serde_json::Value;
 
 use crate::memory::{KEYS, Memory};
 
 /// The current time: a day in 2027.
-const NOW: Time = Duration::from_secs(1_800_000_000);
+const NOW: UnixTime = Duration::from_secs(1_800_000_000);
 
 /// One issuer with [`KEYS`], and Basic without verification.
 const UNVERIFIED: &[u8] = b"version: 1
@@ -47,11 +47,11 @@ pub fn basic(data: &[u8]) {
     let encoded = format!("Basic {}", STANDARD.encode(data));
     for header in [data, encoded.as_bytes()] {
         let cache = &mut LocalCache::default();
-        let known = verifying.identify(Some(header), None, NOW, cache, |_| ());
+        let known = verifying.authenticate(Some(header), None, NOW, cache, |_| ());
         assert!(known.is_err(), "a caller is known whose password was not hashed");
     }
     let cache = &mut LocalCache::default();
-    if let Ok(Some(known)) = unverified.identify(Some(encoded.as_bytes()), None, NOW, cache, |_| ()) {
+    if let Ok(Some(known)) = unverified.authenticate(Some(encoded.as_bytes()), None, NOW, cache, |_| ()) {
         let user = &known.subject.user;
         assert!(!user.is_empty() && !user.contains(':'), "a user name is empty or has a colon");
         assert!(!user.chars().any(char::is_control), "a user name has a control character");
@@ -65,7 +65,7 @@ pub fn jwt(data: &[u8]) {
     let Some(tokens) = TOKENS.get_or_init(|| authenticator(UNVERIFIED, KEYS)) else { invalid_policy() };
     let unsigned = [b"Bearer ".as_slice(), data].concat();
     let cache = &mut LocalCache::default();
-    let known = tokens.identify_inline(Some(&unsigned), NOW, cache, |_| ());
+    let known = tokens.authenticate_inline(Some(&unsigned), NOW, cache, |_| ());
     assert!(known.is_err(), "an unsigned token is accepted");
 
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
@@ -73,7 +73,7 @@ pub fn jwt(data: &[u8]) {
     let token = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[b'k'; 32]), token.as_bytes());
     let signed = format!("Bearer {token}.{}", URL_SAFE_NO_PAD.encode(signature));
-    match tokens.identify_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
+    match tokens.authenticate_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
         Ok(None) => {}
         Ok(Some(known)) => {
             assert!(!known.subject.user.is_empty(), "a user name is empty");

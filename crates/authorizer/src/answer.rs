@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::reason::Reason;
 
-/// A header of an answer.
+/// A header of a response to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerHeader {
+pub struct ResponseHeader {
     /// The name, in lower case.
     pub name: &'static str,
     /// The value, without control characters.
@@ -141,15 +141,15 @@ const MAX_ID_BYTES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Denials {
     settings: DenyResponse,
-    plain: Box<[AnswerHeader]>,
-    challenges: Box<[AnswerHeader]>,
-    invalid_token: Box<[AnswerHeader]>,
+    plain: Box<[ResponseHeader]>,
+    challenges: Box<[ResponseHeader]>,
+    invalid_token: Box<[ResponseHeader]>,
 }
 
 impl Denials {
     pub(crate) fn new(settings: &DenyResponse, identity: &Identity) -> Self {
-        let with = |more: Vec<AnswerHeader>| {
-            std::iter::once(AnswerHeader { name: "content-type", value: content_type(settings).into() })
+        let with = |more: Vec<ResponseHeader>| {
+            std::iter::once(ResponseHeader { name: "content-type", value: content_type(settings).into() })
                 .chain(more)
                 .collect()
         };
@@ -162,7 +162,7 @@ impl Denials {
     }
 
     /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error named (RFC 6750, 3.1).
-    pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[AnswerHeader] {
+    pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[ResponseHeader] {
         match reason {
             Reason::MissingCredentials => &self.challenges,
             Reason::InvalidCredentials(_) if !bearer => &self.challenges,
@@ -206,13 +206,13 @@ fn content_type(settings: &DenyResponse) -> &'static str {
 }
 
 /// The `WWW-Authenticate` challenges, one for each configured method (RFC 7617, 2; RFC 6750, 3).
-fn challenges(identity: &Identity, bearer_error: &str) -> Vec<AnswerHeader> {
+fn challenges(identity: &Identity, bearer_error: &str) -> Vec<ResponseHeader> {
     let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
     let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
     let basic = identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
     let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
     let sendable = basic.chain(bearer).filter(|value| is_sendable(value));
-    sendable.map(|value| AnswerHeader { name: "www-authenticate", value: value.into() }).collect()
+    sendable.map(|value| ResponseHeader { name: "www-authenticate", value: value.into() }).collect()
 }
 
 fn error_name(reason: Reason) -> &'static str {

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::{CredentialsError, Subject, Time};
+use identity::{CredentialsError, Subject, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
 
 use crate::verdict::{Allowed, Denied, Verdict};
@@ -27,7 +27,7 @@ pub struct CaseOutcome {
 impl Authorizer {
     /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that set none.
     #[must_use]
-    pub fn run_case(&self, case: &Case, now: Time) -> CaseOutcome {
+    pub fn run_case(&self, case: &Case, now: UnixTime) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
         let lines = header_lines(case);
         let headers: Vec<Header<'_>> = lines
@@ -60,7 +60,7 @@ impl Authorizer {
         claims: &str,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.check_for(request, scratch, |_, callers| {
+        self.authorize_with(request, scratch, |_, callers| {
             Ok(Some(callers.hold(self.unverified(self.subject_of_text(claims)?))))
         })
     }

@@ -5,7 +5,7 @@ mod text;
 use std::collections::BTreeMap;
 
 use engine::Decision;
-use identity::{CredentialsError, LocalCache, Subject, Time};
+use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, RoleId};
 use serde::Serialize;
@@ -101,17 +101,17 @@ impl Authorizer {
     /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is for people, not for
     /// serving.
     #[must_use]
-    pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: Time) -> Explanation {
+    pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
         let mut scratch = ParseScratch::default();
         let parsed = match request::parse(request, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return self.explain_denied(request, reason),
         };
         let callers = &mut LocalCache::default();
-        let attach = |subject: &Subject| self.attach(subject);
+        let attach = |subject: &Subject| self.subject_data(subject);
         let caller = match subject {
             ExplainedSubject::OfCredentials => {
-                self.authenticator.identify_inline(parsed.authorization, now, callers, attach)
+                self.authenticator.authenticate_inline(parsed.authorization, now, callers, attach)
             }
             ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
             ExplainedSubject::Invalid(error) => Err(error),

@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 use engine::{Decision, Engine, Owner, Question, RoleSet};
 use identity::{
-    Attempted, Authenticator, CredentialsError, FetchedKeys, HeapSize, Known, LocalCache, Subject, Time,
-    Unidentified, UnknownKids, Verified,
+    Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
+    NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -42,7 +42,7 @@ use crate::answer::{Denials, Rendered, TemplateValues};
 use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 
-pub use crate::answer::AnswerHeader;
+pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
 pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, RoleSource};
 pub use crate::matched::ExplainedRule;
@@ -57,7 +57,7 @@ pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan}
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
     engine: Arc<Engine>,
-    authenticator: Authenticator<Attached>,
+    authenticator: Authenticator<SubjectData>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
     /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
@@ -73,7 +73,7 @@ pub struct Authorizer {
 pub struct Scratch {
     parse: ParseScratch,
     answer: AnswerScratch,
-    callers: LocalCache<Attached>,
+    callers: LocalCache<SubjectData>,
 }
 
 #[derive(Debug, Default)]
@@ -88,14 +88,14 @@ struct AnswerScratch {
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
 /// cached with it, so that its next requests neither resolve roles nor format headers.
 #[derive(Debug)]
-struct Attached {
+struct SubjectData {
     roles: RoleSet,
     /// The length of the prefix in its user name.
     prefix: usize,
     values: Box<[Rendered]>,
 }
 
-impl HeapSize for Attached {
+impl HeapSize for SubjectData {
     fn heap_size(&self) -> usize {
         let values: usize = self.values.iter().map(Rendered::heap_size).sum();
         self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values
@@ -103,7 +103,7 @@ impl HeapSize for Attached {
 }
 
 /// The authenticated caller; `None` is an anonymous one.
-type Caller<'a> = Option<&'a Known<Attached>>;
+type Caller<'a> = Option<&'a CachedSubject<SubjectData>>;
 
 impl Authorizer {
     /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
@@ -129,7 +129,7 @@ impl Authorizer {
             Some(previous) => previous.revision.with_keys(fetched),
             None => Revision::of(&loaded.sources, fetched),
         };
-        let roles: Vec<&str> = engine.names(engine.anonymous()).collect();
+        let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
@@ -160,39 +160,40 @@ impl Authorizer {
         request: &Request<'a>,
         verified: Option<&Verified>,
         scratch: &'a mut Scratch,
-        now: Time,
+        now: UnixTime,
     ) -> Outcome<'a> {
         let Scratch { parse, answer, callers } = scratch;
         let parsed = match request::parse(request, parse) {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
-        let attach = |subject: &Subject| self.attach(subject);
-        let caller = match self.authenticator.identify(parsed.authorization, verified, now, callers, attach) {
-            Ok(caller) => Ok(caller),
-            Err(Unidentified::Invalid(error)) => Err(error),
-            Err(Unidentified::Pending(verification)) => return Outcome::Pending(verification),
-        };
+        let attach = |subject: &Subject| self.subject_data(subject);
+        let caller =
+            match self.authenticator.authenticate(parsed.authorization, verified, now, callers, attach) {
+                Ok(caller) => Ok(caller),
+                Err(NotAuthenticated::Invalid(error)) => Err(error),
+                Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+            };
         Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
-    pub fn cache_verified(&self, verified: &Verified, now: Time) -> bool {
-        self.authenticator.cache_verified(verified, now, |subject| self.attach(subject))
+    pub fn cache_verified(&self, verified: &Verified, now: UnixTime) -> bool {
+        self.authenticator.cache_verified(verified, now, |subject| self.subject_data(subject))
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread if needed. A password takes
+    /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
     /// milliseconds, so this is for tools and tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
-        now: Time,
+        now: UnixTime,
     ) -> Verdict<'a> {
-        let attach = |subject: &Subject| self.attach(subject);
-        self.check_for(request, scratch, |authorization, callers| {
-            self.authenticator.identify_inline(authorization, now, callers, attach)
+        let attach = |subject: &Subject| self.subject_data(subject);
+        self.authorize_with(request, scratch, |authorization, callers| {
+            self.authenticator.authenticate_inline(authorization, now, callers, attach)
         })
     }
 
@@ -204,7 +205,7 @@ impl Authorizer {
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.check_for(request, scratch, |_, callers| {
+        self.authorize_with(request, scratch, |_, callers| {
             Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
         })
     }
@@ -240,7 +241,7 @@ impl Authorizer {
 
     /// What in the credentials of a request led to this denial, for logs and people; never for the client.
     #[must_use]
-    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: Time) -> Option<String> {
+    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: UnixTime) -> Option<String> {
         let Reason::InvalidCredentials(error) = reason else { return None };
         self.authenticator.detail(request::authorization(request.headers).ok()??, error, now)
     }
@@ -257,35 +258,38 @@ impl Authorizer {
         self.authenticator.take_unknown_kids(url)
     }
 
-    fn attach(&self, subject: &Subject) -> Attached {
+    fn subject_data(&self, subject: &Subject) -> SubjectData {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
-        let names: Vec<&str> = self.engine.names(&roles).collect();
+        let names: Vec<&str> = self.engine.role_names(&roles).collect();
         let template =
             TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
-        Attached { roles, prefix: prefix.len(), values }
+        SubjectData { roles, prefix: prefix.len(), values }
     }
 
     /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
     /// is the one that its name can come from.
-    fn unverified(&self, mut subject: Subject) -> Arc<Known<Attached>> {
+    fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
         subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
-        Arc::new(Known { attached: self.attach(&subject), subject })
+        Arc::new(CachedSubject { attached: self.subject_data(&subject), subject })
     }
 
-    /// Authorizes a request. `caller` gets the value of the `Authorization` header and returns the caller.
-    fn check_for<'a>(
+    /// Authorizes a request for the caller that `authenticate` returns for the value of its `Authorization` header.
+    fn authorize_with<'a>(
         &'a self,
         request: &Request<'a>,
         scratch: &'a mut Scratch,
-        caller: impl FnOnce(Option<&[u8]>, &'a mut LocalCache<Attached>) -> Result<Caller<'a>, CredentialsError>,
+        authenticate: impl FnOnce(
+            Option<&[u8]>,
+            &'a mut LocalCache<SubjectData>,
+        ) -> Result<Caller<'a>, CredentialsError>,
     ) -> Verdict<'a> {
         let Scratch { parse, answer, callers } = scratch;
         match request::parse(request, parse) {
             Ok(parsed) => {
-                let caller = caller(parsed.authorization, callers);
+                let caller = authenticate(parsed.authorization, callers);
                 self.authorize(request, parsed, caller, answer)
             }
             Err(reason) => self.deny_unparsed(request, reason, answer),
@@ -324,7 +328,7 @@ impl Authorizer {
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
-        // An anonymous caller is asked for credentials (401), also where a `deny` rule matches: with credentials, the
+        // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
         // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
         let subject = caller.map(|known| &known.subject);
@@ -424,8 +428,8 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn owner(known: &Known<Attached>) -> Owner<'_> {
-    let Known { subject, attached } = known;
+fn owner(known: &CachedSubject<SubjectData>) -> Owner<'_> {
+    let CachedSubject { subject, attached } = known;
     Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 

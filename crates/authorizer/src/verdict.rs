@@ -2,7 +2,7 @@
 
 use identity::{Subject, Verification};
 
-use crate::answer::AnswerHeader;
+use crate::answer::ResponseHeader;
 use crate::reason::Reason;
 use crate::sanitizer::Changes;
 
@@ -43,7 +43,7 @@ pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
     /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication scheme.
-    pub headers: &'a [AnswerHeader],
+    pub headers: &'a [ResponseHeader],
     /// The body of the answer.
     pub body: &'a str,
     /// The `deny` rule that matched, as `<role>: <rule>`, if one did.

@@ -84,7 +84,7 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
     };
     let now = case.request.at.unwrap_or_else(now);
     let cache = &mut LocalCache::default();
-    let known = authenticator.identify_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
+    let known = authenticator.authenticate_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
     Some(known.map(|known| known.subject.clone()))
 }
 

@@ -9,7 +9,8 @@ use crate::ids::ActionId;
 use crate::interner::Interner;
 use crate::prefix::Prefix;
 
-/// Up to this many actions are compared one by one, which costs less than a hash.
+/// Up to this many actions are compared one by one, which costs less than a hash. Chosen, not measured: most policies
+/// name fewer HTTP methods.
 const FEW: usize = 8;
 
 /// The actions that the policy names.

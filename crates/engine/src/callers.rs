@@ -84,7 +84,7 @@ impl Callers {
         self.sets.find_or_make(closure.of(base.iter().chain(groups.flat_map(RoleSet::iter)).chain(roles)))
     }
 
-    pub(crate) fn names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> + use<'e> {
+    pub(crate) fn role_names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> + use<'e> {
         roles.iter().map(|role| &**self.graph.names.at(role))
     }
 

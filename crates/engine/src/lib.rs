@@ -78,19 +78,19 @@ impl Engine {
     }
 
     /// The names of the roles in a set, in policy order.
-    pub fn names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> {
-        self.callers.names(roles)
+    pub fn role_names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> {
+        self.callers.role_names(roles)
     }
 
     /// Evaluates one question. Allocates only if more than sixteen patterns overlap on the resource.
     ///
     /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
-    /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the resource
-    /// and one search in each row that it reaches. So the number of steps depends on the resource, not on the number of
-    /// rules. The time still depends on the CPU caches: with 100 to 100,000 resources, 64 repeated requests take 79 to
-    /// 90 ns each, and random ones 94 to 367 ns (November 2026, `benches/results/README.md`).
+    /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the
+    /// resource and one search in each row that it reaches. So the number of steps depends on the resource, not on the
+    /// number of rules. The time still depends on the CPU caches: with 100 as with 100,000 resources, repeated requests
+    /// take tens of nanoseconds, and random ones up to a few hundred (November 2026; `make bench BENCH=decide`).
     ///
-    /// Every row is searched, also after a rule that allows: a later row may have a `deny` rule. Of several rules that
+    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
     /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
     /// `owner` is the subject, unless it is anonymous; `{user}` in a pattern matches its name, and `{user.id}` its name

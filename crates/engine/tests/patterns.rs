@@ -372,7 +372,7 @@ fn very_deep_patterns_and_chains_of_roles_break_nothing() {
     }));
     let engine = Engine::compile(&policy);
     let roles = engine.roles_of("alice", [], ["role-19999"]);
-    assert_eq!(engine.names(&roles).count(), 20_000);
+    assert_eq!(engine.role_names(&roles).count(), 20_000);
     let question = Question { action: b"GET", scope: b"", resource: deep.as_bytes() };
     assert_eq!(engine.decide(&roles, None, question), Decision::Allowed(RuleId(0)));
 }
@@ -384,7 +384,7 @@ fn a_policy_of_nothing_allows_nothing() {
     let roles = engine.roles_of("alice", ["staff"], ["admin", "anyone", "authenticated"]);
     assert_eq!(engine.decide(&roles, Some(Owner::named(b"alice")), question), Decision::NotAllowed);
     assert_eq!(engine.decide(engine.anonymous(), None, question), Decision::NotAllowed);
-    assert_eq!(engine.names(&roles).count(), 0);
+    assert_eq!(engine.role_names(&roles).count(), 0);
 }
 
 /// More roles and actions at one place than are searched one by one.

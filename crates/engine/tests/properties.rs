@@ -183,7 +183,7 @@ fn the_names_of_a_set_are_those_of_the_reference_in_the_order_of_the_policy() {
             let wanted = policy::reference::roles_of(policy, &caller.borrowed());
             let wanted: Vec<Arc<str>> =
                 wanted.iter().map(|id| Arc::clone(&policy.roles[id.0 as usize].name)).collect();
-            let names: Vec<Arc<str>> = engine.names(&roles_of(engine, caller)).map(Into::into).collect();
+            let names: Vec<Arc<str>> = engine.role_names(&roles_of(engine, caller)).map(Into::into).collect();
             assert_eq!(names, wanted, "{caller:?}");
         }
     });

@@ -61,15 +61,15 @@ pub enum DecodeError {
 type Decoded<T> = Result<T, DecodeError>;
 
 impl<'a> CheckRequest<'a> {
-    /// Decodes a message, and passes each header line of `headers` and `header_map` to `line`.
+    /// Decodes a message, and passes each header line of `headers` and `header_map` to `on_header`.
     ///
     /// # Errors
     /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed on before the
     /// error.
-    pub fn decode(message: &'a [u8], line: impl FnMut(Header<'a>)) -> Decoded<Self> {
-        let mut reader = Reader { request: Self::default(), lines: 0, found: false, line };
+    pub fn decode(message: &'a [u8], on_header: impl FnMut(Header<'a>)) -> Decoded<Self> {
+        let mut reader = Reader { request: Self::default(), lines: 0, has_http: false, on_header };
         reader.check_request(message)?;
-        if reader.found { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
+        if reader.has_http { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
     }
 
     /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if there is none, as
@@ -81,17 +81,17 @@ impl<'a> CheckRequest<'a> {
     }
 }
 
-struct Reader<'a, L> {
+struct Reader<'a, H> {
     request: CheckRequest<'a>,
     lines: usize,
     /// Whether the message has an `attributes.request.http`.
-    found: bool,
-    line: L,
+    has_http: bool,
+    on_header: H,
 }
 
-/// A header line as all encoders write it: the name, and then the value as `value` or `raw_value`, both shorter than 128
-/// bytes, so that their lengths take one byte. `None` if it is not like that. Most of a message is such lines, and this
-/// takes a third of the instructions of [`any_line`] (November 2026).
+/// A header line as Envoy and the common protobuf libraries write it: the name, and then the value as `value` or
+/// `raw_value`, both shorter than 128 bytes, so that their lengths take one byte. `None` if it is not like that. Most
+/// of a message is such lines, and this takes a third of the instructions of [`any_line`] (November 2026).
 fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     const NAME: u8 = 1 << 3 | 2;
     const VALUE: u8 = 2 << 3 | 2;
@@ -103,21 +103,21 @@ fn plain_line(message: &[u8]) -> Option<Header<'_>> {
 }
 
 /// A header line with any fields in any order and of any length.
-fn any_line<'a>(message: &'a [u8], of: &'static str) -> Decoded<Header<'a>> {
+fn any_line<'a>(message: &'a [u8], message_name: &'static str) -> Decoded<Header<'a>> {
     let (mut name, mut text, mut raw) = (&[][..], &[][..], &[][..]);
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         match number {
-            1 => name = bytes(value, number, of)?,
-            2 => text = bytes(value, number, of)?,
-            3 => raw = bytes(value, number, of)?,
+            1 => name = bytes(value, number, message_name)?,
+            2 => text = bytes(value, number, message_name)?,
+            3 => raw = bytes(value, number, message_name)?,
             _ => {}
         }
     }
     Ok(Header { name, value: if raw.is_empty() { text } else { raw } })
 }
 
-impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
+impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
     fn check_request(&mut self, message: &'a [u8]) -> Decoded<()> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
@@ -129,12 +129,12 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
     }
 
     fn attributes(&mut self, message: &'a [u8]) -> Decoded<()> {
-        const IN: &str = "AttributeContext";
+        const MESSAGE: &str = "AttributeContext";
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                1 => self.source(bytes(value, number, IN)?)?,
-                4 => self.request(bytes(value, number, IN)?)?,
+                1 => self.source(bytes(value, number, MESSAGE)?)?,
+                4 => self.request(bytes(value, number, MESSAGE)?)?,
                 _ => {}
             }
         }
@@ -155,7 +155,7 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             if number == 2 {
-                self.found = true;
+                self.has_http = true;
                 self.http(bytes(value, number, "Request")?)?;
             }
         }
@@ -163,17 +163,17 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
     }
 
     fn http(&mut self, message: &'a [u8]) -> Decoded<()> {
-        const IN: &str = "HttpRequest";
+        const MESSAGE: &str = "HttpRequest";
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             let request = &mut self.request;
             match number {
-                1 => request.id = bytes(value, number, IN)?,
-                2 => request.method = bytes(value, number, IN)?,
-                3 => self.line(bytes(value, number, IN)?, "HeadersEntry")?,
-                4 => request.path = bytes(value, number, IN)?,
-                5 => request.host = bytes(value, number, IN)?,
-                13 => self.header_map(bytes(value, number, IN)?)?,
+                1 => request.id = bytes(value, number, MESSAGE)?,
+                2 => request.method = bytes(value, number, MESSAGE)?,
+                3 => self.line(bytes(value, number, MESSAGE)?, "HeadersEntry")?,
+                4 => request.path = bytes(value, number, MESSAGE)?,
+                5 => request.host = bytes(value, number, MESSAGE)?,
+                13 => self.header_map(bytes(value, number, MESSAGE)?)?,
                 _ => {}
             }
         }
@@ -191,17 +191,17 @@ impl<'a, L: FnMut(Header<'a>)> Reader<'a, L> {
     }
 
     /// Decodes a `HeaderValue`, or an entry of `headers`, which has the same field numbers for its key and value.
-    fn line(&mut self, message: &'a [u8], of: &'static str) -> Decoded<()> {
+    fn line(&mut self, message: &'a [u8], message_name: &'static str) -> Decoded<()> {
         let Header { name, value } = match plain_line(message) {
             Some(line) => line,
-            None => any_line(message, of)?,
+            None => any_line(message, message_name)?,
         };
         self.lines += 1;
         if self.lines > MAX_HEADERS {
             self.request.too_many_headers = true;
             return Ok(());
         }
-        (self.line)(Header { name, value });
+        (self.on_header)(Header { name, value });
         Ok(())
     }
 }
@@ -219,9 +219,9 @@ fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
 }
 
 #[inline]
-fn bytes<'a>(value: Value<'a>, number: u32, of: &'static str) -> Decoded<&'a [u8]> {
+fn bytes<'a>(value: Value<'a>, number: u32, message_name: &'static str) -> Decoded<&'a [u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
-        Value::Varint(_) | Value::Fixed => Err(DecodeError::Type(number, of)),
+        Value::Varint(_) | Value::Fixed => Err(DecodeError::Type(number, message_name)),
     }
 }

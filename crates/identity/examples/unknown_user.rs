@@ -78,9 +78,9 @@ fn time_of(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
     let start = Instant::now();
     let mut cache = LocalCache::default();
-    let identified = authenticator.identify_inline(Some(header.as_bytes()), NOW, &mut cache, |_| ());
+    let authenticated = authenticator.authenticate_inline(Some(header.as_bytes()), NOW, &mut cache, |_| ());
     let took = start.elapsed();
-    assert_eq!(identified.err(), Some(CredentialsError::BadPassword));
+    assert_eq!(authenticated.err(), Some(CredentialsError::BadPassword));
     took
 }
 

@@ -1,12 +1,12 @@
 //! The entry point of this crate: from the value of an `Authorization` header to the caller.
 //!
 //! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all threads, the Basic
-//! credentials carried over from the previous policy, and a verification, which the caller of this crate runs.
+//! credentials carried over from the previous policy, and a verification, which the calling crate runs.
 
 mod attempted;
 mod basic;
+mod cached_subject;
 mod carried;
-mod known;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,24 +30,28 @@ use crate::local_cache::{Found, LocalCache};
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
 use crate::verification::{Check, Checked, Verification, Verified};
-use crate::{CredentialsError, FetchedKeys, HeapSize, Known, Subject, Time, Unidentified, UnknownKids};
+use crate::{
+    CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime, UnknownKids,
+};
 pub use attempted::Attempted;
 use basic::Basic;
-use known::known;
+use cached_subject::cached_subject;
 
-/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must be
-/// verified again, so that a clock that was wrong for a while cannot keep them valid for longer.
+/// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
+/// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not
+/// measured: usual corrections of the clock are far smaller, so they cause no hashing; more would let credentials stay
+/// valid for longer.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
-/// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token and its scheme. Longer
-/// ones are invalid unless they contain many spaces, and the time to hash them would be lost.
-const MAX_VALUE: usize = jwt::MAX_BYTES + 16;
+/// The longest header value that is looked up in a [`LocalCache`], in bytes: the longest token, and 16 bytes that leave
+/// room for the scheme and some extra spaces. A longer value is almost always invalid, so hashing it for the cache
+/// would be wasted time; it is parsed at once.
+const MAX_CACHED_VALUE: usize = jwt::MAX_BYTES + 16;
 
 /// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Verifies credentials and caches the valid ones. `T` is what the user of this crate attaches to each verified
-/// subject.
+/// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each verified subject.
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
@@ -57,7 +61,7 @@ pub struct Authenticator<T> {
     issuers: Arc<[Issuer]>,
     /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key sets
     /// may not accept them.
-    tokens: Cache<Arc<Known<T>>>,
+    tokens: Cache<Arc<CachedSubject<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
 }
@@ -138,55 +142,55 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.
-    pub fn identify<'c>(
+    pub fn authenticate<'c>(
         &self,
         authorization: Option<&[u8]>,
         verified: Option<&Verified>,
-        now: Time,
+        now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Option<&'c Known<T>>, Unidentified> {
+    ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
         let Some(value) = authorization else { return Ok(None) };
         let look_up = || self.look_up(value, verified, now, attach);
-        if value.len() > MAX_VALUE {
+        if value.len() > MAX_CACHED_VALUE {
             return Ok(Some(cache.hold(look_up()?.known)));
         }
         // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
         // too, but then each hit would first parse the value and decode its base64.
-        cache.get_or_look_up(self.id, self.hasher.whole(value), now, look_up).map(Some)
+        cache.get_or_look_up(self.id, self.hasher.hash(value), now, look_up).map(Some)
     }
 
-    /// The same as [`Authenticator::identify`], but runs a verification on the calling thread. A password takes
-    /// milliseconds, so this is for tools and tests.
+    /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread. Hashing a password
+    /// takes milliseconds, so this is for tools and tests.
     ///
     /// # Errors
     /// If the credentials are invalid.
-    pub fn identify_inline<'c>(
+    pub fn authenticate_inline<'c>(
         &self,
         authorization: Option<&[u8]>,
-        now: Time,
+        now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Option<&'c Known<T>>, CredentialsError> {
+    ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(value) = authorization else { return Ok(None) };
         let look_up = |verified: Option<&Verified>| self.look_up(value, verified, now, &attach);
         let found = look_up(None).or_else(|why| match why {
-            Unidentified::Pending(verification) => look_up(Some(&verification.run())),
-            Unidentified::Invalid(_) => Err(why),
+            NotAuthenticated::Pending(verification) => look_up(Some(&verification.run())),
+            NotAuthenticated::Invalid(_) => Err(why),
         });
         match found {
             Ok(found) => Ok(Some(cache.hold(found.known))),
-            Err(Unidentified::Invalid(error)) => Err(error),
-            // Cannot happen: this authenticator made the verification, so it does not ignore the result. An error all
-            // the same, so that a bug here denies.
-            Err(Unidentified::Pending(_)) => Err(CredentialsError::BadPassword),
+            Err(NotAuthenticated::Invalid(error)) => Err(error),
+            // Cannot happen: this authenticator made the verification, so it does not ignore the result. It returns an
+            // error, so that a bug here denies the request.
+            Err(NotAuthenticated::Pending(_)) => Err(CredentialsError::BadPassword),
         }
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
     /// never cached. Call it when the verification has run, even if no request waits for the result any more: the
     /// client's next attempt then needs no verification. It may be called more than once.
-    pub fn cache_verified(&self, verified: &Verified, now: Time, attach: impl Fn(&Subject) -> T) -> bool {
+    pub fn cache_verified(&self, verified: &Verified, now: UnixTime, attach: impl Fn(&Subject) -> T) -> bool {
         matches!(self.resolve(verified, now, attach), Some(Ok(_)))
     }
 
@@ -203,7 +207,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// What in invalid credentials led to this error, for the operator and never for the client: for example
     /// "`aud` is `account`, expected `shop`". It has no part of a password or of a signature.
     #[must_use]
-    pub fn detail(&self, authorization: &[u8], error: CredentialsError, now: Time) -> Option<String> {
+    pub fn detail(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Option<String> {
         match authorization::parse(authorization) {
             Scheme::Bearer(token) => jwt::detail(token, &self.issuers, error, now),
             Scheme::Basic(_) | Scheme::Other => None,
@@ -232,9 +236,9 @@ impl<T: HeapSize> Authenticator<T> {
         &self,
         value: &[u8],
         verified: Option<&Verified>,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, Unidentified> {
+    ) -> Result<Found<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
@@ -251,9 +255,9 @@ impl<T: HeapSize> Authenticator<T> {
         basic: &Basic<T>,
         encoded: &[u8],
         verified: Option<&Verified>,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, Unidentified> {
+    ) -> Result<Found<T>, NotAuthenticated> {
         let credentials = Credentials::decode(encoded)?;
         if !basic.verify {
             return Ok(self.unverified(basic, credentials.user(), now, attach));
@@ -262,7 +266,7 @@ impl<T: HeapSize> Authenticator<T> {
         if credentials.password().len() > MAX_PASSWORD {
             return Err(CredentialsError::BadPassword.into());
         }
-        let key = self.hasher.pair(credentials.user().as_bytes(), credentials.password());
+        let key = self.hasher.hash_pair(credentials.user().as_bytes(), credentials.password());
         let verified_before = match basic.find(key, now) {
             Lookup::Valid(found) => return Ok(found),
             Lookup::Expired => true,
@@ -279,25 +283,25 @@ impl<T: HeapSize> Authenticator<T> {
             None => match basic.accounts.check(&credentials, key, &self.hasher) {
                 Some(check) => {
                     let check = check.with_verified_before(verified_before);
-                    Err(Unidentified::Pending(Verification(Check::Password(check))))
+                    Err(NotAuthenticated::Pending(Verification(Check::Password(check))))
                 }
                 None => Err(CredentialsError::BadPassword.into()),
             },
         }
     }
 
-    /// The user of the credentials without a password check. With `verify: false`, something in front of the proxy checks
-    /// the password.
+    /// The user of the credentials without a password check. With `verify: false`, something between the client and
+    /// Envoy checks the password.
     fn unverified(
         &self,
         basic: &Basic<T>,
         user: &str,
-        now: Time,
+        now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> Found<T> {
-        let key = self.hasher.whole(user.as_bytes());
+        let key = self.hasher.hash(user.as_bytes());
         basic.find(key, now).valid().unwrap_or_else(|| {
-            let known = known(&basic.accounts.unverified_subject(user), attach);
+            let known = cached_subject(&basic.accounts.unverified_subject(user), attach);
             basic.insert(key, known, None, self.credentials_window(now))
         })
     }
@@ -306,13 +310,13 @@ impl<T: HeapSize> Authenticator<T> {
         &self,
         text: &[u8],
         verified: Option<&Verified>,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
-    ) -> Result<Found<T>, Unidentified> {
+    ) -> Result<Found<T>, NotAuthenticated> {
         if text.len() > jwt::MAX_BYTES {
             return Err(CredentialsError::MalformedToken.into());
         }
-        let hash = self.hasher.whole(text);
+        let hash = self.hasher.hash(text);
         if let Some(found) = self.find_token(hash, now) {
             return Ok(found);
         }
@@ -320,13 +324,13 @@ impl<T: HeapSize> Authenticator<T> {
             Some(result) => Ok(result?),
             None => {
                 let check = TokenCheck::new(text, &self.issuers, now, hash);
-                Err(Unidentified::Pending(Verification(Check::Token(check))))
+                Err(NotAuthenticated::Pending(Verification(Check::Token(check))))
             }
         }
     }
 
-    fn find_token(&self, hash: u128, now: Time) -> Option<Found<T>> {
-        let found = |known: &Arc<Known<T>>, window, bytes| Found {
+    fn find_token(&self, hash: u128, now: UnixTime) -> Option<Found<T>> {
+        let found = |known: &Arc<CachedSubject<T>>, window, bytes| Found {
             known: Arc::clone(known),
             window,
             bytes,
@@ -340,7 +344,7 @@ impl<T: HeapSize> Authenticator<T> {
         &self,
         key: u128,
         verified: Option<&Verified>,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         self.resolve(verified.filter(|verified| verified.credentials() == key)?, now, attach)
@@ -351,7 +355,7 @@ impl<T: HeapSize> Authenticator<T> {
     fn resolve(
         &self,
         verified: &Verified,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         match &verified.0 {
@@ -365,7 +369,7 @@ impl<T: HeapSize> Authenticator<T> {
     fn resolve_password(
         &self,
         checked: &PasswordChecked,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
@@ -384,7 +388,7 @@ impl<T: HeapSize> Authenticator<T> {
     fn resolve_token(
         &self,
         checked: &TokenChecked,
-        now: Time,
+        now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         if !Arc::ptr_eq(&self.issuers, &checked.issuers) {
@@ -396,14 +400,14 @@ impl<T: HeapSize> Authenticator<T> {
             Err(error) => return Some(Err(*error)),
         };
         Some(Ok(self.find_token(checked.hash, now).unwrap_or_else(|| {
-            let known = known(&token.subject, attach);
+            let known = cached_subject(&token.subject, attach);
             let bytes = known.bytes(Names::OwnedBySubject);
             self.tokens.insert(checked.hash, Arc::clone(&known), token.window, bytes);
             Found { known, window: token.window, bytes, keep_for: Duration::MAX }
         })))
     }
 
-    fn credentials_window(&self, now: Time) -> Window {
+    fn credentials_window(&self, now: UnixTime) -> Window {
         let until = now.saturating_add(self.limits.credentials_for);
         Window { from: now.saturating_sub(CLOCK_TOLERANCE), until }
     }

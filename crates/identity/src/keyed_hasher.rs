@@ -22,12 +22,12 @@ impl KeyedHasher {
     }
 
     /// The hash of one string.
-    pub(crate) fn whole(&self, bytes: &[u8]) -> u128 {
+    pub(crate) fn hash(&self, bytes: &[u8]) -> u128 {
         self.0.hash(bytes).as_u128()
     }
 
     /// The hash of two strings, each with its length before it, so that `("ab", "c")` and `("a", "bc")` differ.
-    pub(crate) fn pair(&self, first: &[u8], second: &[u8]) -> u128 {
+    pub(crate) fn hash_pair(&self, first: &[u8], second: &[u8]) -> u128 {
         let mut hasher = self.0;
         for part in [first, second] {
             hasher.write(&part.len().to_le_bytes());
@@ -50,15 +50,15 @@ mod tests {
     #[test]
     fn the_boundary_between_the_strings_changes_the_hash() {
         let hasher = KeyedHasher::random().unwrap();
-        assert_ne!(hasher.pair(b"ab", b"c"), hasher.pair(b"a", b"bc"));
-        assert_ne!(hasher.pair(b"", b"abc"), hasher.pair(b"abc", b""));
-        assert_eq!(hasher.pair(b"ab", b"c"), hasher.pair(b"ab", b"c"));
+        assert_ne!(hasher.hash_pair(b"ab", b"c"), hasher.hash_pair(b"a", b"bc"));
+        assert_ne!(hasher.hash_pair(b"", b"abc"), hasher.hash_pair(b"abc", b""));
+        assert_eq!(hasher.hash_pair(b"ab", b"c"), hasher.hash_pair(b"ab", b"c"));
     }
 
     #[test]
     fn each_hasher_has_its_own_key() {
         let (one, other) = (KeyedHasher::random().unwrap(), KeyedHasher::random().unwrap());
-        assert_ne!(one.whole(b"x"), other.whole(b"x"));
+        assert_ne!(one.hash(b"x"), other.hash(b"x"));
         assert_eq!(format!("{one:?}"), "KeyedHasher(…)");
     }
 }

@@ -1,11 +1,12 @@
 //! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
 //! keys are arguments; nothing here does I/O or waits.
 //!
-//! Read [`Authenticator`] first: it takes the header's value and returns a [`Known`] caller. `authorization` splits the
-//! value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password hashes;
-//! `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and how they are found. `verification` separates the slow part of
-//! both, so that it can run later and on other threads. `cache` keeps verified credentials for all threads, by the keyed
-//! hashes of `keyed_hasher`; `local_cache` is a smaller cache of one thread. `memory` computes how much memory both take.
+//! Read [`Authenticator`] first: it takes the header's value and returns a [`CachedSubject`]. `authorization` splits
+//! the value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password
+//! hashes; `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and how they are
+//! found. `verification` separates the slow part of both, so that it can run later and on other threads. `cache` keeps
+//! verified credentials for all threads, by the keyed hashes of `keyed_hasher`; `local_cache` is a smaller cache of one
+//! thread. `memory` computes how much memory both take.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -46,13 +47,13 @@ pub use unknown_kids::UnknownKids;
 pub use verification::{Verification, VerificationKind, Verified};
 
 /// A point in time, as the duration since the Unix epoch.
-pub type Time = Duration;
+pub type UnixTime = Duration;
 
 /// The bytes of the key sets that were fetched, by URL.
 pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
 
-/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified in front of
-/// the proxy).
+/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by
+/// something between the client and Envoy).
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
@@ -65,32 +66,33 @@ pub struct Subject {
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
-    /// The claims of the token, for `attach` in [`Authenticator::identify`]. `Null` for Basic, and in each [`Known`]:
-    /// claims are not cached, because a map of one member takes 640 bytes, so they can take 80 times the size of their
-    /// text.
+    /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` for Basic, and in each
+    /// [`CachedSubject`]: claims are not cached: parsed JSON can take 80 times the memory of its text (an object with
+    /// one member takes 640 bytes).
     pub claims: serde_json::Value,
 }
 
 /// Why no subject is returned for credentials.
 #[derive(Debug)]
-pub enum Unidentified {
+pub enum NotAuthenticated {
     /// The credentials are invalid.
     Invalid(CredentialsError),
-    /// The credentials must be verified first: run this, then call [`Authenticator::identify`] again with its result.
+    /// The credentials must be verified first: run this, then call [`Authenticator::authenticate`] again with its
+    /// result.
     Pending(Verification),
 }
 
-/// A subject, and what the user of this crate attached to it (its roles under the policy, for example). This is what
-/// the caches hold.
+/// A subject, and what the calling crate attached to it (its roles under the policy, for example). This is what the
+/// caches hold.
 #[derive(Debug)]
-pub struct Known<T> {
+pub struct CachedSubject<T> {
     /// The subject.
     pub subject: Subject,
-    /// What the user of this crate attached to it.
+    /// What the calling crate attached to it.
     pub attached: T,
 }
 
-impl From<CredentialsError> for Unidentified {
+impl From<CredentialsError> for NotAuthenticated {
     fn from(error: CredentialsError) -> Self {
         Self::Invalid(error)
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Known, Subject};
+use crate::{CachedSubject, Subject};
 
 /// A value that knows how much heap memory it holds.
 pub trait HeapSize {
@@ -43,7 +43,7 @@ pub(crate) enum Names {
     OwnedBySubject,
 }
 
-impl<T: HeapSize> Known<T> {
+impl<T: HeapSize> CachedSubject<T> {
     /// The bytes of a known subject behind its `Arc`, with all that it alone holds.
     pub(crate) fn bytes(&self, names: Names) -> usize {
         arc_size::<Self>() + self.subject.heap_size(names) + self.attached.heap_size()

@@ -1,5 +1,5 @@
-//! Verification of credentials apart from the request, so that the caller of this crate decides when and on which
-//! thread it runs.
+//! Verification of credentials apart from the request, so that the calling crate decides when and on which thread it
+//! runs.
 
 use std::fmt;
 
@@ -7,8 +7,9 @@ use crate::basic::{PasswordCheck, PasswordChecked};
 use crate::jwt::{TokenCheck, TokenChecked};
 
 /// Credentials that have to be verified before their subject is known. Hashing a password takes milliseconds, so it
-/// must not run on a thread that serves requests. Verifying a token takes 10 µs (HS512) to 470 µs (ES512; November 2026,
-/// `benches/results/README.md`), so a thread that serves requests may run one, but not many in a row.
+/// must not run on a thread that serves requests. Verifying a token takes microseconds (HS512) to hundreds of
+/// microseconds (ES512; November 2026; `make bench BENCH=identity`), so a thread that serves requests may run one, but
+/// not many in a row.
 ///
 /// The credentials in it are overwritten when it is dropped.
 pub struct Verification(pub(crate) Check);

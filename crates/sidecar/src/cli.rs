@@ -13,7 +13,7 @@ use crate::settings::ServeArgs;
 #[command(
     name = "rolegate",
     version,
-    about = "Authorizes HTTP requests for Envoy, by a policy that people can read"
+    about = "Authorizes HTTP requests for Envoy, with a policy that people can read"
 )]
 #[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -109,7 +109,7 @@ Examples:
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
 User and group names include the prefix of their source. The exit code is 0 if somebody may make the request, 1 if nobody
-may (also if the request is invalid), 2 if the arguments are wrong, and 3 if the policy is.";
+may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -201,13 +201,14 @@ pub struct CallerArgs {
     /// The caller's JWT; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub bearer: Option<String>,
-    /// The caller's user name; no credentials are checked.
+    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// A role of the user, as a token would name it; repeat the flag for more than one.
+    /// A role that the user has in addition to those that the policy grants, as from a token; repeat the flag for more
+    /// than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
-    /// A group of the user; repeat the flag for more than one.
+    /// A group of the user, with its prefix, if the policy sets one; repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }

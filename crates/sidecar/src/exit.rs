@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[repr(u8)]
 pub enum Exit {
     /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it.
-    Fine = 0,
+    Success = 0,
     /// `explain`: the request is denied. `who-can`: nobody may make it. `health`: the server is not ready.
     Denied = 1,
     /// The arguments or the settings are not valid.

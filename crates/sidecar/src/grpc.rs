@@ -7,6 +7,7 @@
 
 mod acceptor;
 mod check;
+mod client_network;
 mod command;
 mod connection;
 mod context;
@@ -23,8 +24,7 @@ mod registry;
 mod respond;
 mod server;
 mod slices;
-mod source;
-mod token_turns;
+mod token_queue;
 mod unix_socket;
 mod worker;
 mod wrong_protocol;

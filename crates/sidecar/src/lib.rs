@@ -56,7 +56,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(Unparsed::Arguments(error)) => {
             // clap returns `--help` and `--version` as errors too, with exit code 0.
             let _ = error.print();
-            if error.exit_code() == 0 { Exit::Fine } else { Exit::Arguments }
+            if error.exit_code() == 0 { Exit::Success } else { Exit::Arguments }
         }
         Err(Unparsed::Settings(error)) => {
             output.error(&error.to_string());

@@ -45,7 +45,7 @@ impl Metrics {
         Ok(rendered)
     }
 
-    /// The durations in fine buckets, as JSON.
+    /// Latency histograms with narrow buckets, as JSON.
     pub(crate) fn histograms(&self) -> String {
         histograms::histograms(&(self.totals)()).to_string()
     }

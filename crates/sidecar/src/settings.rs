@@ -172,7 +172,7 @@ pub enum OnStale {
 /// Which issuers' keys must be fetched before the process is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum KeysNeeded {
-    /// None: an issuer that is down costs only its own tokens, which get 401, also while instances restart.
+    /// None: an issuer that is down costs only its own tokens, which get 401, even while instances restart.
     #[default]
     None,
     /// Those of at least one issuer, if there are any: a rollout stops where no issuer can be reached.
@@ -254,8 +254,8 @@ pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Comm
     }))
 }
 
-/// The settings file that flags or environment name. `None` also if the arguments are not valid: the real parse
-/// reports that.
+/// The settings file that flags or environment name. `None` if there is none, or if the arguments are not valid: the
+/// real parse reports that.
 fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
     let lenient = command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
     let matches = lenient.try_get_matches_from(arguments).ok()?;

@@ -15,7 +15,7 @@ use super::Authenticator;
 pub struct Attempted {
     /// The user name, with the prefix of its source. No control characters.
     pub user: Option<String>,
-    /// The issuer of a token, also if the policy does not configure it. No control characters.
+    /// The issuer of a token, even if the policy does not configure it. No control characters.
     pub issuer: Option<String>,
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use policy::model;
 use policy::problem::Problem;
 
+use super::cached_subject::cached_subject;
 use super::carried::Carried;
-use super::known::known;
 use crate::basic::{Account, Accounts};
 use crate::cache::{Cache, Lookup, Window};
 use crate::limits::Limits;
 use crate::local_cache::Found;
 use crate::memory::Names;
-use crate::{HeapSize, Known, Subject, Time};
+use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
 /// HTTP Basic: the users, and the credentials that have been verified.
 pub(super) struct Basic<T> {
@@ -31,7 +31,7 @@ pub(super) struct Basic<T> {
 
 /// A cache entry: a subject whose credentials were verified.
 struct CachedCredentials<T> {
-    known: Arc<Known<T>>,
+    known: Arc<CachedSubject<T>>,
     /// The account that they were verified against; `None` where passwords are not checked.
     account: Option<Arc<Account>>,
 }
@@ -57,7 +57,7 @@ impl<T: HeapSize> Basic<T> {
         carried
     }
 
-    pub(super) fn find(&self, key: u128, now: Time) -> Lookup<Found<T>> {
+    pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<Found<T>> {
         let keep_for = self.keep_for;
         self.credentials.find(key, now, |cached, window, bytes| Found {
             known: Arc::clone(&cached.known),
@@ -75,14 +75,14 @@ impl<T: HeapSize> Basic<T> {
         window: Window,
         attach: impl FnOnce(&Subject) -> T,
     ) -> Found<T> {
-        self.insert(key, known(&account.subject, attach), Some(Arc::clone(account)), window)
+        self.insert(key, cached_subject(&account.subject, attach), Some(Arc::clone(account)), window)
     }
 
     /// Caches credentials. `account` is what they were verified against; `None` where passwords are not checked.
     pub(super) fn insert(
         &self,
         key: u128,
-        known: Arc<Known<T>>,
+        known: Arc<CachedSubject<T>>,
         account: Option<Arc<Account>>,
         window: Window,
     ) -> Found<T> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::Time;
+use crate::UnixTime;
 use crate::basic::{Account, Accounts};
 use crate::cache::{Lookup, Window};
 
@@ -17,7 +17,7 @@ impl Carried {
     /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16 slots for seven entries.
     pub(super) const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
 
-    pub(super) fn find(&self, key: u128, now: Time) -> Lookup<&Arc<Account>> {
+    pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<&Arc<Account>> {
         match self.0.get(&key) {
             Some((account, window)) if window.contains(now) => Lookup::Valid(account),
             Some(_) => Lookup::Expired,

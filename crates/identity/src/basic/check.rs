@@ -46,7 +46,7 @@ impl PasswordCheck {
         hasher: &KeyedHasher,
     ) -> Self {
         let hash_text = account.hash_text.as_ref().map_or("", |secret| &secret.0);
-        let key = hasher.pair(&credentials_hash.to_le_bytes(), hash_text.as_bytes());
+        let key = hasher.hash_pair(&credentials_hash.to_le_bytes(), hash_text.as_bytes());
         let password = Zeroizing::new(credentials.password().to_vec());
         let user = credentials.user().into();
         Self { account, known, user, password, credentials: credentials_hash, key, verified_before: false }

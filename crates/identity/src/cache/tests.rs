@@ -4,7 +4,7 @@ use super::*;
 
 /// The bytes of a hundred entries whose values hold nothing.
 const HUNDRED: usize = 100 * Cache::<u32>::ENTRY_BYTES;
-const ALWAYS: Window = Window { from: Time::ZERO, until: Time::MAX };
+const ALWAYS: Window = Window { from: UnixTime::ZERO, until: UnixTime::MAX };
 
 fn find(cache: &Cache<u32>, key: u128, now: u64) -> Option<u32> {
     cache.find(key, Duration::from_secs(now), |value, _, _| *value).valid()

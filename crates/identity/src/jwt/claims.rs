@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
 use crate::names::{is_name, prefixed};
-use crate::{CredentialsError, Subject, Time};
+use crate::{CredentialsError, Subject, UnixTime};
 
 /// When a token with these claims is valid.
 ///
@@ -18,14 +18,14 @@ use crate::{CredentialsError, Subject, Time};
 pub(super) fn window(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
-    now: Time,
+    now: UnixTime,
 ) -> Result<Window, CredentialsError> {
     let skew = issuer.clock_skew;
     let expires = date(claims, "exp")?.ok_or(CredentialsError::MalformedClaims)?.saturating_add(skew);
     let (not_before, issued) = (date(claims, "nbf")?, date(claims, "iat")?);
     let from = not_before.max(issued).unwrap_or_default().saturating_sub(skew);
     let too_old = match (issuer.max_age, issued) {
-        (None, _) => Time::MAX,
+        (None, _) => UnixTime::MAX,
         (Some(age), Some(issued)) => issued.saturating_add(age).saturating_add(skew),
         (Some(_), None) => return Err(CredentialsError::MalformedClaims),
     };
@@ -42,7 +42,7 @@ pub(super) fn window(
 }
 
 /// A `NumericDate` (RFC 7519, 2), if the claim is present.
-pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Time>, CredentialsError> {
+pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<UnixTime>, CredentialsError> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(since_epoch(number))),
@@ -51,11 +51,13 @@ pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<Tim
 }
 
 /// A time before the epoch becomes the epoch, and one that is too late to represent becomes the last time there is.
-pub(super) fn since_epoch(number: &Number) -> Time {
+pub(super) fn since_epoch(number: &Number) -> UnixTime {
     match (number.as_u64(), number.as_f64()) {
         (Some(seconds), _) => Duration::from_secs(seconds),
-        (None, Some(seconds)) if seconds > 0.0 => Duration::try_from_secs_f64(seconds).unwrap_or(Time::MAX),
-        _ => Time::ZERO,
+        (None, Some(seconds)) if seconds > 0.0 => {
+            Duration::try_from_secs_f64(seconds).unwrap_or(UnixTime::MAX)
+        }
+        _ => UnixTime::ZERO,
     }
 }
 

@@ -9,7 +9,7 @@ use super::header::REJECTED;
 use super::issuer::{Issuer, find_issuer};
 use super::token;
 use crate::jwks::Algorithm;
-use crate::{CredentialsError, Time, excerpt, excerpts};
+use crate::{CredentialsError, UnixTime, excerpt, excerpts};
 
 type Members = Map<String, Value>;
 
@@ -18,7 +18,12 @@ type Members = Map<String, Value>;
 ///
 /// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and escaped, because whoever
 /// sends a token chooses them.
-pub(crate) fn detail(text: &[u8], issuers: &[Issuer], error: CredentialsError, now: Time) -> Option<String> {
+pub(crate) fn detail(
+    text: &[u8],
+    issuers: &[Issuer],
+    error: CredentialsError,
+    now: UnixTime,
+) -> Option<String> {
     let (header, claims) = token::parts(text)?;
     let issuer = || find_issuer(issuers, claims.get("iss")).ok();
     match error {
@@ -103,7 +108,7 @@ fn skew(issuer: &Issuer) -> String {
 }
 
 /// The latest of these times, relative to now.
-fn time(claims: &Members, names: &[&'static str], now: Time) -> Option<String> {
+fn time(claims: &Members, names: &[&'static str], now: UnixTime) -> Option<String> {
     let time = |name| Some((since_epoch(claims.get(name)?.as_number()?), name));
     let (time, name) = names.iter().copied().filter_map(time).max()?;
     Some(match now.checked_sub(time) {

@@ -13,7 +13,7 @@ use super::token::Token;
 use super::{claims, subject};
 use crate::cache::Window;
 use crate::jwks::{self, Key, KeyFault, KeySet, KeySetError};
-use crate::{CredentialsError, FetchedKeys, Subject, Time, UnknownKids};
+use crate::{CredentialsError, FetchedKeys, Subject, UnixTime, UnknownKids};
 
 /// An issuer with its keys parsed.
 pub(crate) struct Issuer {
@@ -52,7 +52,7 @@ impl Issuer {
     ///
     /// # Errors
     /// Why the token is invalid.
-    pub(crate) fn verify(&self, token: Token<'_>, now: Time) -> Result<VerifiedToken, CredentialsError> {
+    pub(crate) fn verify(&self, token: Token<'_>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
         let required = self.settings.required_type.as_deref();
         if required.is_some_and(|required| !token.header.is_of_type(required)) {
             return Err(CredentialsError::WrongType);

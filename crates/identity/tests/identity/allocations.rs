@@ -12,10 +12,12 @@ use crate::signer;
 /// only in the shared cache.
 fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
     let cache = &mut LocalCache::default();
-    let mut identify = |now| auth.identify(Some(header.as_bytes()), None, now, cache, attach).is_ok();
-    assert!(identify(now()));
-    let own = measure(|| assert!((0..100).all(|_| identify(now()))));
-    let shared = measure(|| assert!((0..100).all(|second| identify(now() + Duration::from_secs(second)))));
+    let mut authenticates =
+        |now| auth.authenticate(Some(header.as_bytes()), None, now, cache, attach).is_ok();
+    assert!(authenticates(now()));
+    let own = measure(|| assert!((0..100).all(|_| authenticates(now()))));
+    let shared =
+        measure(|| assert!((0..100).all(|second| authenticates(now() + Duration::from_secs(second)))));
     [own.count_total, shared.count_total]
 }
 
@@ -50,6 +52,6 @@ fn an_anonymous_caller_allocates_nothing() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let mut cache = LocalCache::default();
     let counted =
-        measure(|| assert!(matches!(auth.identify(None, None, now(), &mut cache, attach), Ok(None))));
+        measure(|| assert!(matches!(auth.authenticate(None, None, now(), &mut cache, attach), Ok(None))));
     assert_eq!(counted.count_total, 0);
 }

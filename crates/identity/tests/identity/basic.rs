@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{CredentialsError, Limits, LocalCache, Unidentified};
+use identity::{CredentialsError, Limits, LocalCache, NotAuthenticated};
 
 use crate::settings::*;
 
@@ -31,7 +31,7 @@ fn the_scheme_is_case_insensitive() {
 #[test]
 fn a_request_without_the_header_is_anonymous() {
     let mut cache = LocalCache::default();
-    assert!(matches!(people().identify(None, None, now(), &mut cache, attach), Ok(None)));
+    assert!(matches!(people().authenticate(None, None, now(), &mut cache, attach), Ok(None)));
 }
 
 /// The credentials of an unsupported scheme are invalid; the caller is not anonymous.
@@ -187,7 +187,7 @@ fn overlong_credentials_are_rejected_before_any_hash() {
     }
 }
 
-/// Passwords over 256 bytes are rejected before hashing, also for a user that does not exist.
+/// Passwords over 256 bytes are rejected before hashing, even for a user that does not exist.
 #[test]
 fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
@@ -212,9 +212,9 @@ fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
                 "{user} {hash}"
             );
             let value = header(format!("{user}:{too_long}"));
-            let identified = identify(&auth, value.as_bytes(), None, now());
+            let authenticated = try_authenticate(&auth, value.as_bytes(), None, now());
             assert!(
-                matches!(identified, Err(Unidentified::Invalid(CredentialsError::BadPassword))),
+                matches!(authenticated, Err(NotAuthenticated::Invalid(CredentialsError::BadPassword))),
                 "{user} {hash}"
             );
         }
@@ -308,8 +308,8 @@ fn a_verification_reports_whether_its_credentials_were_verified_before() {
     let auth = people();
     let verified_before = |credentials: &str, seconds| {
         let now = now() + Duration::from_secs(seconds);
-        match identify(&auth, header(credentials).as_bytes(), None, now) {
-            Err(Unidentified::Pending(check)) => check.verified_before(),
+        match try_authenticate(&auth, header(credentials).as_bytes(), None, now) {
+            Err(NotAuthenticated::Pending(check)) => check.verified_before(),
             other => panic!("{other:?}"),
         }
     };
@@ -423,7 +423,8 @@ fn unsalted_hashes_are_accepted() {
 #[test]
 fn debug_output_shows_no_password() {
     let auth = people();
-    let Err(Unidentified::Pending(check)) = identify(&auth, header("alice:hunter2").as_bytes(), None, now())
+    let Err(NotAuthenticated::Pending(check)) =
+        try_authenticate(&auth, header("alice:hunter2").as_bytes(), None, now())
     else {
         panic!("not pending")
     };
@@ -435,8 +436,8 @@ fn debug_output_shows_no_password() {
 #[test]
 fn equal_verifications_have_equal_keys() {
     let auth = people();
-    let key = |credentials: &str| match identify(&auth, header(credentials).as_bytes(), None, now()) {
-        Err(Unidentified::Pending(check)) => check.key(),
+    let key = |credentials: &str| match try_authenticate(&auth, header(credentials).as_bytes(), None, now()) {
+        Err(NotAuthenticated::Pending(check)) => check.key(),
         other => panic!("{other:?}"),
     };
     assert_eq!(key("alice:x"), key("alice:x"));

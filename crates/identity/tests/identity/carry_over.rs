@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Unidentified, Verified};
+use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, Verified};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -75,7 +75,7 @@ fn a_reload_does_not_extend_the_validity_of_credentials() {
     assert!(is_pending_at(&after(&again, &basic(&[("alice", BCRYPT)])), &alice, later));
 }
 
-/// Callers whose credentials were verified before are renewed on use, also across reloads.
+/// Callers whose credentials were verified before are renewed on use, even across reloads.
 #[test]
 fn credentials_in_use_are_not_hashed_again_across_reloads() {
     let users = [("alice", BCRYPT)];
@@ -85,7 +85,7 @@ fn credentials_in_use_are_not_hashed_again_across_reloads() {
     for round in 1..20 {
         let now = now() + Limits::default().credentials_for * round / 2;
         auth = after(&auth, &basic(&users));
-        assert!(identify(&auth, alice.as_bytes(), None, now).is_ok(), "in round {round}");
+        assert!(try_authenticate(&auth, alice.as_bytes(), None, now).is_ok(), "in round {round}");
     }
 }
 
@@ -95,8 +95,8 @@ fn verified_before_is_carried_over_if_the_hash_is_the_same() {
     let alice = header("alice:wonderland");
     assert!(authenticate(&before, &alice).is_ok());
     let later = now() + Limits::default().credentials_for;
-    let verified_before = |auth: &Auth| match identify(auth, alice.as_bytes(), None, later) {
-        Err(Unidentified::Pending(check)) => check.verified_before(),
+    let verified_before = |auth: &Auth| match try_authenticate(auth, alice.as_bytes(), None, later) {
+        Err(NotAuthenticated::Pending(check)) => check.verified_before(),
         other => panic!("{other:?}"),
     };
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
@@ -131,18 +131,18 @@ fn the_number_of_carried_over_credentials_is_bounded() {
 
 /// The result of a verification that was begun under this policy.
 fn verified(auth: &Auth, credentials: &str) -> Verified {
-    match identify(auth, header(credentials).as_bytes(), None, now()) {
-        Err(Unidentified::Pending(verification)) => verification.run(),
+    match try_authenticate(auth, header(credentials).as_bytes(), None, now()) {
+        Err(NotAuthenticated::Pending(verification)) => verification.run(),
         other => panic!("{other:?}"),
     }
 }
 
 /// Whether the credentials of a verification are valid under a policy; `None` if they must be verified again.
 fn result_under(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> {
-    match identify(auth, header(credentials).as_bytes(), Some(verified), now()) {
+    match try_authenticate(auth, header(credentials).as_bytes(), Some(verified), now()) {
         Ok(_) => Some(true),
-        Err(Unidentified::Invalid(CredentialsError::BadPassword)) => Some(false),
-        Err(Unidentified::Pending(_)) => None,
+        Err(NotAuthenticated::Invalid(CredentialsError::BadPassword)) => Some(false),
+        Err(NotAuthenticated::Pending(_)) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -194,9 +194,9 @@ fn a_verification_may_be_used_twice() {
     let alice = header("alice:wonderland");
     let (right, wrong) = (verified(&auth, "alice:wonderland"), verified(&auth, "alice:x"));
     assert!(auth.cache_verified(&right, now(), attach));
-    let first = identify(&auth, alice.as_bytes(), None, now()).unwrap();
+    let first = try_authenticate(&auth, alice.as_bytes(), None, now()).unwrap();
     assert!(auth.cache_verified(&right, now(), attach));
-    let second = identify(&auth, alice.as_bytes(), Some(&right), now()).unwrap();
+    let second = try_authenticate(&auth, alice.as_bytes(), Some(&right), now()).unwrap();
     assert_eq!(first.entry, second.entry, "it is the same cache entry");
     for _ in 0..2 {
         assert!(!auth.cache_verified(&wrong, now(), attach));
@@ -219,17 +219,19 @@ fn a_token_verification_counts_only_for_its_own_key_set() {
     let settings = tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")]))));
     let before = compile(&settings);
     let token = signer::bearer(&signer::token("ES256"));
-    let Err(Unidentified::Pending(verification)) = identify(&before, token.as_bytes(), None, now()) else {
+    let Err(NotAuthenticated::Pending(verification)) =
+        try_authenticate(&before, token.as_bytes(), None, now())
+    else {
         panic!("not pending");
     };
     let verified = verification.run();
     let same = after(&before, &settings);
     assert!(matches!(
-        identify(&same, token.as_bytes(), Some(&verified), now()),
-        Err(Unidentified::Pending(_))
+        try_authenticate(&same, token.as_bytes(), Some(&verified), now()),
+        Err(NotAuthenticated::Pending(_))
     ));
     assert!(!same.cache_verified(&verified, now(), attach));
-    assert!(identify(&before, token.as_bytes(), Some(&verified), now()).is_ok());
+    assert!(try_authenticate(&before, token.as_bytes(), Some(&verified), now()).is_ok());
     assert!(!is_pending(&before, &token));
 }
 
@@ -238,16 +240,19 @@ fn a_token_that_expires_while_it_waits_is_invalid() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
     let claims = signer::claims_with("exp", Some((NOW + 1).into()));
     let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
-    let Err(Unidentified::Pending(verification)) = identify(&auth, token.as_bytes(), None, now()) else {
+    let Err(NotAuthenticated::Pending(verification)) = try_authenticate(&auth, token.as_bytes(), None, now())
+    else {
         panic!("not pending");
     };
     let (verified, later) = (verification.run(), now() + Duration::from_secs(62));
     assert!(!auth.cache_verified(&verified, later, attach));
-    let Err(Unidentified::Pending(again)) = identify(&auth, token.as_bytes(), Some(&verified), later) else {
+    let Err(NotAuthenticated::Pending(again)) =
+        try_authenticate(&auth, token.as_bytes(), Some(&verified), later)
+    else {
         panic!("not pending");
     };
-    let error = identify(&auth, token.as_bytes(), Some(&again.run()), later).unwrap_err();
-    assert!(matches!(error, Unidentified::Invalid(CredentialsError::Expired)), "{error:?}");
+    let error = try_authenticate(&auth, token.as_bytes(), Some(&again.run()), later).unwrap_err();
+    assert!(matches!(error, NotAuthenticated::Invalid(CredentialsError::Expired)), "{error:?}");
 }
 
 #[test]
@@ -256,10 +261,10 @@ fn a_local_cache_is_not_used_under_another_policy() {
     let alice = header("alice:wonderland");
     let mut cache = LocalCache::default();
     assert!(authenticate(&before, &alice).is_ok());
-    assert!(before.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
+    assert!(before.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
-    let identified = changed.identify(Some(alice.as_bytes()), None, now(), &mut cache, attach);
-    assert!(matches!(identified, Err(Unidentified::Pending(_))));
+    let authenticated = changed.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach);
+    assert!(matches!(authenticated, Err(NotAuthenticated::Pending(_))));
 }
 
 /// The cache of tokens ends with its key set.

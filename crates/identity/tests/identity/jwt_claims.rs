@@ -239,7 +239,7 @@ fn claims_are_passed_to_attach_and_not_cached() {
     let attach = |subject: &Subject| subject.claims["sub"].to_string();
     for _ in 0..2 {
         let mut cache = LocalCache::default();
-        let known = auth.identify_inline(Some(token.as_bytes()), now(), &mut cache, attach);
+        let known = auth.authenticate_inline(Some(token.as_bytes()), now(), &mut cache, attach);
         let known = known.unwrap().unwrap();
         assert_eq!(known.attached, "\"carol\"");
         assert!(known.subject.claims.is_null());

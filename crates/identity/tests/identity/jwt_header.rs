@@ -119,7 +119,8 @@ fn a_token_over_16_kib_is_rejected() {
     assert_eq!(error_of(&"a".repeat(1 << 20)), CredentialsError::MalformedToken);
 }
 
-/// RFC 8725, 2.4 and RFC 7515, 4: parsers differ in which of two members they use. At every level, also with escapes.
+/// RFC 8725, 2.4 and RFC 7515, 4: parsers differ in which of two members they use. At every level, including names with
+/// escapes.
 #[test]
 fn a_duplicate_member_name_is_rejected() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
@@ -201,7 +202,7 @@ fn keys_in_the_header_are_rejected() {
     }
 }
 
-/// RFC 7515, 4.1.11: no extension is supported. Also if `crit` is empty or names a known parameter.
+/// RFC 7515, 4.1.11: no extension is supported, even if `crit` is empty or names a known parameter.
 #[test]
 fn any_crit_is_rejected() {
     for crit in

@@ -22,7 +22,7 @@ fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
             String::new()
         };
         let mut cache = LocalCache::default();
-        let known = auth.identify(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
+        let known = auth.authenticate(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
         calls.get() > 0 || !known
     };
     // The newest first. The first evicted one ends the count, before its look-up evicts another.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{
-    Authenticator, CredentialsError, FetchedKeys, Known, LocalCache, Subject, Time, Unidentified, Verified,
+    Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
+    UnixTime, Verified,
 };
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
@@ -21,7 +22,7 @@ pub(crate) const AUDIENCE: &str = "people";
 /// The current time in these tests, in seconds since the Unix epoch.
 pub(crate) const NOW: u64 = 1_800_000_000;
 
-pub(crate) fn now() -> Time {
+pub(crate) fn now() -> UnixTime {
     Duration::from_secs(NOW)
 }
 
@@ -112,33 +113,33 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn of(known: &Known<String>) -> Self {
+    fn of(known: &CachedSubject<String>) -> Self {
         let entry = std::ptr::from_ref(known).addr();
         Self { subject: known.subject.clone(), attached: known.attached.clone(), entry }
     }
 }
 
-pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: Time) -> Result<Caller, CredentialsError> {
-    let verified = match identify(auth, header, None, now) {
-        Err(Unidentified::Pending(verification)) => Some(verification.run()),
-        Ok(_) | Err(Unidentified::Invalid(_)) => None,
+pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: UnixTime) -> Result<Caller, CredentialsError> {
+    let verified = match try_authenticate(auth, header, None, now) {
+        Err(NotAuthenticated::Pending(verification)) => Some(verification.run()),
+        Ok(_) | Err(NotAuthenticated::Invalid(_)) => None,
     };
-    match identify(auth, header, verified.as_ref(), now) {
+    match try_authenticate(auth, header, verified.as_ref(), now) {
         Ok(caller) => Ok(caller),
-        Err(Unidentified::Invalid(error)) => Err(error),
-        Err(Unidentified::Pending(_)) => panic!("pending after the verification"),
+        Err(NotAuthenticated::Invalid(error)) => Err(error),
+        Err(NotAuthenticated::Pending(_)) => panic!("pending after the verification"),
     }
 }
 
 /// The caller of a header, with an empty local cache.
-pub(crate) fn identify(
+pub(crate) fn try_authenticate(
     auth: &Auth,
     header: &[u8],
     verified: Option<&Verified>,
-    now: Time,
-) -> Result<Caller, Unidentified> {
+    now: UnixTime,
+) -> Result<Caller, NotAuthenticated> {
     let mut cache = LocalCache::default();
-    let known = auth.identify(Some(header), verified, now, &mut cache, attach)?;
+    let known = auth.authenticate(Some(header), verified, now, &mut cache, attach)?;
     Ok(Caller::of(known.unwrap()))
 }
 
@@ -157,6 +158,6 @@ pub(crate) fn is_pending(auth: &Auth, header: &str) -> bool {
     is_pending_at(auth, header, now())
 }
 
-pub(crate) fn is_pending_at(auth: &Auth, header: &str, now: Time) -> bool {
-    matches!(identify(auth, header.as_bytes(), None, now), Err(Unidentified::Pending(_)))
+pub(crate) fn is_pending_at(auth: &Auth, header: &str, now: UnixTime) -> bool {
+    matches!(try_authenticate(auth, header.as_bytes(), None, now), Err(NotAuthenticated::Pending(_)))
 }

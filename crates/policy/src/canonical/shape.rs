@@ -56,8 +56,9 @@ pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
 }
 
-/// Returns an error for a `;`, raw or encoded, in or beside a dot segment, and for dots between two `;`, which are a
-/// dot segment to a server that treats `;` as a separator. `plain` is overwritten.
+/// Returns an error if a segment with a `;`, raw or encoded, comes directly before or after a dot segment, or has dots
+/// before, between or after its `;`, which are a dot segment to a server that treats `;` as a separator. `plain` is
+/// overwritten.
 pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Result<(), PathError> {
     reserved_decoded(text, plain);
     let (mut dots_before, mut parameter_before) = (false, false);

@@ -52,7 +52,7 @@ pub(crate) fn asterisk() -> Pattern {
     Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
 }
 
-/// A segment in canonical form; if that differs, also with its printable characters raw.
+/// A segment in canonical form, and with its printable characters raw if that differs.
 struct ParsedSegment {
     canonical: Segment,
     raw: Option<Segment>,

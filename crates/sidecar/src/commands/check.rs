@@ -27,7 +27,7 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
         }
     }
     let fine = sound.is_some() && (problems.is_empty() || !args.strict);
-    if fine { Exit::Fine } else { Exit::Policy }
+    if fine { Exit::Success } else { Exit::Policy }
 }
 
 fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>) -> String {

@@ -11,5 +11,5 @@ pub(crate) fn completions(args: &CompletionsArgs, output: &mut Output<'_>) -> Ex
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rolegate", &mut script);
     output.text(&String::from_utf8_lossy(&script));
-    Exit::Fine
+    Exit::Success
 }

@@ -84,7 +84,7 @@ fn print(
         Format::Text => output.line(&explanation.to_string()),
         Format::Json => output.json(explanation),
     }
-    if status == 200 { Exit::Fine } else { Exit::Denied }
+    if status == 200 { Exit::Success } else { Exit::Denied }
 }
 
 fn header<'a>(name: &'a str, value: &'a str) -> authorizer::Header<'a> {

@@ -40,7 +40,7 @@ pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
                 Format::Text => output.line(&hash),
                 Format::Json => output.json(&json!({ "hash": hash })),
             }
-            Exit::Fine
+            Exit::Success
         }
         Err(error) => {
             output.error(&error.to_string());

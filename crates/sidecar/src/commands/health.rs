@@ -26,7 +26,7 @@ pub(crate) fn health(args: &HealthArgs, output: &mut Output<'_>) -> Exit {
     match get(address, path) {
         Ok((status, body)) => {
             output.line(body.trim_end());
-            if status == 200 { Exit::Fine } else { Exit::Denied }
+            if status == 200 { Exit::Success } else { Exit::Denied }
         }
         Err(error) => {
             output.error(&format!("no answer at `{address}`: {error}"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::{Authorizer, ExplainedSubject, Explanation, Reason, Request};
-use identity::{Subject, Time};
+use identity::{Subject, UnixTime};
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes that are read: more than the longest line has.
@@ -83,7 +83,7 @@ impl LoggedDecision {
     ///
     /// # Errors
     /// If the line has a reason that this program does not know.
-    pub(super) fn explain(self, authorizer: &Authorizer, now: Time) -> Result<Repeated, String> {
+    pub(super) fn explain(self, authorizer: &Authorizer, now: UnixTime) -> Result<Repeated, String> {
         let reason = self.outcome.reason.as_deref().map(named).transpose()?;
         let request = Request {
             method: self.method.as_bytes(),

@@ -21,7 +21,7 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
     let ended = run(settings, logs.counts());
     logs.finish();
     match ended {
-        Ok(()) => Exit::Fine,
+        Ok(()) => Exit::Success,
         Err(error) => {
             output.error(&error.to_string());
             match error {

@@ -50,7 +50,7 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
             }
         }
     }
-    if failed == 0 { Exit::Fine } else { Exit::Case }
+    if failed == 0 { Exit::Success } else { Exit::Case }
 }
 
 fn may_have_a_token(case: &Case) -> bool {

@@ -17,5 +17,5 @@ pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
         Format::Text => output.line(&who.to_string()),
         Format::Json => output.json(&who),
     }
-    if who.callers.is_empty() { Exit::Denied } else { Exit::Fine }
+    if who.callers.is_empty() { Exit::Denied } else { Exit::Success }
 }

@@ -9,7 +9,7 @@ use super::message::Limits;
 use super::options::Options;
 use super::other_services::OtherServices;
 use super::slices::SliceQueue;
-use super::token_turns::TokenTurns;
+use super::token_queue::TokenQueue;
 use super::wrong_protocol::WrongProtocols;
 
 /// What the connections and requests of one worker share. Only `limits`, `hashing`, `other_services` and
@@ -21,6 +21,6 @@ pub(super) struct ExchangeContext {
     pub(super) hashing: Arc<Hashing>,
     pub(super) other_services: OtherServices,
     pub(super) slices: Rc<SliceQueue>,
-    pub(super) token_turns: Rc<TokenTurns>,
+    pub(super) token_queue: Rc<TokenQueue>,
     pub(super) wrong_protocols: Arc<WrongProtocols>,
 }

@@ -11,7 +11,7 @@ pub(super) use worker::Worker;
 
 /// Why a check got a gRPC error instead of a verdict. None of these is answered with OK.
 ///
-/// A client behind the proxy can cause only [`ErrorKind::Cancelled`], where the caller no longer waits for the answer.
+/// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for the answer.
 /// Everything else that it can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Unanswerable,
     /// A bug: the code panicked on this request.
     Panicked,
-    /// The caller gave up before the answer.
+    /// The gRPC client gave up before the answer.
     Cancelled,
 }
 
@@ -103,9 +103,9 @@ pub struct HashingTotals {
     pub shared: u64,
     /// Checks denied with 503, because the queue was full of checks that take precedence.
     pub rejected: u64,
-    /// Checks removed from the queue, because all their callers had left.
+    /// Checks removed from the queue, because the gRPC client had cancelled all requests that waited for them.
     pub abandoned: u64,
-    /// Hashes whose callers had all left when they were finished.
+    /// Hashes finished after the gRPC client had cancelled all requests that waited for them.
     pub unawaited: u64,
 }
 

@@ -17,19 +17,19 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
 use super::check::{Answer, CheckResult, Failure, Received};
+use super::client_network::ClientNetwork;
 use super::context::ExchangeContext;
 use super::counters::ErrorKind;
 use super::hashing::NotHashed;
 use super::message::Incoming;
 use super::registry::Connected;
 use super::respond::{self, StreamState};
-use super::source::Source;
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// The most time by which the deadline of an answer is before the caller's timeout. It is a quarter of the timeout if
-/// that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check as
-/// an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier, even
-/// when Envoy and this process share a busy machine.
+/// The most time by which the deadline of an answer is before the gRPC client's timeout. It is a quarter of the timeout
+/// if that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
+/// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
+/// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
 /// A stream that was opened by the client.
@@ -44,7 +44,7 @@ pub(super) fn accept(
     received: Received,
     cx: &mut Context<'_>,
 ) -> StreamState {
-    // A failed send means that the caller has closed the stream: nothing is left to do.
+    // A failed send means that the gRPC client has closed the stream: nothing is left to do.
     if let Some(status) = not_grpc(&request) {
         context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
         return StreamState::of(respond::plain(&mut respond, status));
@@ -102,8 +102,9 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// Credentials that must be verified before the request can be authorized, and the source that they count against.
-struct Unverified(Verification, Source);
+/// Credentials that must be verified before the request can be authorized, and the client network whose quota the
+/// attempt uses.
+struct Unverified(Verification, ClientNetwork);
 
 impl Exchange {
     /// Waits for the rest of the message, and for the verification of its credentials if one is needed.
@@ -139,7 +140,7 @@ impl Exchange {
                 self.answer(answer);
                 None
             }
-            CheckResult::Pending(verification, source) => Some(Unverified(verification, source)),
+            CheckResult::Pending(verification, network) => Some(Unverified(verification, network)),
         }
     }
 
@@ -162,15 +163,15 @@ impl Exchange {
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
         let mut next = Some(unverified);
         // Repeated only if a reload has replaced the stored hash or the keys in the meantime.
-        while let Some(Unverified(verification, source)) = next {
+        while let Some(Unverified(verification, network)) = next {
             next = match verification.kind() {
                 VerificationKind::Password => {
-                    let mut wait = self.context.hashing.submit(verification, source);
+                    let mut wait = self.context.hashing.submit(verification, network);
                     let verified = self.in_time(async { Ok(wait.hashed().await?) }).await?;
                     self.check_verified(message, Some(&verified))
                 }
                 VerificationKind::Token => {
-                    let turn = self.context.token_turns.wait(source)?;
+                    let turn = self.context.token_queue.enqueue(network)?;
                     self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
                     // Another request with the same token may have had its turn already, so that the token is cached
                     // now.
@@ -187,7 +188,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The result of `wait`, unless the deadline passes or the caller gives up before it is there.
+    /// The result of `wait`, unless the deadline passes or the gRPC client gives up before it is there.
     async fn in_time<T>(&mut self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let deadline = self.deadline;
         tokio::select! {
@@ -207,7 +208,7 @@ impl Exchange {
                 respond::error(&mut self.respond, kind)
             }
         };
-        // A failed send means that the caller has closed the stream: nothing is left to do.
+        // A failed send means that the gRPC client has closed the stream: nothing is left to do.
         drop(sent);
     }
 
@@ -248,7 +249,7 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: before the caller's `grpc-timeout` expires, and at the latest after
+/// When a request must be answered: before the gRPC client's `grpc-timeout` expires, and at the latest after
 /// `read_timeout`.
 fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));

@@ -1,9 +1,10 @@
 //! Hashes passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and one hash
 //! for equal checks.
 //!
-//! A wrong password that is sent a thousand times at once costs one hash. A queued check whose callers have all left
-//! is removed from the queue. A hash that has been started is finished, and right credentials are cached, even if its
-//! callers have left: if hashing takes longer than a client waits, its next attempt succeeds.
+//! A wrong password that is sent a thousand times at once costs one hash. A queued check is removed from the queue when
+//! the gRPC client has cancelled all requests that wait for it. A hash that has been started is finished, and right
+//! credentials are cached, even if no request waits for it any more: if hashing takes longer than a client waits, its
+//! next attempt succeeds.
 
 mod queue;
 
@@ -18,8 +19,8 @@ use std::time::Instant;
 use identity::{Verification, Verified};
 use tokio::sync::oneshot;
 
+use super::client_network::ClientNetwork;
 use super::counters::HashingTotals;
-use super::source::Source;
 use queue::{Entry, Queue};
 
 /// The hashing threads and their queue. The threads end when this is dropped.
@@ -109,7 +110,7 @@ impl Hashing {
     }
 
     /// Queues a password to be hashed, or waits for an equal check that is queued or running.
-    pub(super) fn submit(&self, check: Verification, source: Source) -> Wait {
+    pub(super) fn submit(&self, check: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
         let key = check.key();
         let mut state = self.shared.lock();
@@ -123,7 +124,7 @@ impl Hashing {
         } else {
             let verified_before = check.verified_before();
             let item = Job { check, waiters: Waiters(HashMap::from([(number, sender)])) };
-            if let Some(displaced) = queue.push(Entry { source, verified_before, item }, Instant::now()) {
+            if let Some(displaced) = queue.push(Entry { network, verified_before, item }, Instant::now()) {
                 totals.rejected += 1;
                 displaced.waiters.send(&Err(NotHashed::Displaced));
             }
@@ -166,7 +167,7 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some((check, source)) = self.next() {
+        while let Some((check, network)) = self.next() {
             let key = check.key();
             let hashed = catch_unwind(AssertUnwindSafe(|| {
                 let checked = check.run();
@@ -177,21 +178,21 @@ impl Shared {
                 Ok((checked, right)) => (Ok(checked), right),
                 Err(_) => (Err(NotHashed::Panicked), false),
             };
-            self.lock().finish(key, source, right, &result);
+            self.lock().finish(key, network, right, &result);
         }
     }
 
     /// The next check to hash; `None` when the server has stopped.
-    fn next(&self) -> Option<(Verification, Source)> {
+    fn next(&self) -> Option<(Verification, ClientNetwork)> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 return None;
             }
-            if let Some(Entry { source, item: Job { check, waiters }, .. }) = state.queue.pop(Instant::now())
+            if let Some(Entry { network, item: Job { check, waiters }, .. }) = state.queue.pop(Instant::now())
             {
                 state.running.insert(check.key(), waiters);
-                return Some((check, source));
+                return Some((check, network));
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -199,10 +200,10 @@ impl Shared {
 }
 
 impl State {
-    fn finish(&mut self, key: u128, source: Source, right: bool, result: &HashResult) {
+    fn finish(&mut self, key: u128, network: ClientNetwork, right: bool, result: &HashResult) {
         self.totals.done += 1;
         if right {
-            self.queue.undo_attempt(source, Instant::now());
+            self.queue.undo_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
         if waiters.0.is_empty() {

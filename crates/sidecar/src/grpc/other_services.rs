@@ -117,7 +117,7 @@ impl OtherServices {
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
                     let message = timeout(services.read_timeout, message).await;
-                    // A failed send means that the caller has closed the stream: nothing is left to do.
+                    // A failed send means that the gRPC client has closed the stream: nothing is left to do.
                     let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
                 StreamState::Open

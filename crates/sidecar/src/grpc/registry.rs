@@ -107,7 +107,7 @@ impl Registry {
         true
     }
 
-    /// Shuts down all connections gracefully, also those that are registered later.
+    /// Shuts down all connections gracefully, including those that are registered later.
     pub(super) fn drain(&self) {
         self.draining.set(true);
         self.open.borrow().values().for_each(|entry| entry.set(Mode::Drain));

@@ -15,6 +15,16 @@ const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
+// The codes of gRPC for `grpc-status`.
+const CANCELLED: &str = "1";
+const INVALID_ARGUMENT: &str = "3";
+const DEADLINE_EXCEEDED: &str = "4";
+const NOT_FOUND: &str = "5";
+const RESOURCE_EXHAUSTED: &str = "8";
+const UNIMPLEMENTED: &str = "12";
+const INTERNAL: &str = "13";
+const UNAVAILABLE: &str = "14";
+
 /// Whether the client has already reset the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamState {
@@ -29,7 +39,7 @@ impl StreamState {
     }
 }
 
-/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the caller has closed the
+/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the gRPC client has closed the
 /// stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
@@ -68,21 +78,21 @@ pub(super) fn error(respond: &mut SendResponse<Bytes>, kind: ErrorKind) -> Resul
 /// instead.
 pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(), h2::Error> {
     let status = match limit {
-        Limit::Deadline => ("4", "deadline exceeded"),
-        Limit::MessageSize => ("8", "the message is too large"),
-        Limit::Capacity | Limit::HeaderLines => ("8", "resource limit exceeded"),
+        Limit::Deadline => (DEADLINE_EXCEEDED, "deadline exceeded"),
+        Limit::MessageSize => (RESOURCE_EXHAUSTED, "the message is too large"),
+        Limit::Capacity | Limit::HeaderLines => (RESOURCE_EXHAUSTED, "resource limit exceeded"),
     };
     respond.send_response(error_response(status), true).map(drop)
 }
 
-/// Answers a call of an unknown method (UNIMPLEMENTED).
+/// Answers a call of an unknown method.
 pub(super) fn unimplemented(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(error_response(("12", "unknown method")), true).map(drop)
+    respond.send_response(error_response((UNIMPLEMENTED, "unknown method")), true).map(drop)
 }
 
-/// Answers a health check of an unknown service (NOT_FOUND).
+/// Answers a health check of an unknown service.
 pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
-    respond.send_response(error_response(("5", "unknown service")), true).map(drop)
+    respond.send_response(error_response((NOT_FOUND, "unknown service")), true).map(drop)
 }
 
 /// Sends an HTTP status without a body, to a client that does not speak gRPC.
@@ -110,13 +120,13 @@ fn grpc_response() -> Response<()> {
 /// The gRPC status of each error. None is `0` (OK), which would allow the request.
 const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
     match kind {
-        ErrorKind::Cancelled => ("1", "cancelled"),
-        ErrorKind::Malformed => ("3", "not a CheckRequest of an HTTP request"),
-        ErrorKind::Compressed => ("12", "compression is not supported"),
-        ErrorKind::Framing => ("13", "not exactly one message"),
-        ErrorKind::Unanswerable => ("13", "the answer cannot be written"),
-        ErrorKind::Panicked => ("13", "internal error"),
-        ErrorKind::NotReady => ("14", "no active policy"),
+        ErrorKind::Cancelled => (CANCELLED, "cancelled"),
+        ErrorKind::Malformed => (INVALID_ARGUMENT, "not a CheckRequest of an HTTP request"),
+        ErrorKind::Compressed => (UNIMPLEMENTED, "compression is not supported"),
+        ErrorKind::Framing => (INTERNAL, "not exactly one message"),
+        ErrorKind::Unanswerable => (INTERNAL, "the answer cannot be written"),
+        ErrorKind::Panicked => (INTERNAL, "internal error"),
+        ErrorKind::NotReady => (UNAVAILABLE, "no active policy"),
     }
 }
 

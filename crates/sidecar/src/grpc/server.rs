@@ -25,9 +25,10 @@ use super::phase::Phase;
 use super::worker::{self, Parts, WorkerHandle};
 use super::wrong_protocol::WrongProtocols;
 
-/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that
-/// is more.
-const UNFINISHED: usize = 32 << 20;
+/// Maximum bytes that unfinished messages hold over all connections, or four times the maximum message size if that is
+/// more, so that several messages of that size can arrive at once. 32 MiB are half of what the memory may grow by in an
+/// attack (S20 in SECURITY.md).
+const MAX_UNFINISHED_BYTES: usize = 32 << 20;
 
 /// The gRPC server, see [`Server::start`].
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Running {
         &self.addresses
     }
 
-    /// The counters, to read also after this is dropped.
+    /// The counters. The copy stays valid after this is dropped.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.clone()
@@ -149,7 +150,7 @@ impl Counters {
 }
 
 fn limits(options: &Options) -> Limits {
-    let budget = UNFINISHED.max(options.max_message_size.saturating_mul(4));
+    let budget = MAX_UNFINISHED_BYTES.max(options.max_message_size.saturating_mul(4));
     Limits { message: options.max_message_size, budget: Budget::new(budget) }
 }
 

@@ -7,9 +7,9 @@ use identity::UnknownKids;
 use tokio::time::Instant;
 
 /// Minimum time between two early fetches, whatever the interval of regular ones. A rotation is noticed within that
-/// time also while a flood of tokens with made-up `kid`s goes on, which then causes a fetch in each such time: six a
-/// minute for each process, which an issuer must be able to serve. To wait for longer in a flood would let anyone
-/// delay a rotation.
+/// time even while a flood of tokens with made-up `kid`s goes on, which then causes a fetch in each such time: six a
+/// minute for each process, which an issuer must be able to serve. To wait for longer in a flood would let anyone delay
+/// a rotation.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 /// For how long a `kid` that was not found is no reason to fetch early. It doubles each time that it is not found.
 const BACKOFF: Duration = Duration::from_secs(20);

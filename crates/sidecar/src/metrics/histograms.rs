@@ -1,5 +1,5 @@
-//! The page `/histograms`: durations in fine buckets, to compute percentiles of any tail. Two of these pages can be
-//! subtracted bucket by bucket.
+//! The page `/histograms`: latency histograms with narrow buckets, to compute percentiles of any tail. Two of these
+//! pages can be subtracted bucket by bucket.
 
 use serde_json::{Value, json};
 

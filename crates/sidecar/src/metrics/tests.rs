@@ -8,7 +8,7 @@ use authorizer::Revision;
 use testbed::pages::{names, table};
 
 use super::Metrics;
-use crate::grpc::{ErrorKind, Totals};
+use crate::grpc::{ErrorKind, Totals, WrongProtocol};
 use crate::lines::Counts;
 use crate::snapshot::Issuers;
 use crate::status::{KeyFacts, Status};
@@ -16,6 +16,7 @@ use crate::status::{KeyFacts, Status};
 fn metrics() -> Arc<Metrics> {
     let mut totals = Totals { allowed: 3, denied: vec![("not_allowed", 2)], ..Totals::default() };
     totals.errors = vec![(ErrorKind::Malformed, 1)];
+    totals.wrong_protocols = vec![(WrongProtocol::Tls, 1)];
     totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
     totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
     let status = Status::default();

@@ -131,7 +131,7 @@ async fn keys_are_discovered_over_a_private_authority() {
     }
 }
 
-/// Only the authority of `ca_file` is trusted, also where the system trusts another that has issued the certificate.
+/// Only the authority of `ca_file` is trusted, even if the system trusts another that has issued the certificate.
 #[tokio::test]
 async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     let (signer, authority) = (Signer::default(), Authority::new("a"));

@@ -3,9 +3,9 @@
 //! A flood of wrong passwords brings more than can be hashed. The queue is then served in this order:
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
-//! 2. Then the source with the fewest recent attempts that were not successful. So a caller that shares no network
+//! 2. Then the network with the fewest recent attempts that were not successful. So a user who shares no network
 //!    with the flood waits for one hash, not for the whole queue. An attempt counts when it arrives, not when it is
-//!    hashed: a source whose attempts are all displaced would otherwise never be counted.
+//!    hashed: a network whose attempts are all displaced would otherwise never be counted.
 //! 3. Among equals the newest: it has the most time left before its client gives up. First in, first out would hash
 //!    each password just as its client gives up, once more arrive than can be hashed (measured in November 2026: 0 of
 //!    6 first requests of users beside 150 wrong passwords per second, with a timeout of 2 s).
@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::source::Source;
+use super::super::client_network::ClientNetwork;
 
 /// Passwords that wait for a thread. `T` is the queued item.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ pub(super) struct Queue<T> {
 /// A waiting password.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
-    pub(super) source: Source,
+    pub(super) network: ClientNetwork,
     /// Whether these credentials were verified before, which means that the sender knows the password.
     pub(super) verified_before: bool,
     pub(super) item: T,
 }
 
-/// The number of recent attempts of each source that failed, or whose result is not known yet.
+/// The number of recent attempts of each network that failed, or whose result is not known yet.
 #[derive(Debug, Default)]
-struct Attempts(HashMap<Source, Count>);
+struct Attempts(HashMap<ClientNetwork, Count>);
 
 #[derive(Clone, Copy, Debug)]
 struct Count {
@@ -48,11 +48,11 @@ struct Count {
     at: Instant,
 }
 
-/// Half-life of a count: long enough for a source that sends a password every few seconds to stay last, short enough
+/// Half-life of a count: long enough for a network that sends a password every few seconds to stay last, short enough
 /// that a mistyped password soon has no effect.
 const HALF_LIFE: Duration = Duration::from_secs(30);
-/// Maximum number of sources whose attempts are counted: 4,096 take less than half a MiB.
-const MAX_SOURCES: usize = 4096;
+/// Maximum number of networks whose attempts are counted: 4,096 take less than half a MiB.
+const MAX_NETWORKS: usize = 4096;
 
 impl<T> Queue<T> {
     pub(super) fn new(max_entries: usize) -> Self {
@@ -66,7 +66,7 @@ impl<T> Queue<T> {
     /// Adds an entry. If the queue is full, removes and returns the last entry in the order, which may be the new
     /// one.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
-        self.attempts.add(entry.source, 1.0, now);
+        self.attempts.add(entry.network, 1.0, now);
         self.entries.push(entry);
         if self.entries.len() <= self.max_entries {
             return None;
@@ -89,27 +89,27 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !matches(&entry.item));
     }
 
-    /// Subtracts one attempt of a source, because its password was right.
-    pub(super) fn undo_attempt(&mut self, source: Source, now: Instant) {
-        self.attempts.add(source, -1.0, now);
+    /// Subtracts one attempt of a network, because its password was right.
+    pub(super) fn undo_attempt(&mut self, network: ClientNetwork, now: Instant) {
+        self.attempts.add(network, -1.0, now);
     }
 
     /// The sort key of an entry: the smallest comes first. See the module's documentation.
     fn order(&self, place: usize, now: Instant) -> Option<(bool, u32, Reverse<usize>)> {
         let entry = self.entries.get(place)?;
-        Some((!entry.verified_before, self.attempts.rank(entry.source, now), Reverse(place)))
+        Some((!entry.verified_before, self.attempts.rank(entry.network, now), Reverse(place)))
     }
 }
 
 impl Attempts {
-    fn of(&self, source: Source, now: Instant) -> f64 {
-        self.0.get(&source).map_or(0.0, |count| count.now(now))
+    fn of(&self, network: ClientNetwork, now: Instant) -> f64 {
+        self.0.get(&network).map_or(0.0, |count| count.now(now))
     }
 
-    /// The number of attempts as a power of two, so that sources with about as many are equal, and the newest comes
+    /// The number of attempts as a power of two, so that networks with about as many are equal, and the newest comes
     /// first. By exact counts the oldest would come first, because its single attempt has decayed a little.
-    fn rank(&self, source: Source, now: Instant) -> u32 {
-        let attempts = self.of(source, now);
+    fn rank(&self, network: ClientNetwork, now: Instant) -> u32 {
+        let attempts = self.of(network, now);
         let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
         while attempts >= bound && rank < 32 {
             (rank, bound) = (rank + 1, bound * 2.0);
@@ -117,15 +117,16 @@ impl Attempts {
         rank
     }
 
-    fn add(&mut self, source: Source, more: f64, now: Instant) {
-        let count = (self.of(source, now) + more).max(0.0);
-        if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source) {
+    fn add(&mut self, network: ClientNetwork, more: f64, now: Instant) {
+        let count = (self.of(network, now) + more).max(0.0);
+        if self.0.len() >= MAX_NETWORKS && !self.0.contains_key(&network) {
             self.evict_half(now);
         }
-        self.0.insert(source, Count { count, at: now });
+        self.0.insert(network, Count { count, at: now });
     }
 
-    /// Evicts the half of the sources with the fewest attempts. Half at once, so that a new source is cheap on average.
+    /// Evicts the half of the networks with the fewest attempts. Half at once, so that a new network is cheap on
+    /// average.
     fn evict_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
         let middle = counts.len() / 2;

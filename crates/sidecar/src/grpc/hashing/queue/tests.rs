@@ -2,18 +2,18 @@
 
 use super::*;
 
-fn entry(source: u32, item: &'static str) -> Entry<&'static str> {
-    Entry { source: Source::numbered(source), verified_before: false, item }
+fn entry(network: u32, item: &'static str) -> Entry<&'static str> {
+    Entry { network: ClientNetwork::numbered(network), verified_before: false, item }
 }
 
 fn pop_all(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
     std::iter::from_fn(|| queue.pop(now)).map(|entry| entry.item).collect()
 }
 
-/// Adds `times` attempts of a source that are hashed and fail.
-fn attempt(queue: &mut Queue<&'static str>, source: u32, times: usize, now: Instant) {
+/// Adds `times` attempts of a network that are hashed and fail.
+fn attempt(queue: &mut Queue<&'static str>, network: u32, times: usize, now: Instant) {
     for _ in 0..times {
-        queue.push(entry(source, "wrong"), now);
+        queue.push(entry(network, "wrong"), now);
         queue.remove(|item| *item == "wrong");
     }
 }
@@ -30,7 +30,7 @@ fn of_equal_entries_the_newest_is_first_and_the_oldest_is_displaced() {
 }
 
 #[test]
-fn a_source_with_fewer_attempts_is_first_and_is_not_displaced() {
+fn a_network_with_fewer_attempts_is_first_and_is_not_displaced() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     attempt(&mut queue, 1, 2, now);
@@ -42,9 +42,9 @@ fn a_source_with_fewer_attempts_is_first_and_is_not_displaced() {
     assert_eq!(pop_all(&mut queue, now), ["new", "honest"]);
 }
 
-/// Each source sends one attempt, one after the other.
+/// Each network sends one attempt, one after the other.
 #[test]
-fn of_sources_with_equal_attempts_the_newest_is_first() {
+fn of_networks_with_equal_attempts_the_newest_is_first() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     let at = |number: u32| now + Duration::from_millis(number.into());
@@ -60,13 +60,13 @@ fn a_flood_is_ranked_last_from_its_second_attempt_on() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for _ in 0..2 {
-        for source in 1..100 {
-            queue.push(entry(source, "flood"), now);
+        for network in 1..100 {
+            queue.push(entry(network, "flood"), now);
         }
     }
     queue.push(entry(1000, "honest"), now);
-    for source in 1..100 {
-        queue.push(entry(source, "flood"), now);
+    for network in 1..100 {
+        queue.push(entry(network, "flood"), now);
     }
     assert_eq!(queue.pop(now).map(|entry| entry.item), Some("honest"));
 }
@@ -79,17 +79,17 @@ fn a_right_password_does_not_count_as_an_attempt() {
     for _ in 0..50 {
         queue.push(entry(1, "right"), now);
         queue.remove(|item| *item == "right");
-        queue.undo_attempt(Source::numbered(1), now);
+        queue.undo_attempt(ClientNetwork::numbered(1), now);
     }
     attempt(&mut queue, 2, 1, now);
     queue.push(entry(1, "one more"), now);
     queue.push(entry(2, "flood"), now);
     assert_eq!(pop_all(&mut queue, now), ["one more", "flood"]);
-    assert!(queue.attempts.of(Source::numbered(1), now) < 1.5);
+    assert!(queue.attempts.of(ClientNetwork::numbered(1), now) < 1.5);
 }
 
 #[test]
-fn credentials_verified_before_are_first_from_any_source() {
+fn credentials_verified_before_are_first_from_any_network() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     attempt(&mut queue, 1, 5, now);
@@ -112,15 +112,15 @@ fn old_attempts_count_less() {
 }
 
 #[test]
-fn the_number_of_tracked_sources_is_bounded_and_the_worst_are_kept() {
+fn the_number_of_tracked_networks_is_bounded_and_the_worst_are_kept() {
     let now = Instant::now();
     let mut queue = Queue::new(1);
     attempt(&mut queue, 0, 2, now);
-    for source in 1..20_000 {
-        attempt(&mut queue, source, 1, now);
+    for network in 1..20_000 {
+        attempt(&mut queue, network, 1, now);
     }
-    assert!((1..=MAX_SOURCES).contains(&queue.attempts.0.len()));
-    assert!(queue.attempts.of(Source::numbered(0), now) > 1.5);
+    assert!((1..=MAX_NETWORKS).contains(&queue.attempts.0.len()));
+    assert!(queue.attempts.of(ClientNetwork::numbered(0), now) > 1.5);
 }
 
 #[test]
