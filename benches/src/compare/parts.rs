@@ -69,8 +69,8 @@ impl Comparison {
         if !limited.is_empty() {
             let count = self.record.rounds().count();
             all.push(Part::Warning(format!(
-                "In {} of {count} measurements the harness was the limit, not the server, or was disturbed; the first of \
-                 them, and all of them in report.json:",
+                "In {} of {count} measurements the machine was busy, or the generator was the limit; the first of them, and \
+                 all of them in report.json:",
                 limited.len()
             )));
             all.push(Part::Lines(limited.into_iter().take(6).collect()));

@@ -56,11 +56,11 @@ pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The warning that the generator was the limit.
+/// The warning that the generator or the machine was the limit.
 #[must_use]
 pub(crate) fn limited(why: &str) -> String {
     format!(
-        "<p class=\"warning\"><strong>The harness was the limit, not the server: do not trust these figures.</strong> \
+        "<p class=\"warning\"><strong>Do not trust these figures:</strong> \
          {}</p>\n",
         escape(why)
     )

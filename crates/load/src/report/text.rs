@@ -175,9 +175,7 @@ fn generator(of: &RunResults) -> String {
 #[must_use]
 pub(crate) fn warning(why: &str) -> String {
     let bar = "!".repeat(78);
-    format!(
-        "{bar}\n!! The harness was the limit, not the server: do not trust these figures.\n!! {why}\n{bar}\n"
-    )
+    format!("{bar}\n!! Do not trust these figures:\n!! {why}\n{bar}\n")
 }
 
 fn line(text: &mut String, line: &str) {

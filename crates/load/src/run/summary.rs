@@ -93,13 +93,13 @@ impl RunResults {
     }
 }
 
-/// An explanation, if the generator was the limit.
+/// An explanation, if the generator or the machine was the limit.
 fn limited(all: &RunResults) -> Option<String> {
     let busy =
         all.generator.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.generator.threads.max(1) as f64;
     if busy > MAX_CPU_FRACTION && (all.rate == Rate::Max || all.generator.queued + all.generator.unsent > 0) {
         return Some(format!(
-            "the generator used {:.0} % of its {} thread(s): the server may carry more; use more `--threads`",
+            "the generator was the limit, not the server: it used {:.0} % of its {} thread(s); use more `--threads`",
             busy * 100.0,
             all.generator.threads
         ));
@@ -107,9 +107,10 @@ fn limited(all: &RunResults) -> Option<String> {
     let late = all.generator.late as f64 / all.requests().max(1) as f64;
     (late > MAX_LATE_FRACTION).then(|| {
         format!(
-            "{:.1} % of the requests were sent more than 1 ms late because the generator woke late (worst: {:.1} ms): \
-             the corrected latencies include these delays",
+            "the machine was busy: {:.1} % of the requests were sent more than 1 ms late because the generator, which used \
+             {:.0} % of its thread(s), woke late (worst: {:.1} ms); the corrected latencies include these delays",
             late * 100.0,
+            busy * 100.0,
             all.generator.worst_late.as_secs_f64() * 1e3
         )
     })
