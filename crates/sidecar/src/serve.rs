@@ -143,6 +143,7 @@ impl Server {
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let running = grpc::Server::start(listeners, service, options(&settings))?;
         let _ = counters.set(running.counters());
+        status.listen();
         for address in addresses {
             tracing::info!(%address, "listening");
         }
@@ -233,17 +234,17 @@ fn options(settings: &Settings) -> grpc::Options {
     }
 }
 
-/// Waits for keys to be fetched, so that the first tokens find them. The wait is bounded, because requests that do
-/// not need keys must not wait for an issuer that is down.
+/// Waits for the first attempt to fetch the keys of each issuer, so that the first tokens find them. The wait is bounded,
+/// because requests that do not need keys must not wait for an issuer that is down.
 async fn wait_for_keys(status: &Status, wait: Duration) {
     let end = Instant::now() + wait;
-    while !status.facts().all_keys_loaded() {
-        if Instant::now() >= end {
-            let issuers = status.facts().issuers_without_keys();
-            tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
-            return;
-        }
+    while !status.facts().all_keys_tried() && Instant::now() < end {
         sleep(Duration::from_millis(5)).await;
+    }
+    let facts = status.facts();
+    if !facts.all_keys_loaded() {
+        let issuers = facts.issuers_without_keys();
+        tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
     }
 }
 

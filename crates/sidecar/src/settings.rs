@@ -138,7 +138,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_ON_STALE", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// Maximum time that the start waits until keys are fetched. Tokens get 401 as long as their keys are missing.
+    /// Maximum time that the start waits for the first attempt to fetch keys. Until then the process is not ready, and
+    /// answers no request. Tokens get 401 as long as their keys are missing.
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 

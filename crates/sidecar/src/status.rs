@@ -15,6 +15,8 @@ use crate::snapshot::Issuers;
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     facts: Mutex<Facts>,
+    /// Whether requests are answered.
+    listening: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
     /// Whether there were enough keys once.
@@ -91,6 +93,11 @@ impl Status {
         self.note(|facts| _ = facts.keys.get_mut(url).map(change));
     }
 
+    /// Marks the process as answering requests.
+    pub(crate) fn listen(&self) {
+        self.listening.store(true, Ordering::Relaxed);
+    }
+
     /// Marks the process as draining.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
@@ -103,6 +110,9 @@ impl Status {
     pub(crate) fn ready(&self) -> Result<(), String> {
         if self.draining.load(Ordering::Relaxed) {
             return Err("draining".to_owned());
+        }
+        if !self.listening.load(Ordering::Relaxed) {
+            return Err("starting: waiting for keys".to_owned());
         }
         let facts = self.lock();
         match facts.policy {
@@ -129,6 +139,11 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
+    /// Whether keys from every URL are active, or could not be fetched at the first attempt.
+    pub(crate) fn all_keys_tried(&self) -> bool {
+        self.keys.values().all(|keys| keys.loaded || keys.failures + keys.rejected > 0)
+    }
+
     fn has(&self, needed: KeysNeeded) -> bool {
         match needed {
             KeysNeeded::None => true,
@@ -151,6 +166,7 @@ mod tests {
     /// A status with a policy and the keys of these URLs, loaded or not.
     fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
         let status = Status::new(needed);
+        status.listen();
         status.note(|facts| {
             facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
             for (name, loaded) in keys {

@@ -12,7 +12,7 @@ use serde_json::json;
 use testbed::tokens::Signer;
 
 use crate::client::{Answer, Envoy};
-use crate::process::{PolicyFolder, Server, rolegate, run, wait_until};
+use crate::process::{LONG, PolicyFolder, Server, rolegate, run, wait_until};
 
 /// The thread that answers probes does not read root certificates, which may be on a file system that hangs.
 #[test]
@@ -282,11 +282,43 @@ async fn an_issuer_that_is_down_holds_up_only_its_own_tokens() {
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 
+/// Otherwise a rollout would send requests to a process that does not answer yet.
+#[test]
+fn the_server_is_not_ready_before_it_answers() {
+    // It accepts connections, in the backlog, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let policy = policy_with_keys_at(&format!("http://{}/keys", silent.local_addr().unwrap()));
+    let server = Server::start_unready(&policy.arg(), &["--keys-wait", "2s"]);
+    server.wait_for_log("admin pages");
+    let early = server.page("/readyz");
+    assert!(!server.log().contains("\"listening\""), "{}", server.log());
+    assert_eq!(early, (503, "not ready: starting: waiting for keys\n".to_owned()));
+    server.wait_for_log("listening");
+    server.wait_for_metric("rolegate_ready", 1.0);
+}
+
+/// A second attempt may be long in coming, and callers with passwords do not wait for it.
+#[test]
+fn the_start_waits_only_for_the_first_attempt_to_fetch_keys() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let policy = policy_with_keys_at(&format!("http://{closed}/keys"));
+    let start = Instant::now();
+    let server = Server::start(&policy.arg(), &["--keys-wait", "1h"]);
+    assert!(start.elapsed() < LONG, "{}", server.log());
+}
+
+fn policy_with_keys_at(url: &str) -> PolicyFolder {
+    PolicyFolder::new(&format!(
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+         keys: {{ url: \"{url}\" }}\nroles:\n  authenticated: {{ allow: [\"GET /\"] }}\n"
+    ))
+}
+
 #[tokio::test]
 async fn stale_keys_verify_nothing_if_configured() {
     let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
-    let more = ["--max-keys-age", "2s", "--on-stale", "deny"];
+    let more = ["--max-keys-age", "4s", "--on-stale", "deny"];
     let server = Server::start(&issuer.policy("1s").arg(), &more);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
