@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use engine::Decision;
 use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId};
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
 use crate::verdict::Verdict;
-use crate::{AnswerScratch, Authorizer, Caller};
+use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
 
 /// The caller in an explanation.
 #[derive(Clone, Debug)]
@@ -68,6 +68,9 @@ pub struct Explanation {
     /// Which policy and which keys decide.
     #[serde(flatten)]
     pub revision: Revision,
+    /// What the text says about the keys if the revision has none; `None` if the policy fetches none.
+    #[serde(skip)]
+    pub without_keys: Option<String>,
 }
 
 /// A role of a caller, and why the caller has it.
@@ -122,6 +125,9 @@ impl Authorizer {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
         }
+        if is_bearer(parsed.authorization) && explanation.without_keys.is_some() {
+            explanation.without_keys = Some("none fetched".to_owned());
+        }
         if let Err(error) = caller {
             explanation.detail = self.detail(request, Reason::InvalidCredentials(error), now);
         }
@@ -157,7 +163,12 @@ impl Authorizer {
             set_headers: Vec::new(),
             remove_headers: Vec::new(),
             revision: self.revision().clone(),
+            without_keys: self.fetches_keys().then(|| "not fetched for this command".to_owned()),
         }
+    }
+
+    fn fetches_keys(&self) -> bool {
+        self.loaded.policy.identity.jwt.iter().any(|issuer| matches!(issuer.keys, Keys::Url { .. }))
     }
 
     fn add_decision(&self, parsed: &ParsedRequest<'_>, caller: Caller<'_>, explanation: &mut Explanation) {

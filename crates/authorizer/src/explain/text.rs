@@ -31,7 +31,10 @@ impl Display for Explanation {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
         }
         write!(f, "\npolicy:  {}", self.revision.policy)?;
-        write!(f, "\nkeys:    {}", self.revision.keys.as_deref().unwrap_or("none fetched"))
+        match self.revision.keys.as_deref().or(self.without_keys.as_deref()) {
+            Some(keys) => write!(f, "\nkeys:    {keys}"),
+            None => Ok(()),
+        }
     }
 }
 
