@@ -24,6 +24,12 @@ impl Display for Explanation {
         for rule in &self.missing {
             write!(f, "\nmissing: the role `{}`, by {rule}", rule.role)?;
         }
+        for near in &self.nearly {
+            write!(f, "\nnearly:  {near}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\nnote:    {note}")?;
+        }
         for (name, value) in &self.set_headers {
             write!(f, "\nsets:    {name}: {value}")?;
         }
@@ -87,6 +93,7 @@ impl Display for RoleSource {
             Self::GrantedToUser(user) => write!(f, "granted to the user `{user}`"),
             Self::GrantedToGroup(group) => write!(f, "granted to the group `{group}`"),
             Self::CarriedByToken => f.write_str("carried by the token"),
+            Self::Given => f.write_str("given by `--role`"),
             Self::ExtendedBy(role) => write!(f, "extended by `{role}`"),
         }
     }
