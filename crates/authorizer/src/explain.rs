@@ -1,5 +1,6 @@
 //! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
 
+mod nearly;
 mod text;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use engine::Decision;
 use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId};
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
@@ -15,7 +16,10 @@ use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
 use crate::verdict::Verdict;
-use crate::{AnswerScratch, Authorizer, Caller};
+use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
+use nearly::Compared;
+
+pub use nearly::NearRule;
 
 /// The caller in an explanation.
 #[derive(Clone, Debug)]
@@ -61,6 +65,10 @@ pub struct Explanation {
     pub decided_on: Option<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<ExplainedRule>,
+    /// If no rule allowed the request: the caller's rules that match in all respects but one; the first few.
+    pub nearly: Vec<NearRule>,
+    /// What was probably meant, where a name is likely a mistake.
+    pub notes: Vec<String>,
     /// The headers that are set on an allowed request.
     pub set_headers: Vec<(String, String)>,
     /// The headers that are removed from an allowed request.
@@ -68,6 +76,9 @@ pub struct Explanation {
     /// Which policy and which keys decide.
     #[serde(flatten)]
     pub revision: Revision,
+    /// What the text says about the keys if the revision has none; `None` if the policy fetches none.
+    #[serde(skip)]
+    pub without_keys: Option<String>,
 }
 
 /// A role of a caller, and why the caller has it.
@@ -93,6 +104,8 @@ pub enum RoleSource {
     GrantedToGroup(String),
     /// The caller's token carries it.
     CarriedByToken,
+    /// It is given for this explanation, without a token.
+    Given,
     /// This role of the caller extends it.
     ExtendedBy(String),
 }
@@ -118,9 +131,13 @@ impl Authorizer {
         };
         let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
         explanation.add_paths(&parsed);
+        explanation.notes.extend(meant_method(parsed.method));
         if let Ok(caller) = caller {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
+        }
+        if is_bearer(parsed.authorization) && explanation.without_keys.is_some() {
+            explanation.without_keys = Some("none fetched".to_owned());
         }
         if let Err(error) = caller {
             explanation.detail = self.detail(request, Reason::InvalidCredentials(error), now);
@@ -154,10 +171,17 @@ impl Authorizer {
             rule: None,
             decided_on: None,
             missing: Vec::new(),
+            nearly: Vec::new(),
+            notes: Vec::new(),
             set_headers: Vec::new(),
             remove_headers: Vec::new(),
             revision: self.revision().clone(),
+            without_keys: self.fetches_keys().then(|| "not fetched for this command".to_owned()),
         }
+    }
+
+    fn fetches_keys(&self) -> bool {
+        self.loaded.policy.identity.jwt.iter().any(|issuer| matches!(issuer.keys, Keys::Url { .. }))
     }
 
     fn add_decision(&self, parsed: &ParsedRequest<'_>, caller: Caller<'_>, explanation: &mut Explanation) {
@@ -175,6 +199,8 @@ impl Authorizer {
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
+                let compared = Compared { method: parsed.method, host: parsed.host, path, owner };
+                explanation.nearly = nearly::nearly(policy, &explanation.roles, compared);
             }
         }
     }
@@ -243,9 +269,8 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
     let mut direct: Vec<_> = policy.role(ANYONE).map(|id| (id, RoleSource::Everyone)).into_iter().collect();
     let Some(subject) = subject else { return direct };
     direct.extend(policy.role(AUTHENTICATED).map(|id| (id, RoleSource::EveryoneAuthenticated)));
-    direct.extend(
-        subject.roles.iter().filter_map(|role| Some((policy.role(role)?, RoleSource::CarriedByToken))),
-    );
+    let of_token = || if subject.issuer.is_some() { RoleSource::CarriedByToken } else { RoleSource::Given };
+    direct.extend(subject.roles.iter().filter_map(|role| Some((policy.role(role)?, of_token()))));
     for grant in &policy.grants {
         if grant.users.contains(&subject.user) {
             direct.push((grant.role, RoleSource::GrantedToUser(subject.user.to_string())));
@@ -255,6 +280,14 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
         }
     }
     direct
+}
+
+/// A note on a method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
+fn meant_method(method: &[u8]) -> Option<String> {
+    let upper = lossy(method).to_ascii_uppercase();
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+    (upper.as_bytes() != method && known.contains(&upper.as_str()))
+        .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{}`", lossy(method)))
 }
 
 fn lossy(bytes: &[u8]) -> String {

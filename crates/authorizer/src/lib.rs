@@ -44,7 +44,7 @@ use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, RoleSource};
+pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, NearRule, RoleSource};
 pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};

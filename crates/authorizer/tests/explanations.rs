@@ -66,7 +66,7 @@ fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
         ("authenticated", &[RoleSource::EveryoneAuthenticated]),
         ("guest", &[RoleSource::GrantedToUser("bob".into()), RoleSource::ExtendedBy("staff".into())]),
         ("staff", &[RoleSource::GrantedToUser("bob".into()), RoleSource::GrantedToGroup("hr".into())]),
-        ("auditor", &[RoleSource::CarriedByToken, RoleSource::GrantedToGroup("hr".into())]),
+        ("auditor", &[RoleSource::Given, RoleSource::GrantedToGroup("hr".into())]),
     ];
     assert_eq!(roles, expected);
     assert_eq!(why.set_headers, [("x-user".into(), "bob".into()), ("x-groups".into(), "hr".into())]);
@@ -133,6 +133,42 @@ fn an_explanation_agrees_with_the_verdict() {
             assert_eq!(authorizer.check_as(&request, subject, &mut scratch).status(), why.status, "{path}");
         }
     }
+}
+
+/// At most three of the caller's own rules, those about the path first.
+#[test]
+fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
+    let near = |method: &str, path: &str, user: &str, roles: &[&str]| -> Vec<String> {
+        let why = explain(method, path, given(user, &[], roles));
+        why.nearly.iter().map(|near| format!("{}: {}", near.rule.rule, near.difference)).collect()
+    };
+    assert_eq!(
+        near("GET", "/users/cora/1", "carl", &["guest"]),
+        ["GET /users/{user}/**: `{user}` is `carl`, the path has `cora`"]
+    );
+    assert!(near("GET", "/users/cora/1", "carl", &[]).is_empty(), "a rule of a role that the caller has not");
+    assert_eq!(near("POST", "/whoami", "carl", &[]), ["GET /whoami: it is for `GET`, not `POST`"]);
+    assert_eq!(
+        near("GET", "/whoami/", "carl", &[]),
+        ["GET /whoami: the path ends with `/`, the rule does not"]
+    );
+    assert_eq!(
+        near("GET", "/Whoami", "carl", &[]),
+        ["GET /whoami: it has `whoami`, the path has `Whoami`: paths are case-sensitive"]
+    );
+    assert!(near("POST", "/Whoami", "carl", &[]).is_empty(), "two respects");
+    let why = explain("get", "/whoami", given("carl", &[], &[]));
+    let text = why.to_string();
+    assert!(
+        text.contains("(policy.yaml:5:28): it is for `GET`, not `get`: methods are case-sensitive"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\nnote:    methods are case-sensitive: `GET` was probably meant, not `get`"),
+        "{text}"
+    );
+    let json = serde_json::to_value(&why).unwrap();
+    assert_eq!(json.pointer("/nearly/0/role").and_then(|role| role.as_str()), Some("authenticated"));
 }
 
 #[test]

@@ -198,17 +198,18 @@ pub struct CallerArgs {
     /// The caller's HTTP Basic credentials; `-` reads them from standard input.
     #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
     pub basic: Option<String>,
-    /// The caller's JWT; `-` reads it from standard input.
+    /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub bearer: Option<String>,
-    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked.
+    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked. A Basic user of the
+    /// policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
     /// A role that the user has in addition to those that the policy grants, as from a token; repeat the flag for more
     /// than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
-    /// A group of the user, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// A further group of the user, with its prefix, if the policy sets one; repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub groups: Vec<String>,
 }
@@ -217,6 +218,7 @@ pub struct CallerArgs {
 #[derive(Args, Debug)]
 pub struct RequestArgs {
     /// The HTTP method.
+    #[arg(value_parser = method)]
     pub method: String,
     /// The path, or a URL with its host.
     #[arg(value_name = "PATH|URL")]
@@ -303,6 +305,13 @@ fn split_target(target: &str) -> (String, Option<&str>) {
     let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
     let slash = if path.starts_with('/') { "" } else { "/" };
     (format!("{slash}{path}"), Some(host))
+}
+
+fn method(text: &str) -> Result<String, String> {
+    if text.starts_with('/') || text.contains("://") {
+        return Err(format!("not a method: write one before the path, such as `GET {text}`"));
+    }
+    Ok(text.to_owned())
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

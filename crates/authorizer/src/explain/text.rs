@@ -24,6 +24,12 @@ impl Display for Explanation {
         for rule in &self.missing {
             write!(f, "\nmissing: the role `{}`, by {rule}", rule.role)?;
         }
+        for near in &self.nearly {
+            write!(f, "\nnearly:  {near}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\nnote:    {note}")?;
+        }
         for (name, value) in &self.set_headers {
             write!(f, "\nsets:    {name}: {value}")?;
         }
@@ -31,7 +37,10 @@ impl Display for Explanation {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
         }
         write!(f, "\npolicy:  {}", self.revision.policy)?;
-        write!(f, "\nkeys:    {}", self.revision.keys.as_deref().unwrap_or("none fetched"))
+        match self.revision.keys.as_deref().or(self.without_keys.as_deref()) {
+            Some(keys) => write!(f, "\nkeys:    {keys}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -84,6 +93,7 @@ impl Display for RoleSource {
             Self::GrantedToUser(user) => write!(f, "granted to the user `{user}`"),
             Self::GrantedToGroup(group) => write!(f, "granted to the group `{group}`"),
             Self::CarriedByToken => f.write_str("carried by the token"),
+            Self::Given => f.write_str("given by `--role`"),
             Self::ExtendedBy(role) => write!(f, "extended by `{role}`"),
         }
     }

@@ -7,6 +7,8 @@ use authorizer::ExplainedSubject;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::Subject;
+use policy::model::{Identity, SourceId};
+use policy::{Policy, closest};
 
 use crate::cli::CallerArgs;
 
@@ -17,27 +19,69 @@ const LONGEST: u64 = 64 << 10;
 ///
 /// # Errors
 /// When the credentials are to be read from standard input, and that fails.
-pub(super) fn caller(args: &CallerArgs) -> Result<(ExplainedSubject, Option<String>), String> {
+/// Or when a token is given with its scheme.
+pub(super) fn caller(
+    args: &CallerArgs,
+    policy: &Policy,
+) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), roles, groups, .. } => {
-            (ExplainedSubject::Given(subject(user, roles, groups)), None)
+            (ExplainedSubject::Given(subject(user, roles, groups, &policy.identity)), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
             (ExplainedSubject::OfCredentials, Some(format!("Basic {encoded}")))
         }
         CallerArgs { bearer: Some(token), .. } => {
-            (ExplainedSubject::OfCredentials, Some(format!("Bearer {}", given(token)?)))
+            let token = given(token)?;
+            if token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) {
+                return Err("`--bearer` takes the token alone, without `Bearer ` before it".to_owned());
+            }
+            (ExplainedSubject::OfCredentials, Some(format!("Bearer {token}")))
         }
         CallerArgs { .. } => (ExplainedSubject::OfCredentials, None),
     })
 }
 
-fn subject(user: &str, roles: &[String], groups: &[String]) -> Subject {
+/// The names that the caller is given and the policy does not have: probably mistakes.
+pub(super) fn unknown_names(args: &CallerArgs, policy: &Policy) -> Vec<String> {
+    let roles: Vec<&str> = policy.roles.iter().map(|role| &*role.name).collect();
+    let basic: Vec<String> = policy
+        .identity
+        .basic
+        .iter()
+        .flat_map(|basic| {
+            basic
+                .users
+                .iter()
+                .flat_map(|user| user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)))
+        })
+        .collect();
+    let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| &**group));
+    let groups: Vec<&str> = granted.chain(basic.iter().map(String::as_str)).collect();
+    let note = |kind: &str, name: &str, known: &[&str]| {
+        let meant = closest(name, known.iter().copied());
+        let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+        (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
+    };
+    let of_roles = args.roles.iter().filter_map(|name| note("role", name, &roles));
+    of_roles.chain(args.groups.iter().filter_map(|name| note("group", name, &groups))).collect()
+}
+
+/// A user of Basic has the groups that the policy gives it.
+fn subject(user: &str, roles: &[String], groups: &[String], identity: &Identity) -> Subject {
+    let known = identity.basic.iter().find_map(|basic| {
+        let own = user.strip_prefix(&*basic.user_prefix)?;
+        let known = basic.users.iter().find(|known| *known.name == *own)?;
+        Some(known.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)).collect())
+    });
+    let source = known.is_some().then_some(SourceId::BASIC);
+    let mut all: Vec<String> = known.unwrap_or_default();
+    let given = groups.iter().filter(|group| !all.contains(group)).cloned().collect::<Vec<_>>();
+    all.extend(given);
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    let (groups, roles) = (names(groups), names(roles));
-    let (issuer, source) = (None, None);
-    Subject { user: user.into(), issuer, source, groups, roles, claims: serde_json::Value::Null }
+    let (groups, roles) = (names(&all), names(roles));
+    Subject { user: user.into(), issuer: None, source, groups, roles, claims: serde_json::Value::Null }
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.

@@ -47,7 +47,7 @@ fn explain_request(
     snapshot: Snapshot,
     output: &mut Output<'_>,
 ) -> Exit {
-    let (asker, authorization) = match caller::caller(&args.caller) {
+    let (asker, authorization) = match caller::caller(&args.caller, &snapshot.loaded.policy) {
         Ok(caller) => caller,
         Err(error) => {
             output.error(&error);
@@ -70,7 +70,8 @@ fn explain_request(
         headers: &headers,
         id: b"",
     };
-    let explanation = snapshot.authorizer.explain(&request, asker, clock::now());
+    let mut explanation = snapshot.authorizer.explain(&request, asker, clock::now());
+    explanation.notes.extend(caller::unknown_names(&args.caller, &snapshot.loaded.policy));
     print(&explanation, explanation.status, args.output, output)
 }
 

@@ -36,6 +36,7 @@ struct Outcome {
     decision: String,
     reason: Option<String>,
     rule: Option<String>,
+    detail: Option<String>,
     attempted_user: Option<String>,
     attempted_issuer: Option<String>,
     policy: Option<String>,
@@ -92,7 +93,7 @@ impl LoggedDecision {
             headers: &[],
             id: b"",
         };
-        let explanation = match (reason, self.user) {
+        let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
             (
                 Some(reason @ (Reason::ControlBytes | Reason::DuplicateAuthorization | Reason::Limit(_))),
@@ -119,6 +120,13 @@ impl LoggedDecision {
             }
             (_, None) => authorizer.explain(&request, ExplainedSubject::OfCredentials, now),
         };
+        // The line has no credentials to find it in again.
+        if self.outcome.reason.as_deref() == explanation.reason {
+            explanation.detail.clone_from(&self.outcome.detail);
+        }
+        if let Some(keys) = &self.outcome.keys {
+            explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
+        }
         let same = self.outcome.is(&explanation);
         Ok(Repeated { explanation, logged: self.outcome, same })
     }

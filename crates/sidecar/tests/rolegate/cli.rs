@@ -213,6 +213,35 @@ fn explain_takes_roles_groups_and_headers() {
     assert!(out.contains("duplicate_authorization"), "{out}");
 }
 
+/// As `who-can` and a request with credentials have them.
+#[test]
+fn explain_gives_a_basic_user_the_groups_of_the_policy() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
+         roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { groups: [\"b:staff\"] } }\n",
+    );
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    let (code, out, err) = explain(&["--user", "b:carl", "GET", "/a"]);
+    assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
+    let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
+    assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
+    let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);
+    assert!(out.contains("reader (given by `--role`)"), "{out}");
+}
+
+#[test]
+fn explain_says_what_an_argument_lacks() {
+    let people = example("people");
+    let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
+    let (code, _, err) = explain(&["/people"]);
+    assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
+    let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
+    assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
+}
+
 #[test]
 fn who_can_lists_users() {
     let people = example("people");

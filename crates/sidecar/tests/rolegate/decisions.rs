@@ -33,7 +33,7 @@ async fn the_same_policy_has_the_same_revision_everywhere() {
     assert_eq!(with_keys["policy"], *policy);
     let keys = with_keys["keys"].as_str().unwrap();
     let (_, text, _) = run(&["explain", "--policy", &folder.arg(), "GET", "/"]);
-    assert!(text.ends_with(&format!("policy:  {policy}\nkeys:    none fetched\n")), "{text}");
+    assert!(text.ends_with(&format!("policy:  {policy}\nkeys:    not fetched for this command\n")), "{text}");
 
     let server = Server::start(&folder.arg(), &["--decision-log", "all"]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -172,6 +172,13 @@ fn a_line_is_compared_with_what_this_policy_decides() {
     assert!(out.starts_with("200 allowed\n") && out.ends_with(end), "{out}");
     let (_, out, _) = explain(&line(",\"inexact\":true"));
     assert!(out.ends_with("values of the line were cut or replaced: the request was another one\n"), "{out}");
+
+    assert!(!out.contains("keys:"), "the policy fetches none: {out}");
+    let unknown_key = "{\"decision\":\"denied\",\"reason\":\"unknown_key\",\"detail\":\"`kid` is `z`\",\"method\":\"GET\",\
+                       \"host\":\"h\",\"path\":\"/a\",\"keys\":\"4567\"}";
+    let (code, out, _) = explain(unknown_key);
+    assert!(code == 1 && out.contains("\nbecause: `kid` is `z`\n"), "{out}");
+    assert!(out.contains("\nkeys:    4567, as logged; not fetched for this command\n"), "{out}");
 
     let file = folder.path().join("line.json");
     std::fs::write(&file, line("")).unwrap();

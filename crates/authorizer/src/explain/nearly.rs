@@ -1,0 +1,153 @@
+//! The rules of a caller that match a request in all respects but one, and that one.
+
+use std::fmt::{Display, Formatter, Result};
+
+use policy::Policy;
+use policy::canonical::{decoded, names};
+use policy::model::{Effect, Rule};
+use policy::pattern::{Owner, Pattern, Segment};
+use serde::Serialize;
+
+use super::{ExplainedRole, lossy};
+use crate::matched::{ExplainedRule, explained_rule};
+
+/// The most of them that are shown.
+const MOST: usize = 3;
+
+/// A rule of the caller that would allow the request if one thing were different.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NearRule {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: ExplainedRule,
+    /// What is different, in words.
+    pub difference: String,
+}
+
+/// A difference; those that probably explain more come first.
+enum Difference {
+    Path(String),
+    Host(String),
+    Method(String),
+}
+
+/// The request that a rule is compared with.
+#[derive(Clone, Copy)]
+pub(super) struct Compared<'a> {
+    pub(super) method: &'a [u8],
+    pub(super) host: &'a [u8],
+    pub(super) path: &'a [u8],
+    pub(super) owner: Option<Owner<'a>>,
+}
+
+/// The `allow` rules of these roles that nearly match.
+pub(super) fn nearly(policy: &Policy, roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
+    let allowing = policy.rules().filter(|(_, role, _, effect)| {
+        *effect == Effect::Allow && roles.iter().any(|has| *has.name == *role.name)
+    });
+    let mut found: Vec<_> = allowing
+        .filter_map(|(_, role, rule, effect)| {
+            Some((request.difference(rule)?, explained_rule(role, rule, effect)))
+        })
+        .collect();
+    found.sort_by_key(|(difference, _)| difference.rank());
+    let near = |(difference, rule): (Difference, _)| NearRule { rule, difference: difference.into_text() };
+    found.into_iter().take(MOST).map(near).collect()
+}
+
+impl Compared<'_> {
+    /// The one respect in which the rule does not match; `None` if there are more, or none.
+    fn difference(self, rule: &Rule) -> Option<Difference> {
+        let method = rule.actions.matches(self.method);
+        let host = rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
+        let path = rule.resources.iter().any(|resource| resource.matches(self.path, self.owner));
+        match (method, host, path) {
+            (false, true, true) => Some(Difference::Method(self.method_difference(rule))),
+            (true, false, true) => {
+                let hosts: Vec<String> = rule.scopes.iter().map(|scope| format!("`{scope}`")).collect();
+                let host = lossy(self.host);
+                Some(Difference::Host(format!("it is for the host {}, not `{host}`", hosts.join(" or "))))
+            }
+            (true, true, false) => rule
+                .resources
+                .iter()
+                .find_map(|resource| self.path_difference(resource))
+                .map(Difference::Path),
+            _ => None,
+        }
+    }
+
+    fn method_difference(self, rule: &Rule) -> String {
+        let method = lossy(self.method);
+        let case = rule.actions.matches(&self.method.to_ascii_uppercase());
+        let case = if case { ": methods are case-sensitive" } else { "" };
+        format!("it is for `{}`, not `{method}`{case}", rule.actions)
+    }
+
+    fn path_difference(self, pattern: &Pattern) -> Option<String> {
+        match self.path.strip_suffix(b"/") {
+            Some(without) if pattern.matches(without, self.owner) => {
+                return Some("the path ends with `/`, the rule does not".to_owned());
+            }
+            None if pattern.matches(&[self.path, b"/"].concat(), self.owner) => {
+                return Some("the rule ends with `/`, the path does not".to_owned());
+            }
+            _ => {}
+        }
+        let name = self.path.strip_prefix(b"/").filter(|_| pattern.absolute)?;
+        let segments: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
+        let rest = segments.len().checked_sub(pattern.segments.len())?;
+        if rest > 0 && !pattern.rest {
+            return None;
+        }
+        let pairs = pattern.segments.iter().zip(segments);
+        let different: Vec<_> = pairs.filter(|(segment, name)| !segment.matches(name, self.owner)).collect();
+        let differences = different.iter().map(|(segment, name)| self.segment_difference(segment, name));
+        let differences: Vec<(bool, String)> = differences.collect::<Option<_>>()?;
+        let (first, difference) = differences.first()?;
+        differences.iter().all(|(is_owner, _)| is_owner == first).then(|| difference.clone())
+    }
+
+    /// Whether the difference is in the name of the user, and the difference; `None` if the two are not alike.
+    fn segment_difference(self, segment: &Segment, name: &[u8]) -> Option<(bool, String)> {
+        let text = String::from_utf8_lossy(&decoded(name)).into_owned();
+        let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
+        match (segment, self.owner) {
+            (Segment::Literal(literal), _) => literal.as_bytes().eq_ignore_ascii_case(name).then(|| {
+                (false, format!("it has `{literal}`, the path has `{text}`: paths are case-sensitive"))
+            }),
+            (Segment::Owner | Segment::OwnerId(_), None) => {
+                Some((true, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
+            }
+            (Segment::Owner, Some(owner)) => Some((true, own(owner.user))),
+            (Segment::OwnerId(_), Some(owner)) if names(name, owner.id()) => {
+                Some((true, format!("`{segment}` is not for callers of this source")))
+            }
+            (Segment::OwnerId(_), Some(owner)) => Some((true, own(owner.id()))),
+            (Segment::One(_) | Segment::Glob(_), _) => None,
+        }
+    }
+}
+
+impl Difference {
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Path(_) => 0,
+            Self::Host(_) => 1,
+            Self::Method(_) => 2,
+        }
+    }
+
+    fn into_text(self) -> String {
+        match self {
+            Self::Path(text) | Self::Host(text) | Self::Method(text) => text,
+        }
+    }
+}
+
+impl Display for NearRule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let ExplainedRule { role, rule, at, .. } = &self.rule;
+        write!(f, "`{role}: {rule}` ({at}): {}", self.difference)
+    }
+}
