@@ -44,6 +44,7 @@ pub fn load_with(
     lint::rules(&policy, missing.roles || missing.rules, &mut problems);
     if !missing.roles && !missing.grants && !missing.identity {
         lint::roles(&policy, &mut problems);
+        lint::shared_users(&policy, &mut problems);
     }
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     if broken {
