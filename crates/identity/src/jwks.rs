@@ -79,7 +79,8 @@ pub enum KeySetError {
     NoUsableKey(Vec<KeyFault>),
 }
 
-/// Parses a key set: the keys that can be used, and what is wrong with the others.
+/// Parses a key set: the keys that can be used, and what is wrong with the others. A sound key for encryption beside
+/// them is nothing wrong: issuers such as Keycloak publish one.
 ///
 /// # Errors
 /// If this is not a key set, it has shared secrets among public keys, or none of its keys can be used.
@@ -94,10 +95,15 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     for (position, jwk) in (1..).zip(&set) {
         match Key::parse(jwk).and_then(|key| unique(key, &duplicates)) {
             Ok(key) => keys.push(key),
-            Err(fault) => faults.push(fault.of(position, jwk)),
+            Err(fault) => faults.push((fault.of(position, jwk), jwk)),
         }
     }
-    if keys.is_empty() { Err(KeySetError::NoUsableKey(faults)) } else { Ok((KeySet { keys }, faults)) }
+    if keys.is_empty() {
+        return Err(KeySetError::NoUsableKey(faults.into_iter().map(|(fault, _)| fault).collect()));
+    }
+    let unexpected =
+        faults.into_iter().filter(|(fault, jwk)| !(fault.other_purpose && is_for_encryption(jwk)));
+    Ok((KeySet { keys }, unexpected.map(|(fault, _)| fault).collect()))
 }
 
 /// The shared secrets of a set that also has public keys.
@@ -115,6 +121,11 @@ fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     }
     let secrets = (1..).zip(set).filter(|(_, jwk)| kind(jwk).as_deref() == Some("oct"));
     secrets.map(|(position, jwk)| label_of(position, jwk)).take(MAX_SHOWN).collect()
+}
+
+/// Whether a key says that it is for encryption (RFC 7517, 4.2).
+fn is_for_encryption(jwk: &Map<String, Value>) -> bool {
+    jwk.get("use").and_then(Value::as_str) == Some("enc")
 }
 
 fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {

@@ -3,13 +3,16 @@
 //! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted, so that the time
 //! stays proportional to the number of rules.
 
+mod below;
 mod cover;
 mod names;
+mod owners;
 mod reach;
 mod trie;
 mod warnings;
 
 pub(crate) use names::{identities, roles};
+pub(crate) use owners::shared as shared_users;
 
 use crate::lint::trie::Trie;
 use crate::lint::warnings::Warnings;
@@ -23,6 +26,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     trie.trailing_slashes(&mut Warnings::new(problems));
     cover::useless(policy, &trie, &mut Warnings::new(problems));
     if !incomplete {
+        below::open(policy, &trie, &mut Warnings::new(problems));
         reach::denials(&trie, &mut Warnings::new(problems));
     }
 }

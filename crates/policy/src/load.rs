@@ -40,10 +40,14 @@ pub fn load_with(
     let parse::Parsed { policy: unresolved, mut problems, sources } = parse::parse(files, file);
     let missing = unresolved.missing;
     lint::identities(&unresolved, &mut problems);
+    let granted = unresolved.grants.len();
     let policy = parse::resolve(unresolved, &mut problems);
     lint::rules(&policy, missing.roles || missing.rules, &mut problems);
-    if !missing.roles && !missing.grants && !missing.identity {
+    // A grant of an unknown role may be that of a role which seems to be unused.
+    let missing_grants = missing.grants || policy.grants.len() < granted;
+    if !missing.roles && !missing_grants && !missing.identity {
         lint::roles(&policy, &mut problems);
+        lint::shared_users(&policy, &mut problems);
     }
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     if broken {

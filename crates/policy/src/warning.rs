@@ -56,6 +56,8 @@ warnings! {
     More = "more",
     /// Grants without any way to authenticate.
     NoIdentity = "no-identity",
+    /// A `deny` rule for one path, with more allowed below it.
+    OpenBelow = "open-below",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
     /// An issuer that publishes a shared secret.
@@ -66,6 +68,8 @@ warnings! {
     ReservedRole = "reserved-role",
     /// A path that looks like several.
     SeveralPaths = "several-paths",
+    /// A rule with `{user}` for callers from two sources who can have the same name.
+    SharedUser = "shared-user",
     /// A `*` at the end of a path, which is one segment.
     SingleSegment = "single-segment",
     /// A password hash that takes about a second or longer.

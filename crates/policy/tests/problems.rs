@@ -67,6 +67,47 @@ fn a_problem_never_shows_a_secret() {
     }
 }
 
+/// Whoever follows a help for a rule must not get the next error.
+#[test]
+fn what_a_help_for_a_rule_suggests_is_no_error() {
+    let mut suggested = 0;
+    let texts = [FIRST, RULES, WARNINGS].concat();
+    let lines: Vec<&str> = texts.lines().collect();
+    let helps = lines.windows(2).filter_map(|pair| match pair {
+        [problem, help]
+            if !["[dotted-claim]", "[unknown-name]"].iter().any(|kind| problem.contains(kind)) =>
+        {
+            help.trim().strip_prefix("help: did you mean ")
+        }
+        _ => None,
+    });
+    for help in helps {
+        let question = help.split('?').next().unwrap();
+        for meant in question.split('`').skip(1).step_by(2) {
+            let is_method = meant.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'|');
+            let rule = match meant {
+                rule if rule.contains(' ') => rule.to_owned(),
+                target if target.contains('/') => format!("GET {target}"),
+                segment if segment.contains(['{', '*']) => format!("GET /{segment}"),
+                method if is_method => format!("{method} /people"),
+                _ => continue,
+            };
+            suggested += 1;
+            let policy =
+                format!("version: 1\nroles:\n  anyone: {{ user_id_from: [a], allow: ['{rule}'] }}\n");
+            let policy =
+                if rule.contains("{user.id}") { policy } else { policy.replace("user_id_from: [a], ", "") };
+            let policy = format!(
+                "{policy}identity: {{ jwt: [{{ issuer: a, audiences: [x], keys: {{ file: k }} }}] }}"
+            );
+            let files = MapFiles::of("policy.yaml", policy).and("k", "{}");
+            let loaded = load(&files, Path::new("policy.yaml"));
+            assert!(loaded.is_ok(), "`{meant}`: {:?}", loaded.unwrap_err());
+        }
+    }
+    assert!(suggested > 40, "{suggested}");
+}
+
 fn check(text: &str) {
     let mut wrong = String::new();
     for case in text.split("=== ").skip(1) {

@@ -293,10 +293,23 @@ fn a_weak_key_in_a_file_is_an_error_also_beside_a_good_one() {
 
 #[test]
 fn a_key_for_another_purpose_in_a_file_is_a_warning() {
-    let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc"))])]))));
+    let signing = changed("RS256", &[("key_ops", json!(["sign"]))]);
+    let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), signing]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
     assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+}
+
+/// Issuers such as Keycloak publish a key for encryption beside those for signatures.
+#[test]
+fn a_key_for_encryption_is_ignored_without_a_warning() {
+    let keys = set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc")), ("alg", json!("RSA-OAEP"))])]);
+    let settings = tokens_of(issuer(file(&keys)));
+    assert!(warnings(&settings).is_empty());
+    let token = signer::bearer(&signer::token("RS256"));
+    assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+    let private = changed("RS256", &[("use", json!("enc")), ("d", json!("AQAB"))]);
+    assert!(!errors(&tokens_of(issuer(file(&set(&[jwk("ES256"), private]))))).is_empty());
 }
 
 #[test]

@@ -276,6 +276,12 @@ impl<'n> Text<'n> {
         Self { text: &scalar.text, at, plain: scalar.plain, verbatim: scalar.verbatim }
     }
 
+    /// A text that is in no file.
+    #[must_use]
+    pub fn of(text: &'n str) -> Self {
+        Self { text, at: Mark { line: 1, column: 1 }, plain: false, verbatim: false }
+    }
+
     /// A key as a text.
     #[must_use]
     pub fn of_key(key: &'n Key) -> Self {

@@ -45,7 +45,7 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
 }
 
 /// The roles that a caller with a given role also has.
-struct Related<'p> {
+pub(super) struct Related<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
     current: Option<RoleId>,
@@ -56,7 +56,7 @@ struct Related<'p> {
 }
 
 impl<'p> Related<'p> {
-    fn new(policy: &'p Policy) -> Self {
+    pub(super) fn new(policy: &'p Policy) -> Self {
         let anyone = policy.role(ANYONE);
         let mut related = Self {
             policy,
@@ -73,7 +73,7 @@ impl<'p> Related<'p> {
     }
 
     /// Computes the roles that come with a role.
-    fn find_from(&mut self, role: RoleId, budget: &mut usize) {
+    pub(super) fn find_from(&mut self, role: RoleId, budget: &mut usize) {
         if self.current == Some(role) {
             return;
         }
@@ -95,7 +95,7 @@ impl<'p> Related<'p> {
         one == other || *self.everybody.at(one) && *self.everybody.at(other)
     }
 
-    fn has(&self, role: RoleId) -> bool {
+    pub(super) fn has(&self, role: RoleId) -> bool {
         self.current.is_some() && *self.reached_from.at(role) == self.current
     }
 }
@@ -182,7 +182,7 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 }
 
-fn covers_actions(cover: &Actions, actions: &Actions) -> bool {
+pub(super) fn covers_actions(cover: &Actions, actions: &Actions) -> bool {
     match (cover, actions) {
         (Actions::Any, _) => true,
         (Actions::These(_), Actions::Any) => false,
@@ -220,7 +220,7 @@ fn covers_pattern(cover: &Pattern, pattern: &Pattern) -> bool {
         && pairs.all(|(cover, segment)| covers_segment(cover, segment))
 }
 
-fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
+pub(super) fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
     match (cover, segment) {
         (cover, Segment::Literal(literal)) => {
             !matches!(cover, Segment::Owner | Segment::OwnerId(_)) && cover.matches(literal.as_bytes(), None)

@@ -11,10 +11,10 @@ use crate::similar::closest;
 use crate::warning::Warning;
 
 /// The maximum number of name comparisons in search of similar names.
-const MAX_COMPARISONS: usize = 2_000_000;
+pub(super) const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The maximum number of sources that are compared with each other.
-const MAX_SOURCES: usize = 64;
+pub(super) const MAX_SOURCES: usize = 64;
 
 /// Checks the users and groups that the grants name.
 pub(crate) fn identities(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
@@ -125,15 +125,15 @@ impl Known {
 }
 
 /// A source of names.
-struct Source<'i> {
-    what: String,
-    at: &'i Place,
-    users: Names<'i>,
-    groups: Names<'i>,
+pub(super) struct Source<'i> {
+    pub(super) what: String,
+    pub(super) at: &'i Place,
+    pub(super) users: Names<'i>,
+    pub(super) groups: Names<'i>,
 }
 
 /// The names that a source may provide.
-struct Names<'i> {
+pub(super) struct Names<'i> {
     prefix: &'i str,
     /// The possible names, before the prefix; `None` means any.
     only: Option<HashSet<&'i str>>,
@@ -214,7 +214,7 @@ fn warn_of_absent<'s, 'i: 's>(
     });
 }
 
-fn sources(identity: &Identity) -> Vec<Source<'_>> {
+pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     let basic = identity.basic.iter().map(|basic| Source {
         what: "Basic".to_owned(),
         at: &basic.at,
@@ -246,8 +246,7 @@ fn shared<'d>(
     first: &Names<'_>,
     second: &Names<'_>,
 ) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
-    let related = first.prefix.starts_with(second.prefix) || second.prefix.starts_with(first.prefix);
-    if !related || first.is_nothing() || second.is_nothing() {
+    if !first.may_meet(second) {
         return None;
     }
     // The search is limited: it may miss a shared name in a policy with very many sources and names.
@@ -256,11 +255,16 @@ fn shared<'d>(
 }
 
 impl Names<'_> {
-    fn is_nothing(&self) -> bool {
-        self.only.as_ref().is_some_and(HashSet::is_empty)
+    /// Whether another source may provide a name that this one may provide.
+    pub(super) fn may_meet(&self, other: &Self) -> bool {
+        let may_have = |one: &Self, names: &Self| match &names.only {
+            Some(only) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
+            None => one.prefix.starts_with(names.prefix) || names.prefix.starts_with(one.prefix),
+        };
+        if other.only.is_some() { may_have(self, other) } else { may_have(other, self) }
     }
 
-    fn may_be(&self, name: &str) -> bool {
+    pub(super) fn may_be(&self, name: &str) -> bool {
         let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
         own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
     }

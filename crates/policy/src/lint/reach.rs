@@ -96,7 +96,7 @@ impl<'p> Search<'_, 'p> {
     }
 }
 
-fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
+pub(super) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
     let actions = match (&one.actions, &other.actions) {
         (Actions::Any, _) | (_, Actions::Any) => true,
         (Actions::These(one), Actions::These(other)) => one.iter().any(|action| other.contains(action)),

@@ -43,10 +43,12 @@ pub(crate) fn read(
     if let Some(node) = fields.value("users") {
         inline(reader, node, &mut users);
     }
-    if let Some(node) = fields.value("users_file") {
-        from_file(reader, sources, file, node, &mut users);
+    let users_file = fields.value("users_file");
+    let is_read = users_file.is_none_or(|node| from_file(reader, sources, file, node, &mut users));
+    // The passwords that are missing may be in a file that could not be read.
+    if is_read {
+        users.finish(reader, users_file.is_some());
     }
-    users.finish(reader, fields.value("users_file").is_some());
     if verify && users.list.is_empty() && reader.errors() == errors {
         match &users.empty_file {
             Some((at, path)) => {
@@ -180,10 +182,17 @@ fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
     password::check(reader, text.at, text.text).then(|| Secret(hash.clone()))
 }
 
-fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node, users: &mut Users) {
-    let Some(name) = reader.text(node, "`users_file`") else { return };
+/// Adds the users of the `users_file`; false if it cannot be read.
+fn from_file(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    node: &Node,
+    users: &mut Users,
+) -> bool {
+    let Some(name) = reader.text(node, "`users_file`") else { return false };
     if !is_file_name(reader, &name) {
-        return;
+        return false;
     }
     let path = beside(file, name.text);
     match sources.read(&path) {
@@ -197,8 +206,12 @@ fn from_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
                 users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
             }
         }
-        Err(error) => unreadable(reader, name.at, &path, &error),
+        Err(error) => {
+            unreadable(reader, name.at, &path, &error);
+            return false;
+        }
     }
+    true
 }
 
 fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {

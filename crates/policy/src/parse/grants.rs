@@ -28,8 +28,8 @@ fn grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedGrant>
         reader.error_help(key.at, message, "leave it out");
         return None;
     }
-    let fields = reader.fields(node, "a grant", &["users", "groups"])?;
     let errors = reader.errors();
+    let fields = reader.fields(node, "a grant", &["users", "groups"])?;
     let users = name_refs(reader, &fields, "users", "a user's name");
     let groups = name_refs(reader, &fields, "groups", "a group's name");
     if users.is_empty() && groups.is_empty() && reader.errors() == errors {

@@ -128,6 +128,7 @@ fn keys_of(
     node: &Node,
     issuer: Option<&(Text<'_>, &Arc<str>)>,
 ) -> Option<Keys> {
+    let errors = reader.errors();
     let fields = reader.fields(node, "`keys`", &["file", "url", "discovery", "refresh", "ca_file"])?;
     let discovery = match fields.value("discovery") {
         Some(node) => reader.boolean(node, "`discovery`")?.then_some(node),
@@ -136,6 +137,15 @@ fn keys_of(
     let places = [("file", fields.value("file")), ("url", fields.value("url")), ("discovery", discovery)];
     let mut places = places.into_iter().filter_map(|(key, node)| Some((key, node?)));
     let Some((key, place)) = places.next() else {
+        // A key that is misspelled was reported.
+        if reader.errors() > errors {
+            return None;
+        }
+        if let Some(node) = fields.value("discovery") {
+            let help = "write `true` to find the keys by the `issuer`, or name a `file` or a `url` instead";
+            reader.error_help(node.at, "`discovery: false` names no keys", help);
+            return None;
+        }
         let help = "write `{ file: jwks.json }`, `{ url: \"https://…\" }` or `{ discovery: true }`";
         reader.error_help(node.at, "`keys` has none of `file`, `url` and `discovery`", help);
         return None;

@@ -14,13 +14,14 @@ use crate::warning::Warning;
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
         let help = match path.split_once('/') {
-            Some((before, rest)) if before.ends_with(' ') => {
+            Some((before, rest)) if before.ends_with(' ') && is_path(&format!("/{rest}")) => {
                 format!("did you mean `/{rest}`? Methods are under `methods`")
             }
-            Some((before, rest)) if before.contains('.') => {
+            Some((before, rest)) if before.contains('.') && is_path(&format!("/{rest}")) => {
                 format!("did you mean `/{rest}`? Hosts are under `hosts`")
             }
-            Some(_) | None => format!("did you mean `/{path}`?"),
+            _ if is_path(&format!("/{path}")) => format!("did you mean `/{path}`?"),
+            _ => "write a path, such as `/people/{id}`".to_owned(),
         };
         reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
         return None;
@@ -45,6 +46,29 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
         patterns.push(Pattern { absolute: true, segments: raw, rest });
     }
     Some(patterns)
+}
+
+/// Whether this is a path without errors: only such a path is suggested.
+pub(crate) fn is_path(path: &str) -> bool {
+    let mut reader = Reader::new(std::path::Path::new("").into());
+    read(&mut reader, &Text::of(path), path).is_some()
+}
+
+/// The path that the author of a regular expression for whole paths probably wants: `/orders/**` for `/orders/.*$`.
+pub(crate) fn of_regex(regex: &str) -> Option<String> {
+    let segments: Vec<&str> =
+        regex.strip_suffix('$').unwrap_or(regex).strip_prefix('/')?.split('/').collect();
+    let last = segments.len() - 1;
+    let path: String = segments
+        .iter()
+        .enumerate()
+        .map(|(number, segment)| match *segment {
+            any if ANYTHING.contains(&any) => if number == last { "/**" } else { "/{id}" }.to_owned(),
+            segment if regex_fault(segment).is_some() => "/{id}".to_owned(),
+            segment => format!("/{segment}"),
+        })
+        .collect();
+    (!path.contains(".*") && is_path(&path)).then_some(path)
 }
 
 /// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
@@ -87,6 +111,11 @@ impl PathParser<'_, '_> {
                     let help = "end the path before it: it applies to every query";
                     self.error(part, "a query or fragment never takes part in matching", help);
                     return;
+                }
+                '\\' if is_class_escape(part) => {}
+                '\\' if part.starts_with(r"\/") || part.starts_with(r"\.") => {
+                    let help = "leave it out: a path is not a regular expression";
+                    self.error(part, "`\\` never matches: such a request is denied", help);
                 }
                 '\\' => self.error(part, "`\\` never matches: such a request is denied", "write `/`"),
                 ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
@@ -187,9 +216,7 @@ impl PathParser<'_, '_> {
                 if name.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character)) =>
             {
                 if let Some(message) = like_reserved(name) {
-                    let help =
-                        "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
-                    self.error(part, message, help);
+                    self.error(part, message, RESERVED);
                     return None;
                 }
                 if is_like_user(name) {
@@ -201,8 +228,15 @@ impl PathParser<'_, '_> {
             }
             Some(name) => {
                 let help = match name.split_once([':', '?', '=']) {
-                    Some((name, _)) => {
+                    Some((name, _)) if names_caller(name) => {
+                        format!("did you mean `{{{name}}}`? It is the caller's name alone")
+                    }
+                    Some((name, _)) if is_path(&format!("/{{{name}}}")) => {
                         format!("did you mean `{{{name}}}`? A placeholder is any one segment")
+                    }
+                    Some(_) => "write `{id}` for any one segment".to_owned(),
+                    None if names_caller(name.trim_matches('*')) => {
+                        format!("did you mean `{{{}}}`?", name.trim_matches('*'))
                     }
                     None if name.contains('*') => {
                         "write `**` at the end for any number of segments".to_owned()
@@ -213,12 +247,7 @@ impl PathParser<'_, '_> {
                 None
             }
             None => {
-                let doubled = part.strip_prefix("{{").and_then(|part| part.strip_suffix("}}"));
-                let doubled = doubled.map(|name| format!("{{{}}}", name.trim()));
-                let help = match doubled.or_else(|| as_glob(part)) {
-                    Some(glob) => format!("did you mean `{glob}`?"),
-                    None => "write a brace of the path itself as `%7B` or `%7D`".to_owned(),
-                };
+                let help = more_than_placeholder(part);
                 self.error(part, format!("`{part}` has more than a placeholder in it"), help);
                 None
             }
@@ -341,18 +370,76 @@ fn is_like_user(name: &str) -> bool {
     LIKE_USER.contains(&&*name) || strsim::damerau_levenshtein(&name, "user") <= 1
 }
 
+/// Whether a placeholder with this name is the caller's name.
+fn names_caller(name: &str) -> bool {
+    matches!(name, "user" | "user.id")
+}
+
+/// What to write instead of a segment in which a placeholder is a part. A glob in the place of the caller's name would
+/// open what belongs to other callers.
+fn more_than_placeholder(part: &str) -> String {
+    let brace = || "write a brace of the path itself as `%7B` or `%7D`".to_owned();
+    if let Some(name) = part.strip_prefix("{{").and_then(|part| part.strip_suffix("}}")) {
+        return placeholder_of(name.trim()).unwrap_or_else(brace);
+    }
+    let Some((before, name, after)) = around_placeholder(part) else {
+        let has_caller = part.contains("{user}") || part.contains("{user.id}");
+        return if has_caller { OWN_SEGMENT.to_owned() } else { brace() };
+    };
+    let only_stars = [before, after].iter().all(|side| side.bytes().all(|byte| byte == b'*'));
+    if only_stars {
+        return placeholder_of(name).unwrap_or_else(brace);
+    }
+    if names_caller(name) || is_like_user(name) {
+        return OWN_SEGMENT.to_owned();
+    }
+    let (before, after) = (before.trim_end_matches('*'), after.trim_start_matches('*'));
+    let glob = format!("{before}*{after}");
+    if is_path(&format!("/{glob}")) { format!("did you mean `{glob}`?") } else { brace() }
+}
+
+const OWN_SEGMENT: &str =
+    "the caller's name is a segment of its own, `{user}`: a `*` in its place would match every name";
+
+/// Suggests the placeholder with this name, if it is one.
+fn placeholder_of(name: &str) -> Option<String> {
+    let placeholder = format!("{{{name}}}");
+    if is_path(&format!("/{placeholder}")) {
+        return Some(format!("did you mean `{placeholder}`?"));
+    }
+    like_reserved(name).map(|_| RESERVED.to_owned())
+}
+
+/// Names that look like the caller's are reserved.
+const RESERVED: &str = "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+
+/// What segments of regular expressions match any text.
+const ANYTHING: [&str; 4] = [".*", ".+", "(.*)", "(.+)"];
+
+/// Whether a text starts with a class of characters of regular expressions, such as `\d`.
+fn is_class_escape(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next() == Some('\\')
+        && characters.next().is_some_and(|class| "dDwWsS".contains(class))
+        && !characters.next().is_some_and(char::is_alphanumeric)
+}
+
 /// Why a segment looks like a regular expression, or like a variable of a shell, and what to write instead.
 fn regex_fault(part: &str) -> Option<(String, String)> {
     if let Some(name) = part.strip_prefix("${").and_then(|part| part.strip_suffix('}')) {
-        return Some((format!("`{part}` is not a placeholder"), format!("did you mean `{{{name}}}`?")));
+        let help = placeholder_of(name).unwrap_or_else(|| "write `{id}` for any one segment".to_owned());
+        return Some((format!("`{part}` is not a placeholder"), help));
     }
     let is_class = || part.split_once('[').is_some_and(|(_, after)| after.contains(']'));
     let is_group =
         || part.split_once('(').is_some_and(|(_, after)| after.contains('|') && after.contains(')'));
-    let help = if [".*", ".+"].contains(&part) {
+    let inner = part.trim_start_matches('^').trim_end_matches('$');
+    let help = if ANYTHING.contains(&inner) {
         "write `*` for exactly one segment, and `**` at the end for any number of them"
     } else if part.starts_with('^') || part.ends_with('$') {
         "leave it out: a pattern matches the whole path (`%24` is the character `$`)"
+    } else if part.char_indices().any(|(at, _)| part.get(at..).is_some_and(is_class_escape)) {
+        "write `{id}` for any segment"
     } else if is_class() {
         "write `{id}` for any segment, or `%5B` and `%5D` for the characters themselves"
     } else if is_group() {
@@ -363,9 +450,9 @@ fn regex_fault(part: &str) -> Option<(String, String)> {
     Some((format!("`{part}` is a regular expression, and a path is not"), help.to_owned()))
 }
 
-/// The glob that the author of `{id}.json` probably wants: `*.json`.
-fn as_glob(part: &str) -> Option<String> {
+/// The text before the only placeholder of a segment, its name, and the text after it.
+fn around_placeholder(part: &str) -> Option<(&str, &str, &str)> {
     let (before, from) = part.split_once('{')?;
-    let (_, after) = from.split_once('}')?;
-    (!before.contains('}') && !after.contains(['{', '}'])).then(|| format!("{before}*{after}"))
+    let (name, after) = from.split_once('}')?;
+    (!before.contains('}') && !after.contains(['{', '}'])).then_some((before, name, after))
 }

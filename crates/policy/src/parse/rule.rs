@@ -41,10 +41,10 @@ fn short(reader: &mut Reader, text: &Text<'_>, shared: &Arc<str>) -> Option<Rule
     let Some((methods, target)) = trimmed.split_once(' ') else {
         let help = if matches!(trimmed, "*" | "all" | "ALL" | "any" | "ANY") {
             "write `* /**` for every request".to_owned()
-        } else if let Some((methods, path)) = joined(trimmed) {
+        } else if let Some((methods, path)) = joined(trimmed).filter(|(_, path)| path::is_path(path)) {
             format!("did you mean `{methods} {path}`?")
-        } else if trimmed.contains('/') {
-            format!("did you mean `GET {trimmed}` or `* {trimmed}`?")
+        } else if let Some(target) = Some(trimmed).filter(|text| text.contains('/')).and_then(meant_target) {
+            format!("did you mean `GET {target}` or `* {target}`?")
         } else {
             "write methods, a space and a path, such as `GET|HEAD /people/{id}`".to_owned()
         };
@@ -84,7 +84,11 @@ fn spaced_methods(first: &str, target: &str) -> Option<String> {
         .filter(|method| !method.is_empty())
         .map(str::to_ascii_uppercase)
         .collect();
-    Some(if methods.iter().all(|method| method == "*" || method::is_known(method)) {
+    let are_methods = match methods.as_slice() {
+        [method] if method == "*" => true,
+        methods => methods.iter().all(|method| method::is_known(method)),
+    };
+    Some(if are_methods && path::is_path(path) {
         format!("did you mean `{} {path}`?", methods.join("|"))
     } else {
         "write methods as in `GET|POST`, one space, and the path".to_owned()
@@ -101,19 +105,24 @@ fn place(
     if target == "*" {
         return asterisk(reader, text, target, actions).map(|resource| (Vec::new(), vec![resource]));
     }
-    if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) {
+    if let Some((scheme, rest)) = without_scheme(target) {
         let message = format!("a rule has no scheme, such as `{scheme}:`");
-        let rest = target.get(scheme.len() + 3..).unwrap_or_default();
-        reader.error_help(text.locate(target), message, format!("did you mean `{rest}`?"));
+        reader.error_help(text.locate(target), message, instead_of_url(rest));
         return None;
     }
     let start = target.find('/').unwrap_or(target.len());
     let (host, path) = target.split_at_checked(start)?;
     if path.is_empty() {
         let help = if target.contains('.') && !target.contains('*') {
-            format!("did you mean `{target}/**` for this host, or `/{target}`?")
-        } else {
+            if is_target(&format!("{target}/**")) && path::is_path(&format!("/{target}")) {
+                format!("did you mean `{target}/**` for this host, or `/{target}`?")
+            } else {
+                PATH_STARTS.to_owned()
+            }
+        } else if path::is_path(&format!("/{target}")) {
             format!("did you mean `/{target}`? A path starts with `/`")
+        } else {
+            PATH_STARTS.to_owned()
         };
         reader.error_help(text.locate(target), format!("`{target}` has no path"), help);
         return None;
@@ -138,11 +147,76 @@ fn place(
 fn forgotten_slash(host: &str, path: &str) -> Option<String> {
     let is_label = |host: &str| !host.is_empty() && !host.contains(['.', ':', '*', '[']);
     (is_label(host) && !host.eq_ignore_ascii_case("localhost")).then(|| {
-        if host.starts_with('^') {
-            return format!("did you mean `{path}`? A path is not a regular expression");
+        if host == "^" {
+            return match path::of_regex(path) {
+                Some(path) => format!("did you mean `{path}`? A path is not a regular expression"),
+                None => "a path is not a regular expression: write `{id}` for any segment, and `/**` at the end for \
+                         everything below"
+                    .to_owned(),
+            };
+        }
+        if !path::is_path(&format!("/{host}{path}")) {
+            return PATH_STARTS.to_owned();
         }
         format!("did you mean `/{host}{path}`? If it is a host, write `hosts: [{host}]` in the long form")
     })
+}
+
+const PATH_STARTS: &str = "write a path, such as `/people/{id}`: it starts with `/`";
+
+/// The scheme of a URL, and what follows `://`.
+fn without_scheme(target: &str) -> Option<(&str, &str)> {
+    target.split_once("://").filter(|(scheme, _)| !scheme.contains('/'))
+}
+
+/// Whether this is a `[HOST]PATH` without errors: only such a one is suggested.
+fn is_target(target: &str) -> bool {
+    let (host, path) = target.split_at(target.find('/').unwrap_or(target.len()));
+    let mut reader = Reader::new(std::path::Path::new("").into());
+    let is_host = host.is_empty() || host::read(&mut reader, &Text::of(host), host).is_some();
+    is_host && forgotten_slash(host, path).is_none() && path::is_path(path)
+}
+
+/// The `[HOST]PATH` that the author of a faulty one probably wants.
+fn meant_target(target: &str) -> Option<String> {
+    if let Some((_, rest)) = without_scheme(target) {
+        return of_url(rest).map(|(host, path)| format!("{host}{path}")).filter(|target| is_target(target));
+    }
+    let regex = || target.strip_prefix('^').and_then(path::of_regex);
+    let own = || Some(target.to_owned()).filter(|target| is_target(target));
+    let slash =
+        || Some(format!("/{target}")).filter(|_| !target.contains(':')).filter(|path| path::is_path(path));
+    own().or_else(regex).or_else(slash)
+}
+
+/// The host of a URL without its port, empty if it is this machine, and the path without a query.
+fn of_url(rest: &str) -> Option<(&str, &str)> {
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let path = path.split(['?', '#']).next().filter(|path| !path.is_empty()).unwrap_or("/");
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let here = host.eq_ignore_ascii_case("localhost") || ["127.0.0.1", "[::1]"].contains(&host);
+    path::is_path(path).then_some((if here { "" } else { host }, path))
+}
+
+/// What to write instead of a URL, of which this follows the scheme.
+fn instead_of_url(rest: &str) -> String {
+    match of_url(rest) {
+        None => PATH_STARTS.to_owned(),
+        Some((host, path)) if is_target(&format!("{host}{path}")) => format!("did you mean `{host}{path}`?"),
+        Some((host, path)) => {
+            let mut reader = Reader::new(std::path::Path::new("").into());
+            if host::read(&mut reader, &Text::of(host), host).is_some() {
+                format!(
+                    "did you mean `{path}`? For this host alone, write `hosts: [{host}]` in the long form"
+                )
+            } else {
+                "write host and path alone, such as `api.example.com/people`".to_owned()
+            }
+        }
+    }
 }
 
 fn asterisk(
@@ -200,7 +274,7 @@ fn long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
 fn short_in_mapping(fields: &Fields<'_>) -> Option<String> {
     let (key, node) = fields.iter().next()?;
     let Value::Scalar(path) = &node.value else { return None };
-    let is_short = method::is_known(&key.text) && path.text.contains('/');
+    let is_short = method::is_known(&key.text) && is_target(&path.text);
     is_short.then(|| format!("did you mean `{} {}`?", key.text, path.text))
 }
 
