@@ -20,6 +20,7 @@ fn metrics() -> Arc<Metrics> {
     totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
     totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
     let status = Status::default();
+    status.listen();
     let revision = Revision { policy: "p1".into(), keys: None };
     status.note(|facts| facts.policy.revision = Some(revision));
     status.note(|facts| {
