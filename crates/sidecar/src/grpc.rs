@@ -7,14 +7,11 @@
 
 mod acceptor;
 mod check;
-mod client_network;
 mod command;
 mod connection;
 mod context;
 mod counters;
-mod decision;
 mod exchange;
-mod hashing;
 mod listener;
 mod message;
 mod options;
@@ -29,9 +26,7 @@ mod unix_socket;
 mod worker;
 mod wrong_protocol;
 
-pub use check::CheckService;
-pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
-pub use decision::{DecisionRecord, DecisionSink};
+pub use counters::ServerTotals;
 pub use listener::Listener;
 pub use options::Options;
 pub use server::{Counters, Running, Server};

@@ -1,8 +1,7 @@
-//! The `rolegate` process: listeners, policy reload, key fetching, admin pages, metrics, logs and the command line.
+//! The `rolegate` process: listeners, admin pages, metrics, the log and the command line.
 //!
-//! Where to start: [`cli`] lists the commands and `settings` the configuration. `serve` starts and stops the server,
-//! `reload` loads and activates policies, and [`grpc`] serves requests. Of the crates in the program, only this one does
-//! I/O and reads the clock and the environment; the others get bytes and times as arguments.
+//! Where to start: [`cli`] lists the commands and `settings` the configuration. `serve` starts and stops the server, and
+//! [`grpc`] serves requests. What keeps the policy active and current is the crate [`runtime`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -13,28 +12,16 @@ use clap::{CommandFactory, FromArgMatches};
 
 mod address;
 mod admin;
-mod authorities;
 pub mod cli;
-mod clock;
 mod commands;
-mod decisions;
 mod exit;
-mod files;
 pub mod grpc;
-mod keys;
-mod lines;
 mod logs;
-mod memory;
 mod metrics;
 mod output;
-pub mod panics;
-mod priority;
-mod reload;
 pub mod serve;
 mod settings;
-mod snapshot;
 mod socket;
-mod status;
 mod units;
 
 pub use address::{Address, AddressError, AdminAddress};
@@ -47,7 +34,7 @@ use output::Output;
 /// Runs the command that `arguments` name, and returns the exit code.
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    panics::show_only_the_place();
+    runtime::panics::show_only_the_place();
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut output = Output::new(&mut out, &mut err);
     let arguments: Vec<OsString> = arguments.into_iter().collect();

@@ -15,8 +15,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use crate::lines::{Counts, Lines, Writer};
 use crate::settings::{LogFormat, LogLevel};
+use runtime::lines::{Counts, Lines, Writer};
 
 /// How long shutdown waits for the last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -111,5 +111,6 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    Targets::new().with_target("sidecar", level).with_default(LevelFilter::ERROR)
+    let ours = ["runtime", "sidecar"].map(|name| (name, level));
+    Targets::new().with_targets(ours).with_default(LevelFilter::ERROR)
 }

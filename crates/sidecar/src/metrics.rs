@@ -9,10 +9,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use runtime::counters::Distribution;
+use runtime::lines::Counts;
+use runtime::status::{Facts, KeyFacts, PolicyFacts, Status};
 
-use crate::grpc::{Distribution, Totals};
-use crate::lines::Counts;
-use crate::status::{Facts, KeyFacts, PolicyFacts, Status};
+use crate::grpc::ServerTotals;
 
 pub(crate) mod histograms;
 mod process;
@@ -29,7 +30,7 @@ pub(crate) struct Metrics {
     /// Counters of the process log.
     pub logs: Arc<Counts>,
     /// Reads the counters of the gRPC server.
-    pub totals: Box<dyn Fn() -> Totals + Send + Sync>,
+    pub totals: Box<dyn Fn() -> ServerTotals + Send + Sync>,
 }
 
 impl Metrics {
@@ -76,15 +77,15 @@ impl Collector for Metrics {
     }
 }
 
-fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
     let mut checks = page.family("rolegate_checks", "Checks that got a verdict", MetricType::Counter)?;
-    count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.allowed)?;
-    for (reason, number) in &totals.denied {
+    count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.checks.allowed)?;
+    for (reason, number) in &totals.checks.denied {
         count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
     }
     let mut errors =
         page.family("rolegate_check_errors", "Checks that got a gRPC error", MetricType::Counter)?;
-    for (kind, number) in &totals.errors {
+    for (kind, number) in &totals.checks.errors {
         count(&mut errors, &[("kind", kind.name())], *number)?;
     }
     durations(page, totals)?;
@@ -107,7 +108,7 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     for (protocol, number) in &totals.wrong_protocols {
         count(&mut wrong, &[("protocol", protocol.name())], *number)?;
     }
-    page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified)?;
+    page.counter("rolegate_tokens_verified", "Tokens verified", totals.checks.tokens_verified)?;
     let hashing = &totals.hashing;
     page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
     page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;
@@ -126,11 +127,11 @@ fn checks(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
 }
 
 /// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
-fn durations(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+fn durations(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
     let help = "From a complete message to its answer handed over for writing";
-    page.histogram("rolegate_check_duration_seconds", help, &totals.handler, 10..=30)?;
+    page.histogram("rolegate_check_duration_seconds", help, &totals.checks.handler, 10..=30)?;
     let help = "From a decoded request to its verdict";
-    page.histogram("rolegate_evaluation_duration_seconds", help, &totals.evaluation, 6..=20)
+    page.histogram("rolegate_evaluation_duration_seconds", help, &totals.checks.evaluation, 6..=20)
 }
 
 fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {

@@ -6,30 +6,24 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use policy::Problem;
+use runtime::lines::Counts;
+use runtime::status::Status;
+use runtime::{LoadedPolicy, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::address::{Address, AdminAddress};
 use crate::admin::{Admin, Pages};
-use crate::decisions::Decisions;
-use crate::grpc::{self, CheckService, Listener, Running};
-use crate::keys::Fetcher;
-use crate::lines::{Counts, Writer};
+use crate::grpc::{self, Listener, Running};
 use crate::metrics::Metrics;
 use crate::output::problem_lines;
-use crate::reload::{Event, Policies, Reloader};
 use crate::settings::Settings;
 use crate::socket::{BindError, Bound, SocketFile};
-use crate::status::Status;
 
 mod signals;
 
 pub use signals::{Signal, signals};
-
-/// How long shutdown waits for the last lines of the decision log to be read.
-const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
 #[derive(Debug)]
@@ -37,9 +31,7 @@ pub struct Server {
     settings: Settings,
     /// Counters of the lines of the log.
     logs: Arc<Counts>,
-    status: Arc<Status>,
-    current: Arc<ArcSwapOption<authorizer::Authorizer>>,
-    reloader: Reloader,
+    policy: LoadedPolicy,
     listeners: Vec<(Address, Listener)>,
     /// The HTTP listeners, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
@@ -70,10 +62,7 @@ impl Server {
     /// # Errors
     /// When the policy does not compile, or an address cannot be bound.
     pub(crate) fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
-        let status = Arc::new(Status::new(settings.keys_needed));
-        let current = Arc::new(ArcSwapOption::empty());
-        let reloader =
-            Reloader::first(&settings, current.clone(), status.clone()).map_err(ServeError::Policy)?;
+        let policy = LoadedPolicy::load(settings.of_policy()).map_err(ServeError::Policy)?;
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
             let bound = Bound::new(address, settings.socket_mode)?;
@@ -88,7 +77,7 @@ impl Server {
                 pages.push((which, address, listener));
             }
         }
-        Ok(Self { settings, logs, status, current, reloader, listeners, pages, files })
+        Ok(Self { settings, logs, policy, listeners, pages, files })
     }
 
     /// The addresses where requests are answered, with the actual ports.
@@ -116,14 +105,14 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, logs, status, current, reloader, listeners, pages, files } = self;
-        let decisions = Arc::new(Counts::default());
+        let Self { settings, logs, policy, listeners, pages, files } = self;
+        let runtime = policy.start(io::stdout())?;
         // Set once requests are answered. Kept until the process ends, so that the last requests are counted, too.
         let counters = Arc::new(OnceLock::<grpc::Counters>::new());
         let metrics = {
             let counters = counters.clone();
             let totals = Box::new(move || counters.get().map(grpc::Counters::totals).unwrap_or_default());
-            let (status, decisions) = (status.clone(), decisions.clone());
+            let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
             Arc::new(Metrics { status, decisions, logs, totals })
         };
         for (which, address, listener) in pages {
@@ -133,27 +122,21 @@ impl Server {
                 Pages::Metrics => tracing::info!(%address, "metrics"),
             }
         }
-        let keys = reloader.key_urls();
-        let policies = reloader.start()?;
-        let fetcher = Fetcher { current: current.clone(), events: policies.events(), status: status.clone() };
-        tokio::spawn(fetcher.run(keys));
-        wait_for_keys(&status, settings.keys_wait).await;
+        tokio::spawn(runtime.fetch_keys());
+        runtime.first_keys(settings.keys_wait).await;
 
-        let (service, writer) = check_service(&settings, current, decisions)?;
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
-        let running = grpc::Server::start(listeners, service, options(&settings))?;
+        let running = grpc::Server::start(listeners, runtime.policy().clone(), options(&settings))?;
         let _ = counters.set(running.counters());
-        status.listen();
+        runtime.status().listen();
         for address in addresses {
             tracing::info!(%address, "listening");
         }
         Ok(Serving {
             drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
-            status,
             running,
-            policies,
-            writer,
+            runtime,
             _files: files,
         })
     }
@@ -163,10 +146,8 @@ impl Server {
 struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
-    status: Arc<Status>,
     running: Running,
-    policies: Policies,
-    writer: Option<Writer>,
+    runtime: Runtime,
     /// Files of Unix sockets, removed when the server has stopped.
     _files: Vec<SocketFile>,
 }
@@ -175,23 +156,18 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            if self.policies.events().send(Event::Reload).is_err() {
-                tracing::error!("the policy thread has ended: the policy cannot be reloaded");
-            }
+            self.runtime.reload();
         }
     }
 
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let Self { drain_delay, drain_timeout, status, running, policies, writer, _files } = self;
+        let Self { drain_delay, drain_timeout, running, runtime, _files } = self;
         tokio::select! {
-            () = drain(&status, running, drain_delay, drain_timeout) => {}
+            () = drain(runtime.status(), running, drain_delay, drain_timeout) => {}
             () = stop_signal(signals) => return Err(ServeError::Interrupted),
         }
-        policies.stop();
-        if let Some(writer) = writer {
-            writer.finish(LAST_LINES);
-        }
+        runtime.stop();
         Ok(())
     }
 }
@@ -211,18 +187,6 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     }
 }
 
-fn check_service(
-    settings: &Settings,
-    current: Arc<ArcSwapOption<authorizer::Authorizer>>,
-    counts: Arc<Counts>,
-) -> io::Result<(CheckService, Option<Writer>)> {
-    let service = CheckService::new(current);
-    Ok(match Decisions::start(settings.decision_log, io::stdout(), counts)? {
-        Some((decisions, writer)) => (service.with_decisions(Arc::new(decisions)), Some(writer)),
-        None => (service, None),
-    })
-}
-
 fn options(settings: &Settings) -> grpc::Options {
     grpc::Options {
         threads: settings.threads.into(),
@@ -231,20 +195,6 @@ fn options(settings: &Settings) -> grpc::Options {
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
         ..grpc::Options::default()
-    }
-}
-
-/// Waits for the first attempt to fetch the keys of each issuer, so that the first tokens find them. The wait is bounded,
-/// because requests that do not need keys must not wait for an issuer that is down.
-async fn wait_for_keys(status: &Status, wait: Duration) {
-    let end = Instant::now() + wait;
-    while !status.facts().all_keys_tried() && Instant::now() < end {
-        sleep(Duration::from_millis(5)).await;
-    }
-    let facts = status.facts();
-    if !facts.all_keys_loaded() {
-        let issuers = facts.issuers_without_keys();
-        tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
     }
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, ValueEnum};
+use runtime::settings::{self, PolicySettings};
 
 use crate::address::{Address, AdminAddress};
 use crate::units;
@@ -215,6 +216,33 @@ pub enum DecisionLog {
     Denied,
     /// All decisions.
     All,
+}
+
+impl Settings {
+    /// Those about how the policy is kept current.
+    #[must_use]
+    pub(crate) fn of_policy(&self) -> PolicySettings {
+        PolicySettings {
+            policy: self.policy.clone(),
+            poll_interval: self.poll_interval,
+            max_policy_age: self.max_policy_age,
+            max_keys_age: self.max_keys_age,
+            on_stale: match self.on_stale {
+                OnStale::Keep => settings::OnStale::Keep,
+                OnStale::Deny => settings::OnStale::Deny,
+            },
+            keys_needed: match self.keys_needed {
+                KeysNeeded::None => settings::KeysNeeded::None,
+                KeysNeeded::Any => settings::KeysNeeded::Any,
+                KeysNeeded::All => settings::KeysNeeded::All,
+            },
+            decision_log: match self.decision_log {
+                DecisionLog::Off => settings::DecisionLog::Off,
+                DecisionLog::Denied => settings::DecisionLog::Denied,
+                DecisionLog::All => settings::DecisionLog::All,
+            },
+        }
+    }
 }
 
 /// The arguments of `rolegate serve`: the settings, and the path of a settings file.

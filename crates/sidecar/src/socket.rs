@@ -177,7 +177,7 @@ mod tests {
         let path = folder.path().join("precious");
         std::fs::write(&path, "1").unwrap();
         assert!(Bound::new(&Address::Unix(path.clone()), 0o660).is_err());
-        assert_eq!(crate::files::text(&path).unwrap(), "1");
+        assert_eq!(runtime::files::text(&path).unwrap(), "1");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::loaded::{Report, counted};
 use crate::cli::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::snapshot::{self, Snapshot};
+use runtime::snapshot::{self, Snapshot};
 
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::{caller, fetched, loaded, logged};
 use crate::cli::{ExplainArgs, Format, RequestArgs};
-use crate::clock;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::snapshot::Snapshot;
+use runtime::clock;
+use runtime::snapshot::Snapshot;
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {

@@ -5,9 +5,9 @@ use identity::FetchedKeys;
 use super::loaded;
 use crate::cli::Format;
 use crate::exit::Exit;
-use crate::keys::Client;
 use crate::output::Output;
-use crate::snapshot::{KeyUrls, Snapshot};
+use runtime::keys::Client;
+use runtime::snapshot::{KeyUrls, Snapshot};
 
 /// Whether one of these headers may have a token.
 pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::Format;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::snapshot::{self, Snapshot};
+use runtime::snapshot::{self, Snapshot};
 
 /// Loads the policy, or reports why it does not compile.
 pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::exit::Exit;
-use crate::lines::Counts;
 use crate::logs;
 use crate::output::Output;
 use crate::serve::{ServeError, Server, signals};
 use crate::settings::Settings;
+use runtime::lines::Counts;
 
 /// Serves until a signal stops it.
 pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {

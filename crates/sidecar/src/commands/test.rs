@@ -13,7 +13,7 @@ use super::loaded::{self, ReportedPlace, counted};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::{clock, files};
+use runtime::{clock, files};
 
 /// Runs every case and prints its result.
 pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {

@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use h2::Reason;
 use h2::server;
+use runtime::Received;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
@@ -232,7 +233,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 
     fn answer(&mut self, cx: &mut Context<'_>) {
-        let received = super::check::Received::now();
+        let received = Received::now();
         self.connected.active(received.at);
         for stream in self.batch.drain(..) {
             match exchange::accept(&self.context, &self.connected, self.peer, stream, received, cx) {

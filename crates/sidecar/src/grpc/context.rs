@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use runtime::hashing::Hashing;
+
 use super::check::Checker;
-use super::hashing::Hashing;
 use super::message::Limits;
 use super::options::Options;
 use super::other_services::OtherServices;

@@ -13,14 +13,14 @@ use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, StatusCode};
 use identity::{Verification, VerificationKind, Verified};
+use runtime::counters::ErrorKind;
+use runtime::hashing::NotHashed;
+use runtime::{ClientNetwork, Received};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
-use super::check::{Answer, CheckResult, Failure, Received};
-use super::client_network::ClientNetwork;
+use super::check::{Answer, CheckResult, Failure};
 use super::context::ExchangeContext;
-use super::counters::ErrorKind;
-use super::hashing::NotHashed;
 use super::message::Incoming;
 use super::registry::Connected;
 use super::respond::{self, StreamState};
@@ -167,7 +167,8 @@ impl Exchange {
             next = match verification.kind() {
                 VerificationKind::Password => {
                     let mut wait = self.context.hashing.submit(verification, network);
-                    let verified = self.in_time(async { Ok(wait.hashed().await?) }).await?;
+                    let hashed = async { wait.hashed().await.map_err(not_hashed) };
+                    let verified = self.in_time(hashed).await?;
                     self.check_verified(message, Some(&verified))
                 }
                 VerificationKind::Token => {
@@ -219,12 +220,10 @@ impl Exchange {
     }
 }
 
-impl From<NotHashed> for Failure {
-    fn from(reason: NotHashed) -> Self {
-        match reason {
-            NotHashed::Displaced => Limit::Capacity.into(),
-            NotHashed::Panicked => ErrorKind::Panicked.into(),
-        }
+fn not_hashed(reason: NotHashed) -> Failure {
+    match reason {
+        NotHashed::Displaced => Limit::Capacity.into(),
+        NotHashed::Panicked => ErrorKind::Panicked.into(),
     }
 }
 

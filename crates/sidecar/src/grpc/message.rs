@@ -11,11 +11,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use h2::RecvStream;
+use runtime::counters::ErrorKind;
 
 use authorizer::Limit;
 
 use super::check::Failure;
-use super::counters::ErrorKind;
 
 /// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]

@@ -18,11 +18,12 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::Request;
+use runtime::ActivePolicy;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::check::{CheckService, Failure};
+use super::check::Failure;
 use super::message::{Budget, Incoming, Limits};
 use super::phase::Phase;
 use super::respond::{self, StreamState};
@@ -66,7 +67,7 @@ impl OtherServices {
     /// # Errors
     /// When the protobuf descriptors are inconsistent.
     pub(super) fn new(
-        service: CheckService,
+        service: ActivePolicy,
         phase: watch::Receiver<Phase>,
         read_timeout: Duration,
     ) -> Result<Self, tonic_reflection::server::Error> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::counters;
+use super::counters::ConnectionCounters;
 
 /// A connection without a request for this long is idle. Under load, Envoy's connections carry far more than one
 /// request per second. Closing a busy connection fails all its requests.
@@ -22,7 +22,7 @@ pub(super) struct Registry {
     /// The number of the newest connection. A lower number is older.
     last: Cell<u64>,
     draining: Cell<bool>,
-    counters: Arc<counters::Worker>,
+    counters: Arc<ConnectionCounters>,
 }
 
 /// How a connection is to be served.
@@ -57,11 +57,11 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Pending {
     count: Rc<Cell<usize>>,
-    counters: Arc<counters::Worker>,
+    counters: Arc<ConnectionCounters>,
 }
 
 impl Registry {
-    pub(super) fn new(limit: usize, counters: Arc<counters::Worker>) -> Rc<Self> {
+    pub(super) fn new(limit: usize, counters: Arc<ConnectionCounters>) -> Rc<Self> {
         Rc::new(Self {
             open: RefCell::default(),
             limit: limit.max(1),

@@ -6,8 +6,7 @@ use h2::SendStream;
 use h2::server::SendResponse;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-
-use super::counters::ErrorKind;
+use runtime::counters::ErrorKind;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");

@@ -7,16 +7,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use identity::Verified;
+use runtime::ActivePolicy;
+use runtime::counters::{ThreadCounters, Totals};
+use runtime::hashing::Hashing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::address::Address;
 
 use super::acceptor;
-use super::check::CheckService;
 use super::command::Command;
-use super::counters::{self, Totals};
-use super::hashing::Hashing;
+use super::counters::{ConnectionCounters, ServerTotals};
 use super::listener::Listener;
 use super::message::{Budget, Limits};
 use super::options::Options;
@@ -47,7 +48,7 @@ pub struct Running {
 /// The counters of a server. They can be read while it drains and after it has stopped, too.
 #[derive(Clone, Debug)]
 pub struct Counters {
-    workers: Vec<Arc<counters::Worker>>,
+    workers: Vec<(Arc<ThreadCounters>, Arc<ConnectionCounters>)>,
     accept_errors: Arc<AtomicU64>,
     hashing: Arc<Hashing>,
     wrong_protocols: Arc<WrongProtocols>,
@@ -58,21 +59,21 @@ impl Server {
     ///
     /// # Errors
     /// When a thread or a runtime cannot be created, or a socket cannot be used.
-    pub fn start(listeners: Vec<Listener>, service: CheckService, options: Options) -> io::Result<Running> {
+    pub fn start(listeners: Vec<Listener>, policy: ActivePolicy, options: Options) -> io::Result<Running> {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
-        let caching = service.clone();
+        let caching = policy.clone();
         let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
         let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_verified)?);
         let wrong_protocols = Arc::new(WrongProtocols::new());
         let parts = Parts {
             wrong_protocols: Arc::clone(&wrong_protocols),
-            other_services: OtherServices::new(service.clone(), phases.clone(), options.read_timeout)
+            other_services: OtherServices::new(policy.clone(), phases.clone(), options.read_timeout)
                 .map_err(io::Error::other)?,
             limits: limits(&options),
             hashing: Arc::clone(&hashing),
-            service,
+            policy,
             options,
         };
         let spawn = |number| worker::spawn(number, parts.clone());
@@ -80,7 +81,9 @@ impl Server {
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
         let accept_errors = Arc::<AtomicU64>::default();
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&accept_errors), phases)?;
-        let worker_counters = workers.iter().map(|worker| Arc::clone(&worker.counters)).collect();
+        let counters_of =
+            |worker: &WorkerHandle| (Arc::clone(&worker.checks), Arc::clone(&worker.connections));
+        let worker_counters = workers.iter().map(counters_of).collect();
         let counters = Counters { workers: worker_counters, accept_errors, hashing, wrong_protocols };
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
@@ -101,7 +104,7 @@ impl Running {
 
     /// The current counters, summed over all workers.
     #[must_use]
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> ServerTotals {
         self.counters.totals()
     }
 
@@ -139,13 +142,16 @@ impl Running {
 impl Counters {
     /// The current counters, summed over all workers.
     #[must_use]
-    pub fn totals(&self) -> Totals {
-        Totals {
+    pub fn totals(&self) -> ServerTotals {
+        let mut totals = ServerTotals {
+            checks: Totals::sum(self.workers.iter().map(|(checks, _)| &**checks)),
             accept_errors: self.accept_errors.load(Relaxed),
             hashing: self.hashing.totals(),
             wrong_protocols: self.wrong_protocols.counts(),
-            ..Totals::sum(self.workers.iter().map(|worker| &**worker))
-        }
+            ..ServerTotals::default()
+        };
+        self.workers.iter().for_each(|(_, connections)| totals.add(connections));
+        totals
     }
 }
 
@@ -173,7 +179,12 @@ mod tests {
         let running = Running {
             addresses: Vec::new(),
             phase: watch::Sender::new(Phase::Serving),
-            workers: vec![WorkerHandle { commands, counters: Arc::default(), ended }],
+            workers: vec![WorkerHandle {
+                commands,
+                checks: Arc::default(),
+                connections: Arc::default(),
+                ended,
+            }],
             acceptor: thread::spawn(move || _ = stopped.recv()),
             counters: Counters {
                 workers: Vec::new(),

@@ -6,7 +6,7 @@
 //! requests. So a worker verifies at most one token per iteration of its event loop, in which other connections are
 //! served too. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
 //!
-//! The networks of the clients (see `client_network`) take turns too. So the next token of a network waits for at most
+//! The networks of the clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
 //! one token of each other network, however many these have sent.
 
 use std::cell::RefCell;
@@ -14,10 +14,9 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use authorizer::Limit;
+use runtime::ClientNetwork;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
-
-use super::client_network::ClientNetwork;
 
 /// Maximum number of requests of one worker that wait for their turn. An idle worker verifies as many RS256 tokens in
 /// about 30 ms, and Envoy waits for 200 ms by default: a longer queue would hold requests that nobody waits for.
@@ -134,6 +133,11 @@ impl<T> Queue<T> {
 mod tests {
     use super::*;
 
+    /// A different network for each number.
+    fn network(number: u8) -> ClientNetwork {
+        ClientNetwork::of(format!("192.0.2.{number}").as_bytes())
+    }
+
     fn popped(queue: &mut Queue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| queue.pop()).collect()
     }
@@ -141,9 +145,9 @@ mod tests {
     #[test]
     fn networks_take_turns() {
         let mut queue = Queue::default();
-        (0..5).for_each(|number| queue.push(ClientNetwork::numbered(1), number));
-        queue.push(ClientNetwork::numbered(2), 10);
-        queue.push(ClientNetwork::numbered(2), 11);
+        (0..5).for_each(|number| queue.push(network(1), number));
+        queue.push(network(2), 10);
+        queue.push(network(2), 11);
         assert_eq!(popped(&mut queue), [0, 10, 1, 11, 2, 3, 4]);
         assert_eq!((queue.len, queue.of_network.len(), queue.rotation.len()), (0, 0, 0));
     }
@@ -151,23 +155,22 @@ mod tests {
     #[test]
     fn a_full_queue_makes_room_for_a_network_with_fewer_entries() {
         let mut queue = Queue::default();
-        (0..3).for_each(|number| queue.push(ClientNetwork::numbered(1), number));
-        assert!(!queue.displace(ClientNetwork::numbered(1)));
-        assert!(queue.displace(ClientNetwork::numbered(2)));
-        queue.push(ClientNetwork::numbered(2), 10);
-        assert!(!queue.displace(ClientNetwork::numbered(2)), "both would then have as many");
+        (0..3).for_each(|number| queue.push(network(1), number));
+        assert!(!queue.displace(network(1)));
+        assert!(queue.displace(network(2)));
+        queue.push(network(2), 10);
+        assert!(!queue.displace(network(2)), "both would then have as many");
         assert_eq!(popped(&mut queue), [0, 10, 1]);
     }
 
     #[tokio::test]
     async fn cancelled_requests_take_no_room() {
         let tokens = TokenQueue::default();
-        let waiting: Vec<_> =
-            (0..MAX_WAITING).map(|_| tokens.enqueue(ClientNetwork::numbered(1)).unwrap()).collect();
-        assert_eq!(tokens.enqueue(ClientNetwork::numbered(1)).err(), Some(Limit::Capacity));
-        assert!(tokens.enqueue(ClientNetwork::numbered(2)).is_ok());
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| tokens.enqueue(network(1)).unwrap()).collect();
+        assert_eq!(tokens.enqueue(network(1)).err(), Some(Limit::Capacity));
+        assert!(tokens.enqueue(network(2)).is_ok());
         drop(waiting);
-        assert!(tokens.enqueue(ClientNetwork::numbered(1)).is_ok());
+        assert!(tokens.enqueue(network(1)).is_ok());
         assert_eq!(tokens.queue.borrow().len, 1);
     }
 }

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use runtime::ActivePolicy;
+use runtime::counters::ThreadCounters;
+use runtime::hashing::Hashing;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::check::{CheckService, Checker};
+use super::check::Checker;
 use super::command::{Accepted, Command};
 use super::connection;
 use super::context::ExchangeContext;
-use super::counters;
-use super::hashing::Hashing;
+use super::counters::ConnectionCounters;
 use super::message::Limits;
 use super::options::Options;
 use super::other_services::OtherServices;
@@ -34,7 +36,7 @@ struct Worker {
 /// What every worker is built from.
 #[derive(Clone)]
 pub(super) struct Parts {
-    pub(super) service: CheckService,
+    pub(super) policy: ActivePolicy,
     pub(super) options: Options,
     pub(super) limits: Limits,
     pub(super) hashing: Arc<Hashing>,
@@ -46,7 +48,8 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(super) struct WorkerHandle {
     pub(super) commands: UnboundedSender<Command>,
-    pub(super) counters: Arc<counters::Worker>,
+    pub(super) checks: Arc<ThreadCounters>,
+    pub(super) connections: Arc<ConnectionCounters>,
     /// Resolves when the worker has ended.
     pub(super) ended: oneshot::Receiver<()>,
 }
@@ -64,20 +67,20 @@ pub(super) fn spawn(number: usize, parts: Parts) -> io::Result<WorkerHandle> {
     let (commands, receiver) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     let (report, started) = std::sync::mpsc::channel();
-    let counters = Arc::<counters::Worker>::default();
-    let counts = Arc::clone(&counters);
+    let (checks, connections) = (Arc::<ThreadCounters>::default(), Arc::<ConnectionCounters>::default());
+    let counters = (Arc::clone(&checks), Arc::clone(&connections));
     thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         match runtime() {
             Ok(runtime) => {
                 let _ = report.send(Ok(()));
-                runtime.block_on(work(parts, counts, receiver));
+                runtime.block_on(work(parts, counters, receiver));
             }
             Err(error) => drop(report.send(Err(error))),
         }
         drop(end);
     })?;
     started.recv().unwrap_or_else(|_| Err(io::Error::other("a worker did not start")))?;
-    Ok(WorkerHandle { commands, counters, ended })
+    Ok(WorkerHandle { commands, checks, connections, ended })
 }
 
 fn runtime() -> io::Result<LocalRuntime> {
@@ -87,10 +90,14 @@ fn runtime() -> io::Result<LocalRuntime> {
         .build_local(LocalOptions::default())
 }
 
-async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: UnboundedReceiver<Command>) {
+async fn work(
+    parts: Parts,
+    (checks, connections): (Arc<ThreadCounters>, Arc<ConnectionCounters>),
+    mut commands: UnboundedReceiver<Command>,
+) {
     let share = parts.options.max_connections.div_ceil(parts.options.threads.max(1));
     let context = Rc::new(ExchangeContext {
-        checker: Checker::new(parts.service, Arc::clone(&counters)),
+        checker: Checker::new(parts.policy, checks),
         options: parts.options,
         limits: parts.limits,
         hashing: parts.hashing,
@@ -99,7 +106,7 @@ async fn work(parts: Parts, counters: Arc<counters::Worker>, mut commands: Unbou
         token_queue: Rc::default(),
         wrong_protocols: parts.wrong_protocols,
     });
-    let worker = Worker { context, registry: Registry::new(share, counters) };
+    let worker = Worker { context, registry: Registry::new(share, connections) };
     // These tasks end with the runtime.
     spawn_local(Rc::clone(&worker.context.slices).run());
     spawn_local(Rc::clone(&worker.context.token_queue).run());

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::fs;
 
+use runtime::{clock, files};
+
 use super::Page;
-use crate::clock;
-use crate::files;
 
 /// Ticks per second in `/proc`: `USER_HZ`, which Linux keeps at 100 for all programs.
 const TICKS: f64 = 100.0;

@@ -5,20 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Revision;
+use runtime::counters::{ErrorKind, Totals};
+use runtime::lines::Counts;
+use runtime::snapshot::Issuers;
+use runtime::status::{KeyFacts, Status};
 use testbed::pages::{names, table};
 
 use super::Metrics;
-use crate::grpc::{ErrorKind, Totals, WrongProtocol};
-use crate::lines::Counts;
-use crate::snapshot::Issuers;
-use crate::status::{KeyFacts, Status};
+use crate::grpc::{ServerTotals, WrongProtocol};
 
 fn metrics() -> Arc<Metrics> {
-    let mut totals = Totals { allowed: 3, denied: vec![("not_allowed", 2)], ..Totals::default() };
-    totals.errors = vec![(ErrorKind::Malformed, 1)];
-    totals.wrong_protocols = vec![(WrongProtocol::Tls, 1)];
-    totals.handler = [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect();
-    totals.evaluation = [200, 300].map(Duration::from_nanos).into_iter().collect();
+    let checks = Totals {
+        allowed: 3,
+        denied: vec![("not_allowed", 2)],
+        errors: vec![(ErrorKind::Malformed, 1)],
+        handler: [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect(),
+        evaluation: [200, 300].map(Duration::from_nanos).into_iter().collect(),
+        ..Totals::default()
+    };
+    let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
+    let totals = ServerTotals { checks, wrong_protocols, ..ServerTotals::default() };
     let status = Status::default();
     status.listen();
     let revision = Revision { policy: "p1".into(), keys: None };

@@ -39,7 +39,7 @@ pub enum SettingsError {
 
 /// Reads a settings file and validates each entry with `settings`, a command with one argument for each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
-    let text = crate::files::text(path)
+    let text = runtime::files::text(path)
         .map_err(|reason| SettingsError::Unreadable { path: path.to_owned(), reason })?;
     let mut reader = Reader::new(path.into());
     // An empty file sets nothing.

@@ -8,12 +8,14 @@ use arc_swap::ArcSwapOption;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use prost::Message as _;
-use sidecar::grpc::{CheckService, DecisionRecord, DecisionSink, ErrorKind, Options, Running};
+use runtime::counters::ErrorKind;
+use runtime::{ActivePolicy, DecisionRecord, DecisionSink};
+use sidecar::grpc::{Options, Running};
 
 use crate::support::*;
 
 fn errors(server: &Running, kind: ErrorKind) -> u64 {
-    server.totals().errors.into_iter().find(|(each, _)| *each == kind).unwrap().1
+    server.totals().checks.errors.into_iter().find(|(each, _)| *each == kind).unwrap().1
 }
 
 #[tokio::test]
@@ -38,10 +40,10 @@ async fn both_forms_of_headers_get_the_same_verdicts() {
         assert_eq!(verdict("GET", "/people%2F", &[("authorization", ALICE)]).await.denied(), 400);
     }
     let totals = server.totals();
-    assert_eq!(totals.allowed, 2);
-    let denied: u64 = totals.denied.iter().map(|(_, count)| count).sum();
+    assert_eq!(totals.checks.allowed, 2);
+    let denied: u64 = totals.checks.denied.iter().map(|(_, count)| count).sum();
     assert_eq!(denied, 8);
-    assert_eq!((totals.handler.count(), totals.evaluation.count()), (10, 10));
+    assert_eq!((totals.checks.handler.count(), totals.checks.evaluation.count()), (10, 10));
 }
 
 /// A denial rather than an error, because a client can cause it: `failure_mode_allow` would let an error pass.
@@ -109,7 +111,7 @@ async fn equal_passwords_in_parallel_are_hashed_once() {
 
 #[tokio::test]
 async fn a_check_is_denied_if_the_hash_queue_is_full() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { hash_queue: 1, ..options() });
     let client = connect(&server).await;
     let checks = (0..30).map(|number| {
@@ -138,13 +140,13 @@ async fn a_check_is_denied_if_its_deadline_passes_before_the_hash() {
     let (response, mut stream) = client.send_request(head, false).unwrap();
     stream.send_data(framed(&by_alice()), true).unwrap();
     assert_eq!(reply(response).await.unwrap().denied(), 503);
-    assert_eq!(server.totals().denied, [("deadline_exceeded", 1)]);
+    assert_eq!(server.totals().checks.denied, [("deadline_exceeded", 1)]);
 }
 
 #[tokio::test]
 async fn without_a_policy_every_check_is_an_error() {
     let published = Arc::new(ArcSwapOption::empty());
-    let server = serve_with(CheckService::new(published.clone()), options());
+    let server = serve_with(ActivePolicy::new(published.clone()), options());
     let client = connect(&server).await;
     assert_eq!(check(&client, &by_alice()).await.error(), "14");
     published.store(people().load_full());
@@ -167,7 +169,7 @@ impl DecisionSink for Panics {
 #[tokio::test]
 async fn a_panic_is_an_error_for_its_own_request_only() {
     let sink = Arc::new(Panics::default());
-    let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
+    let server = serve_with(ActivePolicy::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
     for _ in 0..5 {
         assert_eq!(check(&client, &by_alice()).await.error(), "13");
@@ -191,7 +193,7 @@ impl DecisionSink for Collects {
 #[tokio::test]
 async fn the_decision_sink_gets_the_reason_and_no_secret() {
     let sink = Arc::new(Collects::default());
-    let server = serve_with(CheckService::new(people()).with_decisions(sink.clone()), options());
+    let server = serve_with(ActivePolicy::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
     check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
     check(&client, &message(Shape::Map, "GET", "/a%2Fb?token=hush#hush", &[("authorization", WRONG)])).await;
@@ -215,7 +217,7 @@ async fn tcp_and_unix_listeners_are_served_together() {
     let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listeners = vec![sidecar::grpc::Listener::Tcp(tcp), sidecar::grpc::Listener::Unix(unix)];
-    let server = sidecar::grpc::Server::start(listeners, CheckService::new(people()), options()).unwrap();
+    let server = sidecar::grpc::Server::start(listeners, ActivePolicy::new(people()), options()).unwrap();
     assert_eq!(server.addresses()[1].to_string(), format!("unix:{}", path.display()));
     for address in server.addresses() {
         let client = connect_to(address).await;
@@ -273,7 +275,7 @@ async fn the_size_of_an_answer_is_bounded() {
         publish(&format!("version: 1\nroles: {{ anyone: {{ allow: [GET /people] }} }}\n{headers}\n"))
     };
     for (headers, denied) in [(8, false), (9, true)] {
-        let server = serve_with(CheckService::new(long(headers)), options());
+        let server = serve_with(ActivePolicy::new(long(headers)), options());
         let client = connect(&server).await;
         let reply = check(&client, &message(Shape::Raw, "GET", "/people", &[])).await;
         assert_eq!(reply.is_ok(), !denied, "{headers}");

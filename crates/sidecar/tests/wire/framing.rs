@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use sidecar::grpc::{CheckService, Options};
+use runtime::ActivePolicy;
+use sidecar::grpc::Options;
 
 use crate::support::*;
 
@@ -67,7 +68,7 @@ async fn large_messages_reopen_the_flow_control_windows() {
 
 #[tokio::test]
 async fn a_message_over_the_limit_is_denied_at_once() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { max_message_size: 1000, ..options() });
     let client = connect(&server).await;
     let mut slow = client.clone().ready().await.unwrap();
@@ -122,7 +123,7 @@ async fn a_message_truncated_at_any_byte_is_never_allowed() {
 
 #[tokio::test]
 async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
@@ -134,7 +135,7 @@ async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
 /// The message is complete, but the stream has not ended.
 #[tokio::test]
 async fn a_check_is_denied_if_the_end_of_its_stream_is_late() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();

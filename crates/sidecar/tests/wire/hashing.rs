@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidecar::grpc::{CheckService, Options, Running};
+use runtime::ActivePolicy;
+use sidecar::grpc::{Options, Running};
 use tokio::task::JoinHandle;
 
 use crate::support::*;
@@ -53,7 +54,7 @@ async fn a_flood_of_passwords_does_not_delay_another_address() {
 
 #[tokio::test]
 async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
-    let server = serve_with(CheckService::new(people()), Options { hash_queue: 4, ..options() });
+    let server = serve_with(ActivePolicy::new(people()), Options { hash_queue: 4, ..options() });
     let client = connect(&server).await;
     // Enough wrong passwords for this source to come last.
     for reply in flood(&client, 4) {
@@ -141,7 +142,7 @@ async fn while_hashing(
 
 #[tokio::test]
 async fn a_hash_is_cached_even_if_its_caller_has_left() {
-    let server = serve_with(CheckService::new(publish(&slow_policy("wonderland"))), options());
+    let server = serve_with(ActivePolicy::new(publish(&slow_policy("wonderland"))), options());
     let client = connect(&server).await;
     let (response, mut stream) = while_hashing(&server, &client).await;
     stream.send_reset(h2::Reason::CANCEL);
@@ -161,7 +162,7 @@ async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     let without_rule = policy.replace("GET /people", "GET /other");
     for (changed, denied) in [(without_user, 401), (without_grant, 403), (without_rule, 403)] {
         let published = publish(&policy);
-        let server = serve_with(CheckService::new(published.clone()), options());
+        let server = serve_with(ActivePolicy::new(published.clone()), options());
         let client = connect(&server).await;
         let (response, stream) = while_hashing(&server, &client).await;
         replace(&published, &changed);
@@ -176,7 +177,7 @@ async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
 async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {
         let (published, changed) = (publish(&slow_policy("wonderland")), slow_policy(new));
-        let server = serve_with(CheckService::new(published.clone()), options());
+        let server = serve_with(ActivePolicy::new(published.clone()), options());
         let client = connect(&server).await;
         let (response, stream) = while_hashing(&server, &client).await;
         replace(&published, &changed);
@@ -190,7 +191,7 @@ async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
 #[tokio::test]
 async fn a_check_that_waits_for_a_hash_is_an_error_without_a_policy() {
     let published = publish(&slow_policy("wonderland"));
-    let server = serve_with(CheckService::new(published.clone()), options());
+    let server = serve_with(ActivePolicy::new(published.clone()), options());
     let client = connect(&server).await;
     let (response, _stream) = while_hashing(&server, &client).await;
     published.store(None);

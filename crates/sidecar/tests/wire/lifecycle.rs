@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use sidecar::grpc::{CheckService, Options};
+use runtime::ActivePolicy;
+use sidecar::grpc::Options;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -87,7 +88,7 @@ async fn wait_until(condition: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn at_the_connection_limit_an_idle_connection_is_closed() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { threads: 1, max_connections: 2, ..options() });
     let first = connect(&server).await;
     let second = connect(&server).await;
@@ -110,7 +111,7 @@ async fn at_the_connection_limit_an_idle_connection_is_closed() {
 
 #[tokio::test]
 async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut silent = TcpStream::connect(address).await.unwrap();

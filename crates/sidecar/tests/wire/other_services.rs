@@ -7,7 +7,8 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::Request;
 use prost::Message as _;
-use sidecar::grpc::{CheckService, Options};
+use runtime::ActivePolicy;
+use sidecar::grpc::Options;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
@@ -34,7 +35,7 @@ async fn health(client: &Client, service: &str) -> Result<ServingStatus, String>
 #[tokio::test]
 async fn health_reports_whether_a_policy_is_active() {
     let published = Arc::new(ArcSwapOption::empty());
-    let server = serve_with(CheckService::new(published.clone()), options());
+    let server = serve_with(ActivePolicy::new(published.clone()), options());
     let client = connect(&server).await;
     for service in ["", envoy::SERVICE] {
         assert_eq!(health(&client, service).await, Ok(ServingStatus::NotServing));
@@ -53,7 +54,7 @@ async fn health_reports_whether_a_policy_is_active() {
 #[tokio::test]
 async fn a_health_watcher_gets_each_change() {
     let published = people();
-    let server = serve_with(CheckService::new(published.clone()), options());
+    let server = serve_with(ActivePolicy::new(published.clone()), options());
     let mut client = connect(&server).await.ready().await.unwrap();
     let head = Request::post("http://rolegate/grpc.health.v1.Health/Watch")
         .header("content-type", "application/grpc");
@@ -163,7 +164,7 @@ async fn a_message_over_four_kib_is_rejected() {
 
 #[tokio::test]
 async fn a_call_whose_message_is_late_fails() {
-    let service = CheckService::new(people());
+    let service = ActivePolicy::new(people());
     let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
     let client = connect(&server).await;
     for path in [HEALTH_CHECK, HEALTH_WATCH] {

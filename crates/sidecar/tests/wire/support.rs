@@ -13,8 +13,9 @@ use http::Request;
 use load::check_message::Checked;
 pub(crate) use load::check_message::framed;
 use prost::Message as _;
+use runtime::ActivePolicy;
 use sidecar::Address;
-use sidecar::grpc::{CheckService, Listener, Options, Running, Server};
+use sidecar::grpc::{Listener, Options, Running, Server};
 use tokio::net::{TcpStream, UnixStream};
 
 pub(crate) type Client = SendRequest<Bytes>;
@@ -50,14 +51,14 @@ fn read(path: &Path) -> Vec<u8> {
 
 /// A server with the policy of the people on a free port.
 pub(crate) fn serve() -> Running {
-    serve_with(CheckService::new(people()), options())
+    serve_with(ActivePolicy::new(people()), options())
 }
 
 pub(crate) fn options() -> Options {
     Options { threads: 2, hash_threads: 1, ..Options::default() }
 }
 
-pub(crate) fn serve_with(service: CheckService, options: Options) -> Running {
+pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> Running {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     Server::start(vec![Listener::Tcp(listener)], service, options).unwrap()
 }

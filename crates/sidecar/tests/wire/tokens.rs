@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
+use runtime::ActivePolicy;
 use serde_json::json;
-use sidecar::grpc::{CheckService, Options, Running};
+use sidecar::grpc::{Options, Running};
 use testbed::tokens::Signer;
 use tokio::sync::mpsc;
 
@@ -27,7 +28,7 @@ fn serve_tokens(signer: &Signer) -> Running {
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap().0;
     let published = Arc::new(ArcSwapOption::from_pointee(authorizer));
-    serve_with(CheckService::new(published), Options { threads: 1, ..options() })
+    serve_with(ActivePolicy::new(published), Options { threads: 1, ..options() })
 }
 
 fn token(signer: &Signer, user: &str) -> String {
@@ -58,7 +59,7 @@ async fn a_token_is_verified_once() {
         assert!(reply.await.unwrap().is_ok());
     }
     assert!(check(&client, &message).await.is_ok());
-    assert_eq!(server.totals().tokens_verified, 1);
+    assert_eq!(server.totals().checks.tokens_verified, 1);
 }
 
 #[tokio::test]
@@ -70,7 +71,7 @@ async fn a_token_with_a_wrong_signature_is_invalid_each_time() {
     for _ in 0..3 {
         assert_eq!(check(&client, &message).await.denied(), 401);
     }
-    assert_eq!(server.totals().tokens_verified, 3);
+    assert_eq!(server.totals().checks.tokens_verified, 3);
 }
 
 /// Sends many tokens with wrong signatures from one address, and then `last`. Returns how many of them were answered

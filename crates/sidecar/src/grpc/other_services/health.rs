@@ -7,12 +7,12 @@ use bytes::Bytes;
 use h2::SendStream;
 use h2::server::SendResponse;
 use prost::Message as _;
+use runtime::ActivePolicy;
+use runtime::counters::ErrorKind;
 use tokio::sync::watch;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::super::check::CheckService;
-use super::super::counters::ErrorKind;
 use super::super::phase::Phase;
 use super::super::respond;
 use super::send_data;
@@ -23,12 +23,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The health service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    service: CheckService,
+    service: ActivePolicy,
     phase: watch::Receiver<Phase>,
 }
 
 impl Health {
-    pub(super) fn new(service: CheckService, phase: watch::Receiver<Phase>) -> Self {
+    pub(super) fn new(service: ActivePolicy, phase: watch::Receiver<Phase>) -> Self {
         Self { service, phase }
     }
 

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::client_network::ClientNetwork;
+use crate::client_network::ClientNetwork;
 
 /// Passwords that wait for a thread. `T` is the queued item.
 #[derive(Debug)]

@@ -19,19 +19,18 @@ use std::time::Instant;
 use identity::{Verification, Verified};
 use tokio::sync::oneshot;
 
-use super::client_network::ClientNetwork;
-use super::counters::HashingTotals;
+use crate::client_network::ClientNetwork;
 use queue::{Entry, Queue};
 
 /// The hashing threads and their queue. The threads end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Hashing {
+pub struct Hashing {
     shared: Arc<Shared>,
 }
 
 /// Waits for a hash. Dropping it stops waiting.
 #[derive(Debug)]
-pub(super) struct Wait {
+pub struct Wait {
     result: oneshot::Receiver<HashResult>,
     /// Removes this waiter when dropped.
     _registration: Registration,
@@ -39,7 +38,7 @@ pub(super) struct Wait {
 
 /// Why a password was not hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotHashed {
+pub enum NotHashed {
     /// The queue is full of checks that take precedence.
     Displaced,
     /// The thread panicked while it hashed the password.
@@ -47,13 +46,18 @@ pub(super) enum NotHashed {
 }
 
 /// Called with each result: caches the credentials if the password was right, and returns whether it was.
-pub(super) type CacheVerified = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
+pub type CacheVerified = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
 
-type HashResult = Result<Verified, NotHashed>;
+/// The result of a hash.
+pub type HashResult = Result<Verified, NotHashed>;
 
-/// The registration of one waiter.
+/// What a waiter wants to be done with the result: called once, on a hashing thread or, if the queue is full, on the one
+/// that queues a check. Dropped without a call when the threads end before the password is hashed.
+pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
+
+/// The registration of one waiter. Dropping it stops waiting.
 #[derive(Debug)]
-struct Registration {
+pub struct Registration {
     shared: Arc<Shared>,
     key: u128,
     number: u64,
@@ -83,16 +87,29 @@ struct Job {
 }
 
 /// The waiters of one check, by number: a map, because thousands may wait for one check and leave together.
-#[derive(Debug, Default)]
-struct Waiters(HashMap<u64, oneshot::Sender<HashResult>>);
+#[derive(Default)]
+struct Waiters(HashMap<u64, OnResult>);
+
+/// Counters of the hashing threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HashingTotals {
+    /// Checks that wait for a thread.
+    pub queued: u64,
+    /// Hashes computed since the start.
+    pub done: u64,
+    /// Checks that used the hash of an equal check.
+    pub shared: u64,
+    /// Checks denied with 503, because the queue was full of checks that take precedence.
+    pub rejected: u64,
+    /// Checks removed from the queue, because the gRPC client had cancelled all requests that waited for them.
+    pub abandoned: u64,
+    /// Hashes finished after the gRPC client had cancelled all requests that waited for them.
+    pub unawaited: u64,
+}
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` checks wait for a thread.
-    pub(super) fn start(
-        threads: usize,
-        max_queued: usize,
-        cache_verified: CacheVerified,
-    ) -> io::Result<Self> {
+    pub fn start(threads: usize, max_queued: usize, cache_verified: CacheVerified) -> io::Result<Self> {
         let state = State {
             queue: Queue::new(max_queued),
             running: HashMap::new(),
@@ -110,31 +127,50 @@ impl Hashing {
     }
 
     /// Queues a password to be hashed, or waits for an equal check that is queued or running.
-    pub(super) fn submit(&self, check: Verification, network: ClientNetwork) -> Wait {
+    pub fn submit(&self, check: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
+        // Sending fails for a waiter that has left, which is fine.
+        let registration =
+            self.submit_with(check, network, Box::new(move |hashed| drop(sender.send(hashed))));
+        Wait { result, _registration: registration }
+    }
+
+    /// The same for a waiter that is not a future: calls `on_result` with the result, possibly before this returns.
+    #[must_use = "dropping the registration stops waiting"]
+    pub fn submit_with(
+        &self,
+        check: Verification,
+        network: ClientNetwork,
+        on_result: OnResult,
+    ) -> Registration {
         let key = check.key();
         let mut state = self.shared.lock();
         let number = state.next;
         state.next += 1;
         let State { queue, running, totals, .. } = &mut *state;
+        let mut displaced = None;
         let queued = queue.find(|job| job.check.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
-            waiters.0.insert(number, sender);
+            waiters.0.insert(number, on_result);
         } else {
             let verified_before = check.verified_before();
-            let item = Job { check, waiters: Waiters(HashMap::from([(number, sender)])) };
-            if let Some(displaced) = queue.push(Entry { network, verified_before, item }, Instant::now()) {
-                totals.rejected += 1;
-                displaced.waiters.send(&Err(NotHashed::Displaced));
-            }
+            let item = Job { check, waiters: Waiters(HashMap::from([(number, on_result)])) };
+            displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
+            totals.rejected += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
         }
         drop(state);
-        Wait { result, _registration: Registration { shared: Arc::clone(&self.shared), key, number } }
+        // Not under the lock: what a waiter does may take it.
+        if let Some(job) = displaced {
+            job.waiters.send(&Err(NotHashed::Displaced));
+        }
+        Registration { shared: Arc::clone(&self.shared), key, number }
     }
 
-    pub(super) fn totals(&self) -> HashingTotals {
+    /// The current counters.
+    #[must_use]
+    pub fn totals(&self) -> HashingTotals {
         let state = self.shared.lock();
         HashingTotals { queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX), ..state.totals }
     }
@@ -142,7 +178,7 @@ impl Hashing {
 
 impl Wait {
     /// The hash, as soon as it is computed.
-    pub(super) async fn hashed(&mut self) -> HashResult {
+    pub async fn hashed(&mut self) -> HashResult {
         (&mut self.result).await.unwrap_or(Err(NotHashed::Panicked))
     }
 }
@@ -178,7 +214,10 @@ impl Shared {
                 Ok((checked, right)) => (Ok(checked), right),
                 Err(_) => (Err(NotHashed::Panicked), false),
             };
-            self.lock().finish(key, network, right, &result);
+            // Not under the lock: what a waiter does may take it.
+            let waiters = self.lock().finish(key, network, right);
+            // A bug of one waiter must not end the thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| waiters.send(&result)));
         }
     }
 
@@ -200,7 +239,8 @@ impl Shared {
 }
 
 impl State {
-    fn finish(&mut self, key: u128, network: ClientNetwork, right: bool, result: &HashResult) {
+    /// Counts a hash, and returns those who wait for it.
+    fn finish(&mut self, key: u128, network: ClientNetwork, right: bool) -> Waiters {
         self.totals.done += 1;
         if right {
             self.queue.undo_attempt(network, Instant::now());
@@ -209,7 +249,7 @@ impl State {
         if waiters.0.is_empty() {
             self.totals.unawaited += 1;
         }
-        waiters.send(result);
+        waiters
     }
 
     /// Removes a waiter that has left or has its result.
@@ -232,8 +272,13 @@ impl Waiters {
     }
 
     fn send(self, result: &HashResult) {
-        // Sending fails for a waiter that has left, which is fine.
-        self.0.into_values().for_each(|sender| drop(sender.send(result.clone())));
+        self.0.into_values().for_each(|on_result| on_result(result.clone()));
+    }
+}
+
+impl fmt::Debug for Waiters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Waiters").field(&self.0.len()).finish()
     }
 }
 

@@ -32,7 +32,7 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, E
 /// names), which are read on first use. If there are none, as in an image that holds nothing but this program, it
 /// trusts Mozilla's, as of the build.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Client {
+pub struct Client {
     https: Arc<OnceCell<Result<Https, String>>>,
     /// If set, only these certificate authorities are trusted, in PEM.
     authorities: Option<Arc<[u8]>>,
@@ -40,7 +40,7 @@ pub(crate) struct Client {
 
 /// Why a key set was not fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum FetchError {
+pub enum FetchError {
     /// The URL is neither `https:` nor `http:` on a loopback address.
     #[error("neither `https:` nor `http:` on a loopback address")]
     Address,
@@ -69,7 +69,7 @@ pub(crate) enum FetchError {
 
 impl Client {
     /// A client that trusts what is trusted at this URL.
-    pub(crate) fn for_url(&self, url: &KeyUrl) -> Self {
+    pub fn for_url(&self, url: &KeyUrl) -> Self {
         match url.authorities() {
             None => self.clone(),
             Some(authorities) => Self { https: Arc::default(), authorities: Some(authorities.clone()) },
@@ -82,7 +82,7 @@ impl Client {
     /// # Errors
     /// When the URL is not allowed, or does not give a valid answer within the limits of time and size. No error
     /// shows more of the URL than [`KeyUrl`] does.
-    pub(crate) async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+    pub async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
         tokio::time::timeout(TIMEOUT, self.discover(url)).await.unwrap_or(Err(FetchError::Timeout))
     }
 

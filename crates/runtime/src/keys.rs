@@ -27,7 +27,7 @@ mod early;
 mod fetch;
 
 use early::EarlyFetches;
-pub(crate) use fetch::Client;
+pub use fetch::Client;
 use fetch::FetchError;
 
 /// How often to check whether a token with an unknown `kid` came.

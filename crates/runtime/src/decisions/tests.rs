@@ -11,8 +11,8 @@ use identity::{Attempted, Subject};
 use testbed::pages::{names, table};
 
 use super::{Counts, Decisions};
-use crate::grpc::{DecisionRecord, DecisionSink};
 use crate::lines::MAX_BYTES;
+use crate::record::{DecisionRecord, DecisionSink};
 use crate::settings::DecisionLog;
 
 static REVISION: LazyLock<Revision> =

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::files::Seen;
 use crate::memory;
 use crate::priority;
-use crate::settings::{OnStale, Settings};
+use crate::settings::{OnStale, PolicySettings};
 use crate::snapshot::{self, Issuers, KeyUrls, Snapshot};
 use crate::status::Status;
 
@@ -112,7 +112,7 @@ impl Reloader {
     /// # Errors
     /// Every problem of the policy.
     pub(crate) fn first(
-        settings: &Settings,
+        settings: &PolicySettings,
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
     ) -> Result<Self, Vec<Problem>> {
@@ -434,7 +434,7 @@ impl Reloader {
 }
 
 impl Rules {
-    fn of(settings: &Settings) -> Self {
+    fn of(settings: &PolicySettings) -> Self {
         Self {
             poll: settings.poll_interval,
             max_policy_age: settings.max_policy_age,

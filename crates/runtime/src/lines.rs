@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum bytes of all lines in the queue: a burst of about a second.
-pub(crate) const MAX_BYTES: usize = 4 << 20;
+pub const MAX_BYTES: usize = 4 << 20;
 /// Bytes that a line takes in addition to its text: its slot in the queue, and the rounding of the allocator.
 const OVERHEAD: usize = 64;
 /// Bytes after which lines are written, so a write has at most these and one more line: a system call for each line
@@ -23,14 +23,14 @@ const SLOTS: usize = 8192;
 
 /// The sending end of the queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     queue: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
 }
 
 /// Counters of lines written and dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     written: AtomicU64,
     dropped: AtomicU64,
     /// Bytes that the lines in the queue take.
@@ -39,7 +39,7 @@ pub(crate) struct Counts {
 
 /// The thread that writes. It ends when the last [`Lines`] is dropped.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     /// Nothing is ever sent: the channel closes when the thread ends.
     ended: Receiver<()>,
 }
@@ -49,7 +49,7 @@ impl Lines {
     ///
     /// # Errors
     /// When the system cannot create a thread.
-    pub(crate) fn start(
+    pub fn start(
         name: &str,
         to: impl Write + Send + 'static,
         counts: Arc<Counts>,
@@ -65,7 +65,7 @@ impl Lines {
     }
 
     /// Puts a line into the queue, or drops it. Never blocks.
-    pub(crate) fn offer(&self, line: Vec<u8>) {
+    pub fn offer(&self, line: Vec<u8>) {
         let size = size(&line);
         let before = self.counts.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
@@ -78,25 +78,25 @@ impl Lines {
 impl Counts {
     /// Lines written since the start.
     #[must_use]
-    pub(crate) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
     /// Lines dropped since the start: the queue was full, or writing failed. Many lines are written at once; if that
     /// fails half-way, all of them count as dropped.
     #[must_use]
-    pub(crate) fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
     /// Counts a line that could not even be formatted as dropped.
-    pub(crate) fn drop_one(&self) {
+    pub fn drop_one(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Bytes that queued lines take now. While lines are offered, this includes lines that are about to be dropped.
     #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 }
@@ -104,7 +104,7 @@ impl Counts {
 impl Writer {
     /// Waits until everything in the queue is written, after all [`Lines`] are dropped. Waits at most `limit`: the
     /// reader may have stopped reading.
-    pub(crate) fn finish(self, limit: Duration) {
+    pub fn finish(self, limit: Duration) {
         let _ = self.ended.recv_timeout(limit);
     }
 }

@@ -18,7 +18,7 @@ const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 
 /// The durations recorded by one thread: 16 KiB, of which a busy server uses a few cache lines.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub struct Recorder {
     counts: Box<[Counter]>,
     nanoseconds: Counter,
 }
@@ -34,7 +34,7 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Records `number` durations of equal length.
-    pub(super) fn record(&self, duration: Duration, number: u64) {
+    pub fn record(&self, duration: Duration, number: u64) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.add(nanoseconds.wrapping_mul(number));
         if let Some(count) = self.counts.get(bucket(nanoseconds)) {
@@ -42,7 +42,8 @@ impl Recorder {
         }
     }
 
-    pub(super) fn add_to(&self, distribution: &mut Distribution) {
+    /// Adds what was recorded to a distribution.
+    pub fn add_to(&self, distribution: &mut Distribution) {
         distribution.counts.resize(BUCKETS, 0);
         distribution.sum += Duration::from_nanos(self.nanoseconds.read());
         distribution.counts.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum += count.read());
@@ -93,7 +94,6 @@ impl Distribution {
     }
 }
 
-#[cfg(test)]
 impl FromIterator<Duration> for Distribution {
     fn from_iter<T: IntoIterator<Item = Duration>>(durations: T) -> Self {
         let recorder = Recorder::default();

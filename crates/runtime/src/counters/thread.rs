@@ -1,4 +1,4 @@
-//! The counters of one worker. Only its thread writes them, so no update is an atomic read-modify-write across cores.
+//! The counters of one request thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,24 +10,19 @@ use super::{ErrorKind, Totals};
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
 
-/// The counters of one worker. Aligned, so that two workers never share a cache line.
+/// The counters of one request thread. Aligned, so that two threads never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(in super::super) struct Worker {
+pub struct ThreadCounters {
     allowed: Counter,
     denied: [(OnceLock<&'static str>, Counter); REASONS],
     errors: [Counter; ErrorKind::ALL.len()],
     handler: Recorder,
     evaluation: Recorder,
     tokens_verified: Counter,
-    pub(in super::super) in_flight: Counter,
-    pub(in super::super) connections: Counter,
-    pub(in super::super) accepted: Counter,
-    pub(in super::super) evicted: Counter,
-    pub(in super::super) rejected: Counter,
 }
 
-impl Default for Worker {
+impl Default for ThreadCounters {
     fn default() -> Self {
         Self {
             allowed: Counter::default(),
@@ -36,54 +31,48 @@ impl Default for Worker {
             handler: Recorder::default(),
             evaluation: Recorder::default(),
             tokens_verified: Counter::default(),
-            in_flight: Counter::default(),
-            connections: Counter::default(),
-            accepted: Counter::default(),
-            evicted: Counter::default(),
-            rejected: Counter::default(),
         }
     }
 }
 
-impl Worker {
-    pub(in super::super) fn allowed(&self) {
+impl ThreadCounters {
+    /// Counts a request that was allowed.
+    pub fn allowed(&self) {
         self.allowed.increment();
     }
 
-    pub(in super::super) fn denied(&self, reason: &'static str) {
+    /// Counts a request that was denied for this reason.
+    pub fn denied(&self, reason: &'static str) {
         let slot = self.denied.iter().find(|(name, _)| *name.get_or_init(|| reason) == reason);
         if let Some((_, count)) = slot {
             count.increment();
         }
     }
 
-    pub(in super::super) fn error(&self, kind: ErrorKind) {
+    /// Counts a request that got an error.
+    pub fn error(&self, kind: ErrorKind) {
         let counts = ErrorKind::ALL.iter().zip(&self.errors);
         counts.filter(|(each, _)| **each == kind).for_each(|(_, count)| count.increment());
     }
 
-    pub(in super::super) fn token_verified(&self) {
+    /// Counts a token that was verified.
+    pub fn token_verified(&self) {
         self.tokens_verified.increment();
     }
 
     /// Records how long the evaluation of a request took.
-    pub(in super::super) fn evaluated(&self, duration: Duration) {
+    pub fn evaluated(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
     }
 
     /// Records that `answers` answers were handed over for writing, `duration` after their messages were complete.
-    pub(in super::super) fn handed_over(&self, duration: Duration, answers: u64) {
+    pub fn handed_over(&self, duration: Duration, answers: u64) {
         self.handler.record(duration, answers);
     }
 
     pub(super) fn add_to(&self, totals: &mut Totals) {
         totals.allowed += self.allowed.read();
         totals.tokens_verified += self.tokens_verified.read();
-        totals.in_flight += self.in_flight.read();
-        totals.connections += self.connections.read();
-        totals.connections_accepted += self.accepted.read();
-        totals.connections_evicted += self.evicted.read();
-        totals.connections_rejected += self.rejected.read();
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
         self.handler.add_to(&mut totals.handler);
         self.evaluation.add_to(&mut totals.evaluation);
@@ -102,20 +91,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_are_the_sum_over_all_workers() {
-        let workers = [Worker::default(), Worker::default()];
-        for worker in &workers {
-            worker.allowed();
-            worker.denied("missing_credentials");
-            worker.error(ErrorKind::Framing);
-            worker.evaluated(Duration::from_micros(3));
-            worker.handed_over(Duration::from_micros(5), 2);
-            worker.in_flight.increment();
+    fn totals_are_the_sum_over_all_threads() {
+        let threads = [ThreadCounters::default(), ThreadCounters::default()];
+        for thread in &threads {
+            thread.allowed();
+            thread.denied("missing_credentials");
+            thread.error(ErrorKind::Framing);
+            thread.evaluated(Duration::from_micros(3));
+            thread.handed_over(Duration::from_micros(5), 2);
         }
-        workers[1].denied("denied");
-        workers[1].in_flight.decrement();
-        let totals = Totals::sum(workers.iter());
-        assert_eq!((totals.allowed, totals.in_flight), (2, 1));
+        threads[1].denied("denied");
+        let totals = Totals::sum(threads.iter());
+        assert_eq!(totals.allowed, 2);
         assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);

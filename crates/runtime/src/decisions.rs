@@ -1,4 +1,4 @@
-//! The decision log: one line of JSON per decision on standard output, with the user, the request and the answer.
+//! The decision log: one line of JSON per decision, with the user, the request and the answer.
 //!
 //! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
@@ -11,8 +11,8 @@ use std::time::Duration;
 use identity::Subject;
 use serde::{Serialize, Serializer};
 
-use crate::grpc::{DecisionRecord, DecisionSink};
 use crate::lines::{Counts, Lines, Writer};
+use crate::record::{DecisionRecord, DecisionSink};
 use crate::settings::DecisionLog;
 
 /// Maximum bytes of a value. Longer ones are cut, so that a client cannot fill the log with one request.
@@ -24,7 +24,7 @@ const LONGEST_LIST: usize = 4096;
 
 /// The decision log as request threads use it.
 #[derive(Debug)]
-pub(crate) struct Decisions {
+pub struct Decisions {
     which: DecisionLog,
     lines: Lines,
     counts: Arc<Counts>,
@@ -35,7 +35,7 @@ impl Decisions {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn start(
+    pub fn start(
         which: DecisionLog,
         to: impl Write + Send + 'static,
         counts: Arc<Counts>,

@@ -13,7 +13,7 @@ use crate::snapshot::Issuers;
 
 /// The status that threads share. Requests never touch it.
 #[derive(Debug, Default)]
-pub(crate) struct Status {
+pub struct Status {
     facts: Mutex<Facts>,
     /// Whether requests are answered.
     listening: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct Status {
 
 /// The status at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
     /// The fetched keys, by URL.
@@ -34,7 +34,7 @@ pub(crate) struct Facts {
 
 /// The status of the policy.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PolicyFacts {
+pub struct PolicyFacts {
     /// The revision of the active policy and its keys; `None` if no policy is active.
     pub revision: Option<Revision>,
     /// When it became active, since the Unix epoch.
@@ -55,7 +55,7 @@ pub(crate) struct PolicyFacts {
 
 /// The status of the keys of one URL.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeyFacts {
+pub struct KeyFacts {
     /// The issuers of the keys.
     pub issuers: Issuers,
     /// Whether keys from this URL are active.
@@ -74,32 +74,32 @@ pub(crate) struct KeyFacts {
 
 impl Status {
     /// Requires these keys before the process is ready for the first time.
-    pub(crate) fn new(keys_needed: KeysNeeded) -> Self {
+    pub fn new(keys_needed: KeysNeeded) -> Self {
         Self { keys_needed, ..Self::default() }
     }
 
     /// The current status.
-    pub(crate) fn facts(&self) -> Facts {
+    pub fn facts(&self) -> Facts {
         self.lock().clone()
     }
 
     /// Changes the status.
-    pub(crate) fn note(&self, change: impl FnOnce(&mut Facts)) {
+    pub fn note(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock());
     }
 
     /// Changes the status of the keys of a URL, unless the policy does not use that URL any more.
-    pub(crate) fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
+    pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| _ = facts.keys.get_mut(url).map(change));
     }
 
     /// Marks the process as answering requests.
-    pub(crate) fn listen(&self) {
+    pub fn listen(&self) {
         self.listening.store(true, Ordering::Relaxed);
     }
 
     /// Marks the process as draining.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
@@ -107,7 +107,7 @@ impl Status {
     ///
     /// # Errors
     /// The reason why not, as text for people.
-    pub(crate) fn ready(&self) -> Result<(), String> {
+    pub fn ready(&self) -> Result<(), String> {
         if self.draining.load(Ordering::Relaxed) {
             return Err("draining".to_owned());
         }
@@ -135,12 +135,12 @@ impl Status {
 
 impl Facts {
     /// Whether keys from every URL are active.
-    pub(crate) fn all_keys_loaded(&self) -> bool {
+    pub fn all_keys_loaded(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded)
     }
 
     /// Whether keys from every URL are active, or could not be fetched at the first attempt.
-    pub(crate) fn all_keys_tried(&self) -> bool {
+    pub fn all_keys_tried(&self) -> bool {
         self.keys.values().all(|keys| keys.loaded || keys.failures + keys.rejected > 0)
     }
 
@@ -153,7 +153,7 @@ impl Facts {
     }
 
     /// The issuers whose keys are not active.
-    pub(crate) fn issuers_without_keys(&self) -> Issuers {
+    pub fn issuers_without_keys(&self) -> Issuers {
         let without = self.keys.values().filter(|keys| !keys.loaded);
         Issuers(without.flat_map(|keys| keys.issuers.0.iter().cloned()).collect())
     }

@@ -8,11 +8,11 @@ use std::str::FromStr as _;
 /// The network of a client's address (`attributes.source.address`): an IPv4 address, or the /64 of an IPv6 address,
 /// because one host has all addresses of a /64. All clients without an IP address are one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct ClientNetwork(Option<IpAddr>);
+pub struct ClientNetwork(Option<IpAddr>);
 
 impl ClientNetwork {
     /// The network of an address, as text in the form that Envoy writes.
-    pub(super) fn of(address: &[u8]) -> Self {
+    pub fn of(address: &[u8]) -> Self {
         let address = std::str::from_utf8(address).ok().and_then(|text| IpAddr::from_str(text).ok());
         Self(address.map(|address| match address.to_canonical() {
             IpAddr::V4(address) => IpAddr::V4(address),
@@ -22,7 +22,7 @@ impl ClientNetwork {
 
     /// A different network for each number.
     #[cfg(test)]
-    pub(super) fn numbered(number: u32) -> Self {
+    pub fn numbered(number: u32) -> Self {
         Self(Some(IpAddr::V4(Ipv4Addr::from_bits(number))))
     }
 }

@@ -62,18 +62,18 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
 
 /// A request as the decision log sees it.
 #[derive(Clone, Copy)]
-pub(super) struct Logged<'a> {
-    pub(super) request: &'a Request<'a>,
+pub(crate) struct Logged<'a> {
+    pub(crate) request: &'a Request<'a>,
     /// The client's address, as text.
-    pub(super) client: &'a [u8],
+    pub(crate) client: &'a [u8],
     /// When it was received.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     /// Time from the complete message to the verdict.
-    pub(super) duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 /// Passes a verdict to `sink`.
-pub(super) fn offer(
+pub(crate) fn offer(
     sink: &dyn DecisionSink,
     verdict: &Verdict<'_>,
     authorizer: &Authorizer,
@@ -130,7 +130,7 @@ pub(super) fn offer(
 }
 
 /// Whether the decision log shows this header.
-pub(super) fn is_logged(name: &[u8]) -> bool {
+pub fn is_logged(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"x-request-id")
 }
 

@@ -12,13 +12,13 @@ use policy::{FileError, Files};
 /// The file system. Records a fingerprint of every result, failures included, so that [`Seen::still`] can tell later
 /// whether loading again could have another result.
 #[derive(Debug, Default)]
-pub(crate) struct RecordedFiles {
+pub struct RecordedFiles {
     seen: Mutex<BTreeMap<Source, u64>>,
 }
 
 /// What was read from the file system, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen(BTreeMap<Source, u64>);
+pub struct Seen(BTreeMap<Source, u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
@@ -44,7 +44,7 @@ impl Files for RecordedFiles {
 impl RecordedFiles {
     /// What has been read so far.
     #[must_use]
-    pub(crate) fn into_seen(self) -> Seen {
+    pub fn into_seen(self) -> Seen {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -56,7 +56,7 @@ impl RecordedFiles {
 impl Seen {
     /// Whether reading all of it again would give the same results.
     #[must_use]
-    pub(crate) fn still(&self) -> bool {
+    pub fn still(&self) -> bool {
         self.0.iter().all(|(source, known)| {
             *known
                 == match source {
@@ -69,7 +69,7 @@ impl Seen {
     /// The folders in which a change can change a result: those of the files, as named and after following symbolic
     /// links.
     #[must_use]
-    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+    pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Source::folders).collect();
         folders.sort_unstable();
         folders.dedup();
@@ -93,7 +93,7 @@ impl Source {
 ///
 /// # Errors
 /// The reason, as text for people.
-pub(crate) fn text(path: &Path) -> Result<String, String> {
+pub fn text(path: &Path) -> Result<String, String> {
     String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
 }
 

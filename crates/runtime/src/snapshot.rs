@@ -17,7 +17,7 @@ use crate::files::{RecordedFiles, Seen};
 
 /// An attempt to load a policy.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     /// What was read, to find out whether another attempt could have another result.
     pub seen: Seen,
     /// The snapshot, or every problem.
@@ -26,7 +26,7 @@ pub(crate) struct Attempt {
 
 /// A compiled policy, ready to answer requests.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// What answers requests.
     pub authorizer: Arc<Authorizer>,
     /// The policy it was compiled from, to compile it again when keys change.
@@ -36,11 +36,11 @@ pub(crate) struct Snapshot {
 }
 
 /// The URLs that keys are fetched from.
-pub(crate) type KeyUrls = BTreeMap<KeyUrl, KeySource>;
+pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 
 /// How keys are fetched from a URL, and whose keys they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeySource {
+pub struct KeySource {
     /// Interval between two fetches.
     pub refresh: Duration,
     /// The issuers of the keys, at least one. Two URLs may look the same without their secrets, so logs and metrics
@@ -50,7 +50,7 @@ pub(crate) struct KeySource {
 
 /// Names of issuers, displayed with commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Issuers(pub Vec<Arc<str>>);
+pub struct Issuers(pub Vec<Arc<str>>);
 
 impl fmt::Display for Issuers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +60,7 @@ impl fmt::Display for Issuers {
 
 /// The policy file at `path`: the path itself, or `policy.yaml` in it if it is a folder.
 #[must_use]
-pub(crate) fn policy_file(path: &Path) -> PathBuf {
+pub fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
@@ -72,7 +72,7 @@ const READS: usize = 5;
 /// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files of two versions
 /// are a mixture, so they are read again. A policy that keeps changing is not activated.
 #[must_use]
-pub(crate) fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
+pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
     for _ in 1..READS {
         if attempt.seen.still() {
@@ -101,7 +101,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every problem of its keys and hashes, and the warnings from loading it.
-    pub(crate) fn compile(
+    pub fn compile(
         loaded: Arc<Loaded>,
         fetched: &FetchedKeys,
         previous: Option<&Authorizer>,
@@ -120,7 +120,7 @@ impl Snapshot {
 
     /// Carries over verified credentials from `previous`, so that they need not be verified again. Must be called
     /// before this snapshot is active.
-    pub(crate) fn carry_over(&mut self, previous: &Authorizer) {
+    pub fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
             // All credentials are then verified again, which is slow but correct.
@@ -132,7 +132,7 @@ impl Snapshot {
 
     /// The URLs that its keys are fetched from.
     #[must_use]
-    pub(crate) fn key_urls(&self) -> KeyUrls {
+    pub fn key_urls(&self) -> KeyUrls {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {
@@ -147,10 +147,7 @@ impl Snapshot {
 }
 
 /// Turns a panic in `load` into a problem: the bug then costs this one attempt, not all later ones.
-pub(crate) fn survive<T>(
-    file: &Path,
-    load: impl FnOnce() -> Result<T, Vec<Problem>>,
-) -> Result<T, Vec<Problem>> {
+pub fn survive<T>(file: &Path, load: impl FnOnce() -> Result<T, Vec<Problem>>) -> Result<T, Vec<Problem>> {
     let bug = || {
         vec![Problem::error(Place::start_of(file), "loading this policy panicked: this is a bug in rolegate")]
     };

@@ -1,0 +1,62 @@
+//! The policy that is active, as all request threads see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwapOption, Guard};
+use authorizer::Authorizer;
+use identity::Verified;
+
+use crate::clock;
+use crate::record::DecisionSink;
+
+/// The active snapshot (policy, keys and caches), and where decisions go. Cheap to clone.
+#[derive(Clone)]
+pub struct ActivePolicy {
+    snapshot: Arc<ArcSwapOption<Authorizer>>,
+    decisions: Option<Arc<dyn DecisionSink>>,
+}
+
+impl ActivePolicy {
+    /// Authorizes each request with the snapshot that `snapshot` holds when it is answered. While it holds `None`, every
+    /// check is an error.
+    #[must_use]
+    pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
+        Self { snapshot, decisions: None }
+    }
+
+    /// Passes every decision to `sink`.
+    #[must_use]
+    pub fn with_decisions(self, sink: Arc<dyn DecisionSink>) -> Self {
+        Self { decisions: Some(sink), ..self }
+    }
+
+    /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
+    #[must_use]
+    pub fn cache_verified(&self, verified: &Verified) -> bool {
+        self.load().as_ref().is_some_and(|authorizer| authorizer.cache_verified(verified, clock::now()))
+    }
+
+    /// Whether a policy is active.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.load().is_some()
+    }
+
+    /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all request threads would write
+    /// to for each request.
+    pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
+        self.snapshot.load()
+    }
+
+    /// The sink, if it wants decisions like this one.
+    pub(crate) fn sink(&self, allowed: bool) -> Option<&dyn DecisionSink> {
+        self.decisions.as_deref().filter(|sink| sink.wants(allowed))
+    }
+}
+
+impl fmt::Debug for ActivePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActivePolicy").field("decisions", &self.decisions.is_some()).finish_non_exhaustive()
+    }
+}

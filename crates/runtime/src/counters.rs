@@ -1,0 +1,87 @@
+//! Counters. Each request thread has its own, so that no two threads write to the same cache line for each request.
+//! Readers add them up.
+
+mod counter;
+mod histogram;
+mod thread;
+
+pub use counter::Counter;
+pub use histogram::{Distribution, Recorder};
+pub use thread::ThreadCounters;
+
+/// Why a check got a gRPC error instead of a verdict. None of these is answered with OK.
+///
+/// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for the answer.
+/// Everything else that it can cause is a denial ([`authorizer::Limit`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// No policy is active.
+    NotReady,
+    /// The message is not a `CheckRequest` of an HTTP request.
+    Malformed,
+    /// The gRPC framing is wrong: the message is cut short, or there is more than one.
+    Framing,
+    /// The message is compressed.
+    Compressed,
+    /// The verdict cannot be encoded as headers.
+    Unanswerable,
+    /// A bug: the code panicked on this request.
+    Panicked,
+    /// The gRPC client gave up before the answer.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::NotReady,
+        Self::Malformed,
+        Self::Framing,
+        Self::Compressed,
+        Self::Unanswerable,
+        Self::Panicked,
+        Self::Cancelled,
+    ];
+
+    /// The name in metrics and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not_ready",
+            Self::Malformed => "malformed",
+            Self::Framing => "framing",
+            Self::Compressed => "compressed",
+            Self::Unanswerable => "unanswerable",
+            Self::Panicked => "panicked",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The counters of the decisions, summed over all request threads at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Checks that were allowed.
+    pub allowed: u64,
+    /// Checks that were denied, by the name of the reason. Only reasons that occurred are listed.
+    pub denied: Vec<(&'static str, u64)>,
+    /// Checks that got an error, by kind. Every kind is listed.
+    pub errors: Vec<(ErrorKind, u64)>,
+    /// Tokens verified: each once, while it is cached.
+    pub tokens_verified: u64,
+    /// Time from a complete request until its answer is handed over. Answers that leave in one write have the same time;
+    /// if a check waited until its credentials were verified, the wait is included.
+    pub handler: Distribution,
+    /// Time from a decoded request to its verdict, without waiting.
+    pub evaluation: Distribution,
+}
+
+impl Totals {
+    /// Sums up the counters of all request threads.
+    #[must_use]
+    pub fn sum<'w>(threads: impl Iterator<Item = &'w ThreadCounters>) -> Self {
+        let mut totals = Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
+        threads.for_each(|thread| thread.add_to(&mut totals));
+        totals
+    }
+}

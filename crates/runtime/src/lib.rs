@@ -1,0 +1,39 @@
+//! Keeps a policy active and current, for a process that answers requests: it loads the policy, watches its files,
+//! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
+//!
+//! It knows no transport: `sidecar` answers Envoy over gRPC with it. Read [`LoadedPolicy`] and [`Runtime`] first, which
+//! start and stop everything, then [`RequestThread`], with which a thread answers requests. The other modules:
+//!
+//! * `reload` with `snapshot` and `files`: loads and activates policies; [`keys`]: fetches the keys of issuers;
+//! * [`hashing`]: hashes passwords off the request threads;
+//! * [`decisions`] with [`lines`]: the decision log;
+//! * [`counters`] and [`status`]: what can be observed.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod active_policy;
+mod authorities;
+mod client_network;
+pub mod clock;
+pub mod counters;
+pub mod decisions;
+pub mod files;
+pub mod hashing;
+pub mod keys;
+pub mod lines;
+mod memory;
+pub mod panics;
+mod priority;
+mod record;
+mod reload;
+mod request_thread;
+mod runtime;
+pub mod settings;
+pub mod snapshot;
+pub mod status;
+
+pub use active_policy::ActivePolicy;
+pub use client_network::ClientNetwork;
+pub use record::{DecisionRecord, DecisionSink, is_logged};
+pub use request_thread::{Decided, Received, RequestThread};
+pub use runtime::{LoadedPolicy, Runtime};

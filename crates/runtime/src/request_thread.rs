@@ -1,0 +1,135 @@
+//! What a request thread authorizes requests with: the active policy, its own buffers and its own counters.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use authorizer::{Authorizer, Request, Scratch, Verdict};
+use identity::{Verification, Verified};
+
+use crate::active_policy::ActivePolicy;
+use crate::clock;
+use crate::counters::{ErrorKind, ThreadCounters};
+use crate::record::{self, Logged};
+
+/// Authorizes the requests of one thread. It contains every panic, counts every answer, and offers verdicts to the
+/// decision log.
+pub struct RequestThread {
+    policy: ActivePolicy,
+    counters: Arc<ThreadCounters>,
+    scratch: RefCell<Scratch>,
+    /// Number of verdicts that have not been handed over yet.
+    answers: Cell<u64>,
+}
+
+/// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
+/// its first part was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
+    pub time: Duration,
+    /// Monotonic: for the latency.
+    pub at: Instant,
+}
+
+/// A decided request, to be counted and logged.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided<'a> {
+    /// What authorized it.
+    pub authorizer: &'a Authorizer,
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// The client's address, as text; empty if it is not known.
+    pub client: &'a [u8],
+    /// When it was received.
+    pub received: Received,
+    /// When it was decided.
+    pub decided: Instant,
+}
+
+impl Received {
+    /// The current time, by both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { time: clock::now(), at: Instant::now() }
+    }
+}
+
+impl RequestThread {
+    /// Authorizes requests with `policy`.
+    #[must_use]
+    pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
+        Self { policy, counters, scratch: RefCell::default(), answers: Cell::new(0) }
+    }
+
+    /// The counters of this thread.
+    #[must_use]
+    pub fn counters(&self) -> &ThreadCounters {
+        &self.counters
+    }
+
+    /// Runs `answer` with the active snapshot. A panic in it becomes an error of this request, so that a bug does not
+    /// end the thread and its other requests.
+    ///
+    /// # Errors
+    /// If no policy is active, if `answer` panics, or if it returns an error.
+    pub fn with_snapshot<R>(
+        &self,
+        answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
+    ) -> Result<R, ErrorKind> {
+        let snapshot = self.policy.load();
+        let authorizer = snapshot.as_deref().ok_or(ErrorKind::NotReady)?;
+        catch_unwind(AssertUnwindSafe(|| answer(authorizer, &mut self.scratch.borrow_mut()))).unwrap_or_else(
+            |_| {
+                // The panic may have left the buffers half changed.
+                self.scratch.take();
+                Err(ErrorKind::Panicked)
+            },
+        )
+    }
+
+    /// Verifies a token on this thread.
+    ///
+    /// # Errors
+    /// If it panics.
+    pub fn verify(&self, verification: Verification) -> Result<Verified, ErrorKind> {
+        self.counters.token_verified();
+        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked)
+    }
+
+    /// Counts a verdict, and offers it to the decision log.
+    pub fn record(&self, verdict: &Verdict<'_>, decided: Decided<'_>) {
+        if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {
+            let Decided { authorizer, request, client, received, decided } = decided;
+            let duration = decided.saturating_duration_since(received.at);
+            record::offer(
+                sink,
+                verdict,
+                authorizer,
+                Logged { request, client, time: received.time, duration },
+            );
+        }
+        match verdict {
+            Verdict::Allowed(_) => self.counters.allowed(),
+            Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
+        }
+        self.answers.set(self.answers.get() + 1);
+    }
+
+    /// Records that all verdicts so far have been handed over. The answers of a batch leave in one write, so the clock is
+    /// read once for all of them.
+    pub fn handed_over(&self, received: Received) {
+        let answers = self.answers.take();
+        if answers > 0 {
+            self.counters.handed_over(received.at.elapsed(), answers);
+        }
+    }
+}
+
+impl fmt::Debug for RequestThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestThread").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}

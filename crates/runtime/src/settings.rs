@@ -1,0 +1,56 @@
+//! What a user chooses about how a policy is kept current.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a policy is loaded, reloaded and logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    pub policy: PathBuf,
+    /// Interval at which the files are checked for changes, in addition to notifications of the system. Zero means never;
+    /// a folder that cannot be watched is then checked every second.
+    pub poll_interval: Duration,
+    /// How long the last good policy may be used while its files do not load; zero means no limit.
+    pub max_policy_age: Duration,
+    /// How long fetched keys may be used while they cannot be fetched again; zero means no limit.
+    pub max_keys_age: Duration,
+    /// What happens when one of them is too old.
+    pub on_stale: OnStale,
+    /// Which issuers' keys must be fetched before the process is ready for the first time.
+    pub keys_needed: KeysNeeded,
+    /// Which decisions are logged.
+    pub decision_log: DecisionLog,
+}
+
+/// What happens when the policy or fetched keys exceed their maximum staleness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStale {
+    /// They are still used; a log line and the status report it.
+    Keep,
+    /// With a stale policy every check gets an error; tokens whose keys are stale are denied.
+    Deny,
+}
+
+/// Which issuers' keys must be fetched before the process is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeysNeeded {
+    /// None.
+    #[default]
+    None,
+    /// Those of at least one issuer, if there are any.
+    Any,
+    /// Those of every issuer.
+    All,
+}
+
+/// Which decisions are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionLog {
+    /// No decisions.
+    Off,
+    /// Decisions that do not let a request through.
+    Denied,
+    /// All decisions.
+    All,
+}
