@@ -37,7 +37,7 @@ impl<T> Authenticator<T> {
     }
 
     fn attempted_token(&self, token: &[u8]) -> Attempted {
-        let Some(claims) = jwt::unverified_payload(token) else { return Attempted::default() };
+        let Ok(claims) = jwt::Unverified::decode(token).payload else { return Attempted::default() };
         let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok();
         let user = issuer.and_then(|issuer| jwt::user(&claims, &issuer.settings));
         let issuer = claims.get("iss").and_then(Value::as_str).filter(|issuer| is_name(issuer));
