@@ -232,18 +232,12 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// Who the credentials of a request claim to be, for logs: nothing of it is verified.
+    /// What the credentials of a request say, which are invalid because of this error; for logs and people, never for
+    /// the client. Nothing of it is verified.
     #[must_use]
-    pub fn attempted(&self, request: &Request<'_>) -> Attempted {
+    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
         let authorization = request::authorization(request.headers).ok().flatten();
-        authorization.map(|value| self.authenticator.attempted(value)).unwrap_or_default()
-    }
-
-    /// What in the credentials of a request led to this denial, for logs and people; never for the client.
-    #[must_use]
-    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: UnixTime) -> Option<String> {
-        let Reason::InvalidCredentials(error) = reason else { return None };
-        self.authenticator.detail(request::authorization(request.headers).ok()??, error, now)
+        authorization.map(|value| self.authenticator.attempted(value, error, now)).unwrap_or_default()
     }
 
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.

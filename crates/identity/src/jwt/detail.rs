@@ -13,22 +13,20 @@ use crate::{CredentialsError, UnixTime, excerpt, excerpts};
 
 type Members = Map<String, Value>;
 
-/// The parameter or claim of a token that led to this error, and what was expected instead. Reads the token again, so
-/// that verifying one costs nothing for this.
+/// The parameter or claim of a token that led to this error, and what was expected instead.
 ///
 /// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and escaped, because whoever
 /// sends a token chooses them. Of a malformed token it shows only where it is malformed.
 pub(crate) fn detail(
-    text: &[u8],
+    token: &Unverified<'_>,
     issuers: &[Issuer],
     error: CredentialsError,
     now: UnixTime,
 ) -> Option<String> {
-    let token = Unverified::decode(text);
     let (header, claims) = (token.header.as_ref().ok(), token.payload.as_ref().ok());
     let issuer = || find_issuer(issuers, claims?.get("iss")).ok();
     match error {
-        CredentialsError::MalformedToken => token.malformed(text).or_else(|| malformed_parameter(header?)),
+        CredentialsError::MalformedToken => token.malformed().or_else(|| malformed_parameter(header?)),
         CredentialsError::UnsupportedAlgorithm => Some(is(header?, "alg")),
         CredentialsError::UnsafeHeader => unsafe_parameter(header?),
         CredentialsError::WrongType => {

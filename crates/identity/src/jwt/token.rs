@@ -58,23 +58,25 @@ impl From<Malformed> for CredentialsError {
     }
 }
 
-/// The header and the payload of a token of which nothing is verified, for logs.
-pub(crate) struct Unverified {
+/// The header and the payload of a token of which nothing is verified, for logs. The token is decoded again for them, so
+/// that verifying one costs nothing for this.
+pub(crate) struct Unverified<'a> {
+    text: &'a [u8],
     pub(super) header: Result<Map<String, Value>, Malformed>,
     pub(crate) payload: Result<Map<String, Value>, Malformed>,
 }
 
-impl Unverified {
+impl<'a> Unverified<'a> {
     /// Decodes what can be decoded.
-    pub(crate) fn decode(text: &[u8]) -> Self {
+    pub(crate) fn decode(text: &'a [u8]) -> Self {
         let mut parts = text.split(|byte| *byte == b'.').filter(|_| text.len() <= MAX_BYTES);
         let mut next = |name| object(name, parts.next().unwrap_or_default());
-        Self { header: next("header"), payload: next("payload") }
+        Self { text, header: next("header"), payload: next("payload") }
     }
 
-    /// What is malformed in the token, which has this text.
-    pub(super) fn malformed(&self, text: &[u8]) -> Option<String> {
-        let signature = match split(text) {
+    /// What is malformed in the token.
+    pub(super) fn malformed(&self) -> Option<String> {
+        let signature = match split(self.text) {
             Ok([_, _, signature]) => decode("signature", signature),
             Err(malformed) => return Some(malformed.to_string()),
         };

@@ -17,7 +17,7 @@ fn test_issuer() -> Issuer {
 fn detail_under(issuer: Issuer, token: &str) -> Option<String> {
     let auth = compile(&tokens_of(issuer));
     let error = authenticate(&auth, &bearer(token)).unwrap_err();
-    auth.detail(bearer(token).as_bytes(), error, now())
+    auth.attempted(bearer(token).as_bytes(), error, now()).detail
 }
 
 fn detail(token: &str) -> String {
@@ -118,7 +118,7 @@ fn a_malformed_token_says_what_is_malformed() {
         let auth = compile(&tokens_of(test_issuer()));
         let value = bearer(&token);
         assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedToken, "{token}");
-        let said = auth.detail(value.as_bytes(), CredentialsError::MalformedToken, now());
+        let said = auth.attempted(value.as_bytes(), CredentialsError::MalformedToken, now()).detail;
         assert_eq!(said.as_deref(), Some(expected), "{token}");
     }
 }
@@ -187,10 +187,10 @@ fn nothing_else_of_the_credentials_is_shown() {
         for error in CredentialsError::ALL {
             let claims = claims_with(name, Some(json!("hunter2")));
             let value = bearer(&signed("ES256", &header("ES256"), &claims));
-            let said = auth.detail(value.as_bytes(), error, now()).unwrap_or_default();
+            let said = auth.attempted(value.as_bytes(), error, now()).detail.unwrap_or_default();
             assert!(!said.contains("hunter2") && !said.contains(&value[60..]), "{said}");
-            assert_eq!(auth.detail(b"Basic YWxpY2U6aHVudGVyMg==", error, now()), None);
-            let said = auth.detail(b"Bearer hunter2", error, now()).unwrap_or_default();
+            assert_eq!(auth.attempted(b"Basic YWxpY2U6aHVudGVyMg==", error, now()).detail, None);
+            let said = auth.attempted(b"Bearer hunter2", error, now()).detail.unwrap_or_default();
             assert!(!said.contains("hunter2"), "{said}");
         }
     }
