@@ -232,6 +232,28 @@ impl Authorizer {
         &self.loaded
     }
 
+    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The names
+    /// have the prefixes of its source.
+    #[must_use]
+    pub fn subject_named<T: AsRef<str>>(&self, user: &str, groups: &[T], roles: &[T]) -> Subject {
+        let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
+            user: user.into(),
+            issuer: None,
+            source: self.loaded.policy.identity.source_of(user),
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims: serde_json::Value::Null,
+        });
+        for (all, more) in [(&mut subject.groups, groups), (&mut subject.roles, roles)] {
+            for name in more.iter().map(AsRef::as_ref) {
+                if !all.iter().any(|known| **known == *name) {
+                    all.push(name.into());
+                }
+            }
+        }
+        subject
+    }
+
     /// What the credentials of a request say, which are invalid because of this error; for logs and people, never for
     /// the client. Nothing of it is verified.
     #[must_use]

@@ -204,6 +204,12 @@ impl<T: HeapSize> Authenticator<T> {
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
+    /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
+    #[must_use]
+    pub fn basic_user(&self, user: &str) -> Option<&Subject> {
+        self.basic.as_ref()?.accounts.with_prefix(user)
+    }
+
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
     #[must_use]
     pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
