@@ -15,6 +15,7 @@ use clap::{ArgMatches, Args, Command, ValueEnum};
 use crate::address::{Address, AdminAddress};
 use crate::units;
 
+pub(crate) use environment::with_variable;
 pub use file::SettingsError;
 
 /// The settings of `rolegate serve`.
