@@ -1,9 +1,12 @@
 //! Golden cases: runs a request against a policy and compares the outcome with the expected one.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
+use policy::model::SourceId;
 
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch};
@@ -43,7 +46,12 @@ impl Authorizer {
         };
         let mut scratch = Scratch::default();
         let verdict = match &case.request.credentials {
-            Credentials::Claims(claims) => self.check_claims(&asked, claims, &mut scratch),
+            Credentials::Claims(claims) => {
+                self.check_subject(&asked, || self.subject_of_text(claims), &mut scratch)
+            }
+            Credentials::User { name, groups } => {
+                self.check_subject(&asked, || self.subject_of_user(name, groups), &mut scratch)
+            }
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
                 self.check_inline(&asked, &mut scratch, now)
             }
@@ -53,21 +61,32 @@ impl Authorizer {
         outcome
     }
 
-    /// Authorizes a request with the subject of a token with these claims, without verifying a token.
-    fn check_claims<'a>(
+    /// Authorizes a request with a subject, without verifying credentials.
+    fn check_subject<'a>(
         &'a self,
         request: &Request<'a>,
-        claims: &str,
+        subject: impl FnOnce() -> Result<Subject, CredentialsError>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
         self.authorize_with(request, scratch, |_, callers| {
-            Ok(Some(callers.hold(self.unverified(self.subject_of_text(claims)?))))
+            Ok(Some(callers.hold(self.unverified(subject()?))))
         })
     }
 
     fn subject_of_text(&self, claims: &str) -> Result<Subject, CredentialsError> {
         let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
         self.authenticator.subject_of(&claims)
+    }
+
+    /// Fails as a request does, if only Basic can have this user and does not: a test of a misspelt name must not pass.
+    fn subject_of_user(&self, name: &str, groups: &[Arc<str>]) -> Result<Subject, CredentialsError> {
+        let subject = self.subject_named(name, groups, &[]);
+        let basic = self.loaded.policy.identity.basic.as_ref().filter(|basic| basic.verify);
+        let of_basic = subject.source == Some(SourceId::BASIC) && basic.is_some();
+        if of_basic && self.authenticator.basic_user(name).is_none() {
+            return Err(CredentialsError::BadPassword);
+        }
+        Ok(subject)
     }
 }
 
@@ -76,7 +95,7 @@ fn header_lines(case: &Case) -> Vec<(String, String)> {
     let authorization = match &case.request.credentials {
         Credentials::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
         Credentials::Bearer(token) => Some(format!("Bearer {token}")),
-        Credentials::None | Credentials::Claims(_) => None,
+        Credentials::None | Credentials::Claims(_) | Credentials::User { .. } => None,
     };
     let authorization = authorization.map(|value| ("authorization".to_owned(), value));
     let others = case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));

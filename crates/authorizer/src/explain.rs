@@ -140,7 +140,7 @@ impl Authorizer {
             explanation.without_keys = Some("none fetched".to_owned());
         }
         if let Err(error) = caller {
-            explanation.detail = self.detail(request, Reason::InvalidCredentials(error), now);
+            explanation.detail = self.attempted(request, error, now).detail;
         }
         self.add_answer(request, parsed, caller, &mut explanation);
         explanation

@@ -232,18 +232,34 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// Who the credentials of a request claim to be, for logs: nothing of it is verified.
+    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The names
+    /// have the prefixes of its source.
     #[must_use]
-    pub fn attempted(&self, request: &Request<'_>) -> Attempted {
-        let authorization = request::authorization(request.headers).ok().flatten();
-        authorization.map(|value| self.authenticator.attempted(value)).unwrap_or_default()
+    pub fn subject_named<T: AsRef<str>>(&self, user: &str, groups: &[T], roles: &[T]) -> Subject {
+        let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
+            user: user.into(),
+            issuer: None,
+            source: self.loaded.policy.identity.source_of(user),
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims: serde_json::Value::Null,
+        });
+        for (all, more) in [(&mut subject.groups, groups), (&mut subject.roles, roles)] {
+            for name in more.iter().map(AsRef::as_ref) {
+                if !all.iter().any(|known| **known == *name) {
+                    all.push(name.into());
+                }
+            }
+        }
+        subject
     }
 
-    /// What in the credentials of a request led to this denial, for logs and people; never for the client.
+    /// What the credentials of a request say, which are invalid because of this error; for logs and people, never for
+    /// the client. Nothing of it is verified.
     #[must_use]
-    pub fn detail(&self, request: &Request<'_>, reason: Reason, now: UnixTime) -> Option<String> {
-        let Reason::InvalidCredentials(error) = reason else { return None };
-        self.authenticator.detail(request::authorization(request.headers).ok()??, error, now)
+    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
+        let authorization = request::authorization(request.headers).ok().flatten();
+        authorization.map(|value| self.authenticator.attempted(value, error, now)).unwrap_or_default()
     }
 
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.

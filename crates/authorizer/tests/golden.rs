@@ -79,6 +79,7 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
         Credentials::Claims(claims) => {
             return Some(Some(authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?));
         }
+        Credentials::User { .. } => return None,
         Credentials::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
         Credentials::Bearer(token) => format!("Bearer {token}"),
     };

@@ -204,14 +204,10 @@ impl<T: HeapSize> Authenticator<T> {
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
-    /// What in invalid credentials led to this error, for the operator and never for the client: for example
-    /// "`aud` is `account`, expected `shop`". It has no part of a password or of a signature.
+    /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
     #[must_use]
-    pub fn detail(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Option<String> {
-        match authorization::parse(authorization) {
-            Scheme::Bearer(token) => jwt::detail(token, &self.issuers, error, now),
-            Scheme::Basic(_) | Scheme::Other => None,
-        }
+    pub fn basic_user(&self, user: &str) -> Option<&Subject> {
+        self.basic.as_ref()?.accounts.with_prefix(user)
     }
 
     /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.

@@ -15,4 +15,4 @@ pub(crate) use check::{TokenCheck, TokenChecked};
 pub(crate) use claims::{subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
-pub(crate) use token::{MAX_BYTES, unverified_payload};
+pub(crate) use token::{MAX_BYTES, Unverified};

@@ -52,6 +52,13 @@ pub enum Credentials {
     Bearer(String),
     /// `claims: {…}`: the claims of an already verified token, as JSON.
     Claims(String),
+    /// `user: name`: an already verified caller.
+    User {
+        /// The user name, with the prefix of its source.
+        name: String,
+        /// `groups: […]`: groups besides those that the policy gives the user.
+        groups: Vec<Arc<str>>,
+    },
 }
 
 /// The expected outcome. Fields that are `None` or empty are not checked.

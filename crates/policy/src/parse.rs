@@ -10,7 +10,7 @@ pub mod htpasswd;
 mod identity;
 mod jwt;
 mod method;
-mod names;
+pub(crate) mod names;
 mod ownership;
 mod password;
 mod path;

@@ -54,6 +54,21 @@ fn what_a_request_leaves_out_is_usual() {
 }
 
 #[test]
+fn a_caller_may_be_a_name_with_groups() {
+    for (request, expected) in
+        [("{ path: /x, user: a, groups: [b, c] }", &["b", "c"][..]), ("{ path: /x, user: a }", &[])]
+    {
+        let Credentials::User { name, groups } = one_request(request).request.credentials else {
+            panic!("{request}")
+        };
+        assert_eq!(
+            (&*name, groups.iter().map(|group| &**group).collect::<Vec<_>>().as_slice()),
+            ("a", expected)
+        );
+    }
+}
+
+#[test]
 fn a_header_may_have_several_lines() {
     let request = one_request("{ path: /x, headers: { authorization: [a, b], x-n: 7 } }").request;
     let lines: Vec<_> = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -125,6 +140,10 @@ fn every_problem_is_found() {
 - { name: g, request: { path: /x, at: yesterday }, expect: { status: 200, header: { a: b } } }
 - name
 - { name: h, request: { path: [x], headers: [a] }, expect: { status: 200, headers: { a: [b] } } }
+- { name: i, request: { path: /x, user: "", groups: staff }, expect: 200 }
+- { name: j, request: { path: /x, groups: [a] }, expect: 200 }
+- { name: k, request: { path: /x, basic: "a:b", user: a, groups: [a] }, expect: 200 }
+- { name: l, request: { path: /x, user: a, groups: ["\t", [a]] }, expect: 200 }
 "#;
     let expected = [
         "1:45: `99` is not a status",
@@ -145,6 +164,13 @@ fn every_problem_is_found() {
         "9:31: `path` must be text, not a list",
         "9:45: `headers` must be a mapping, not a list",
         "9:89: the value of a header must be text, not a list",
+        "10:41: `user` is empty",
+        "10:53: `groups` must be a list, not text",
+        "11:35: only a request with `user` has `groups`",
+        "12:49: a request has either `basic` or `user`",
+        "12:58: only a request with `user` has `groups`",
+        "13:53: a group is empty",
+        "13:59: a group must be text, not a list",
     ];
     assert_eq!(messages(text), expected);
 }

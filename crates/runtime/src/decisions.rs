@@ -126,7 +126,7 @@ impl<'a> Line<'a> {
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
-            detail: record.detail.map(|detail| cut(detail, LONGEST)),
+            detail: record.attempted.detail.as_deref().map(|detail| cut(detail, LONGEST)),
             rule: record.rule,
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),

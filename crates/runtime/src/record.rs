@@ -31,14 +31,12 @@ pub struct DecisionRecord<'a> {
     pub replaced: bool,
     /// The subject, if known.
     pub subject: Option<&'a Subject>,
-    /// Who invalid credentials claim to be.
+    /// Who invalid credentials claim to be, and why they are invalid: bounded and escaped.
     pub attempted: &'a Attempted,
     /// Whether the request is allowed.
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
-    /// What in a token led to the denial: never credentials, bounded and escaped.
-    pub detail: Option<&'a str>,
     /// The rule that decided, if one did.
     pub rule: Option<&'a str>,
     /// Which policy and which keys decided.
@@ -83,12 +81,8 @@ pub(crate) fn offer(
         Verdict::Allowed(allowed) => (allowed.path, allowed.subject, None, Some(allowed.rule)),
         Verdict::Denied(denied) => (denied.path, denied.subject, Some(denied.reason), denied.rule),
     };
-    let detail = match verdict {
-        Verdict::Allowed(_) => None,
-        Verdict::Denied(denied) => authorizer.detail(request, denied.reason, time),
-    };
     let attempted = match reason {
-        Some(Reason::InvalidCredentials(_)) => authorizer.attempted(request),
+        Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, time),
         Some(
             Reason::InvalidMethod
             | Reason::InvalidPath(_)
@@ -122,7 +116,6 @@ pub(crate) fn offer(
         attempted: &attempted,
         allowed: reason.is_none(),
         reason: reason.map(Reason::name),
-        detail: detail.as_deref(),
         rule,
         revision: authorizer.revision(),
         duration,

@@ -69,7 +69,8 @@ pub enum Unparsed {
 /// When an argument, an environment variable or an entry of the settings file is not valid.
 pub fn parse(arguments: &[OsString]) -> Result<Cli, Unparsed> {
     let command = settings::with_file(Cli::command(), arguments)?;
-    let matches = command.try_get_matches_from(arguments)?;
+    let matches = command.clone().try_get_matches_from(arguments);
+    let matches = matches.map_err(|error| settings::with_variable(error, command, arguments))?;
     Ok(Cli::from_arg_matches(&matches)?)
 }
 

@@ -16,6 +16,7 @@ use runtime::settings::{self, PolicySettings};
 use crate::address::{Address, AdminAddress};
 use crate::units;
 
+pub(crate) use environment::with_variable;
 pub use file::SettingsError;
 
 /// The settings of `rolegate serve`.

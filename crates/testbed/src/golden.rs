@@ -133,7 +133,7 @@ impl<'a> Caller<'a> {
 /// The value of the `Authorization` header for these credentials.
 ///
 /// # Errors
-/// If the credentials are claims and there is no signer.
+/// If the credentials are claims and there is no signer, or only a name.
 pub fn authorization(
     credentials: &Credentials,
     identity: &Identity,
@@ -143,6 +143,9 @@ pub fn authorization(
         Credentials::None => None,
         Credentials::Basic(both) => Some(format!("Basic {}", STANDARD.encode(both))),
         Credentials::Bearer(token) => Some(format!("Bearer {token}")),
+        Credentials::User { .. } => {
+            return Err(Failed::new("user", "a running rolegate needs credentials"));
+        }
         Credentials::Claims(claims) => {
             let signer = signer.ok_or_else(|| Failed::new("claims", "nobody can sign them"))?;
             Some(format!("Bearer {}", signer.valid(identity, claims)?))

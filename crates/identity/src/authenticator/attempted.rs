@@ -1,4 +1,4 @@
-//! Who credentials claim to be, for logs: whoever is on call must know whose credentials are not valid.
+//! What invalid credentials say, for logs: whoever is on call must know whose credentials are not valid, and why.
 
 use serde_json::Value;
 
@@ -6,41 +6,46 @@ use crate::authorization::{self, Scheme};
 use crate::basic::Credentials;
 use crate::jwt;
 use crate::names::is_name;
+use crate::{CredentialsError, UnixTime};
 
 use super::Authenticator;
 
-/// Who credentials claim to be. Nothing of it is verified: whoever sends a request can put any name into it. Never the
-/// password, and nothing else of a token.
+/// What invalid credentials say. Nothing of it is verified: whoever sends a request can put any name into it. For the
+/// operator and never for the client. It has no part of a password or of a signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempted {
     /// The user name, with the prefix of its source. No control characters.
     pub user: Option<String>,
     /// The issuer of a token, even if the policy does not configure it. No control characters.
     pub issuer: Option<String>,
+    /// What in a token led to the error, for example "`aud` is `account`, expected `shop`". No control characters.
+    pub detail: Option<String>,
 }
 
 impl<T> Authenticator<T> {
-    /// Who the credentials in an `Authorization` header claim to be. Only methods that the policy configures are read: the
-    /// user name of others may be a secret, such as an API key.
+    /// What the credentials in an `Authorization` header say, which are invalid because of this error. Only methods that
+    /// the policy configures are read: the user name of others may be a secret, such as an API key.
     #[must_use]
-    pub fn attempted(&self, authorization: &[u8]) -> Attempted {
+    pub fn attempted(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
         match (authorization::parse(authorization), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => {
                 let credentials = Credentials::decode(encoded).ok();
                 let user = credentials.map(|credentials| basic.accounts.user_name(credentials.user()));
                 let user = user.map(|user| user.to_string());
-                Attempted { user, issuer: None }
+                Attempted { user, ..Attempted::default() }
             }
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.attempted_token(token),
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.attempted_token(token, error, now),
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => Attempted::default(),
         }
     }
 
-    fn attempted_token(&self, token: &[u8]) -> Attempted {
-        let Some(claims) = jwt::unverified_payload(token) else { return Attempted::default() };
+    fn attempted_token(&self, text: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
+        let token = jwt::Unverified::decode(text);
+        let detail = jwt::detail(&token, &self.issuers, error, now);
+        let Ok(claims) = token.payload else { return Attempted { detail, ..Attempted::default() } };
         let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok();
         let user = issuer.and_then(|issuer| jwt::user(&claims, &issuer.settings));
         let issuer = claims.get("iss").and_then(Value::as_str).filter(|issuer| is_name(issuer));
-        Attempted { user: user.map(|user| user.to_string()), issuer: issuer.map(str::to_owned) }
+        Attempted { user: user.map(|user| user.to_string()), issuer: issuer.map(str::to_owned), detail }
     }
 }

@@ -58,6 +58,11 @@ impl Accounts {
         self.by_name.get(name)
     }
 
+    /// The subject of the user with this name, which has the prefix.
+    pub(crate) fn with_prefix(&self, user: &str) -> Option<&Subject> {
+        self.named(user.strip_prefix(&*self.user_prefix)?).map(|account| &account.subject)
+    }
+
     /// The account here that has the same name and, byte for byte, the same hash.
     pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
         let is_same = |here: &&Arc<Account>| here.hash_text.is_some() && here.hash_text == account.hash_text;

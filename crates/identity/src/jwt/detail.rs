@@ -7,65 +7,72 @@ use serde_json::{Map, Value};
 use super::claims::{date, since_epoch};
 use super::header::REJECTED;
 use super::issuer::{Issuer, find_issuer};
-use super::token;
+use super::token::Unverified;
 use crate::jwks::Algorithm;
 use crate::{CredentialsError, UnixTime, excerpt, excerpts};
 
 type Members = Map<String, Value>;
 
-/// The parameter or claim of a token that led to this error, and what was expected instead. Reads the token again, so
-/// that verifying one costs nothing for this.
+/// The parameter or claim of a token that led to this error, and what was expected instead.
 ///
 /// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: bounded, and escaped, because whoever
-/// sends a token chooses them.
+/// sends a token chooses them. Of a malformed token it shows only where it is malformed.
 pub(crate) fn detail(
-    text: &[u8],
+    token: &Unverified<'_>,
     issuers: &[Issuer],
     error: CredentialsError,
     now: UnixTime,
 ) -> Option<String> {
-    let (header, claims) = token::parts(text)?;
-    let issuer = || find_issuer(issuers, claims.get("iss")).ok();
+    let (header, claims) = (token.header.as_ref().ok(), token.payload.as_ref().ok());
+    let issuer = || find_issuer(issuers, claims?.get("iss")).ok();
     match error {
-        CredentialsError::UnsupportedAlgorithm => Some(is(&header, "alg")),
-        CredentialsError::UnsafeHeader => unsafe_parameter(&header),
+        CredentialsError::MalformedToken => token.malformed().or_else(|| malformed_parameter(header?)),
+        CredentialsError::UnsupportedAlgorithm => Some(is(header?, "alg")),
+        CredentialsError::UnsafeHeader => unsafe_parameter(header?),
         CredentialsError::WrongType => {
             let expected = issuer()?.settings.required_type.clone()?;
-            Some(format!("{}, expected `{expected}`", is(&header, "typ")))
+            Some(format!("{}, expected `{expected}`", is(header?, "typ")))
         }
         CredentialsError::UnknownIssuer => {
             let known = excerpts(issuers.iter().map(|issuer| &*issuer.settings.issuer));
-            Some(format!("{}, known: {known}", is(&claims, "iss")))
+            Some(format!("{}, known: {known}", is(claims?, "iss")))
         }
         CredentialsError::KeysUnavailable => {
             Some(format!("no keys of `{}` have been fetched", issuer()?.settings.issuer))
         }
-        CredentialsError::UnknownKey => Some(unknown_key(&header, issuer()?)),
+        CredentialsError::UnknownKey => Some(unknown_key(header?, issuer()?)),
         CredentialsError::WrongAlgorithm => {
-            let algorithm = Algorithm::from_name(header.get("alg")?.as_str()?)?;
-            let kid = header.get("kid").and_then(Value::as_str);
+            let algorithm = Algorithm::from_name(header?.get("alg")?.as_str()?)?;
+            let kid = header?.get("kid").and_then(Value::as_str);
             let key = issuer()?.keys()?.select(kid, algorithm)?.algorithm();
-            Some(format!("{}, {} of a key for `{}`", is(&header, "alg"), is(&header, "kid"), key.name()))
+            Some(format!("{}, {} of a key for `{}`", is(header?, "alg"), is(header?, "kid"), key.name()))
         }
-        CredentialsError::MalformedClaims => Some(malformed_claim(&claims, &issuer()?.settings)),
+        CredentialsError::MalformedClaims => Some(malformed_claim(claims?, &issuer()?.settings)),
         CredentialsError::WrongAudience => {
             let expected = excerpts(issuer()?.settings.audiences.iter().map(|audience| &**audience));
-            Some(format!("{}, expected {expected}", audience(&claims)))
+            Some(format!("{}, expected {expected}", audience(claims?)))
         }
-        CredentialsError::Expired => Some(format!("{}, {}", time(&claims, &["exp"], now)?, skew(issuer()?))),
+        CredentialsError::Expired => Some(format!("{}, {}", time(claims?, &["exp"], now)?, skew(issuer()?))),
         CredentialsError::NotYetValid => {
-            Some(format!("{}, {}", time(&claims, &["nbf", "iat"], now)?, skew(issuer()?)))
+            Some(format!("{}, {}", time(claims?, &["nbf", "iat"], now)?, skew(issuer()?)))
         }
         CredentialsError::TooOld => {
             let (most, skew) = (issuer()?.settings.max_age?.as_secs(), skew(issuer()?));
-            Some(format!("{}, `max_age` is {most} s, {skew}", time(&claims, &["iat"], now)?))
+            Some(format!("{}, `max_age` is {most} s, {skew}", time(claims?, &["iat"], now)?))
         }
         CredentialsError::UnsupportedScheme
         | CredentialsError::MalformedCredentials
         | CredentialsError::BadPassword
-        | CredentialsError::MalformedToken
         | CredentialsError::BadSignature => None,
     }
+}
+
+fn malformed_parameter(header: &Members) -> Option<String> {
+    let is_malformed = |name: &&str| match header.get(*name) {
+        None => *name == "alg",
+        Some(value) => !value.is_string(),
+    };
+    ["alg", "kid", "typ"].iter().find(|name| is_malformed(name)).map(|name| is(header, name))
 }
 
 fn unsafe_parameter(header: &Members) -> Option<String> {

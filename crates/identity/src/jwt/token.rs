@@ -27,30 +27,74 @@ impl<'a> Token<'a> {
     /// If it is not three parts in canonical base64url, of which the first two are JSON objects, or the header is
     /// unsafe.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, CredentialsError> {
-        if text.len() > MAX_BYTES || !text.iter().all(|byte| is_allowed(*byte)) {
-            return Err(CredentialsError::MalformedToken);
-        }
-        let parts: Vec<&[u8]> = text.splitn(4, |byte| *byte == b'.').collect();
-        let [header, payload, signature] = parts.as_slice() else {
-            return Err(CredentialsError::MalformedToken);
-        };
+        let [header, payload, signature] = split(text)?;
         let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
-        let header = Header::parse(&object(header)?)?;
-        let (payload, signature) = (object(payload)?, decode(signature)?);
+        let header = Header::parse(&object("header", header)?)?;
+        let (payload, signature) = (object("payload", payload)?, decode("signature", signature)?);
         Ok(Self { signed, header, payload, signature })
     }
 }
 
-/// The payload of a token, of which nothing is verified, not even the header; for logs.
-pub(crate) fn unverified_payload(text: &[u8]) -> Option<Map<String, Value>> {
-    let payload = text.split(|byte| *byte == b'.').nth(1).filter(|_| text.len() <= MAX_BYTES)?;
-    object(payload).ok()
+/// Why a token is malformed, with nothing of its content. For the operator only.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("it is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    #[error("byte {0} is neither base64url nor a dot")]
+    Character(usize),
+    #[error("the number of parts is {0}, expected 3: header, payload and signature")]
+    Parts(usize),
+    #[error("the {0} is not base64url without padding")]
+    Base64(&'static str),
+    #[error("the {0} is not JSON: {1}")]
+    Json(&'static str, serde_json::Error),
+    #[error("the {0} is not a JSON object")]
+    NotAnObject(&'static str),
 }
 
-/// The header and the payload of a token of which nothing else is checked, for messages.
-pub(super) fn parts(text: &[u8]) -> Option<(Map<String, Value>, Map<String, Value>)> {
-    let mut parts = text.get(..text.len().min(MAX_BYTES))?.split(|byte| *byte == b'.');
-    Some((object(parts.next()?).ok()?, object(parts.next()?).ok()?))
+impl From<Malformed> for CredentialsError {
+    fn from(_: Malformed) -> Self {
+        Self::MalformedToken
+    }
+}
+
+/// The header and the payload of a token of which nothing is verified, for logs. The token is decoded again for them, so
+/// that verifying one costs nothing for this.
+pub(crate) struct Unverified<'a> {
+    text: &'a [u8],
+    pub(super) header: Result<Map<String, Value>, Malformed>,
+    pub(crate) payload: Result<Map<String, Value>, Malformed>,
+}
+
+impl<'a> Unverified<'a> {
+    /// Decodes what can be decoded.
+    pub(crate) fn decode(text: &'a [u8]) -> Self {
+        let mut parts = text.split(|byte| *byte == b'.').filter(|_| text.len() <= MAX_BYTES);
+        let mut next = |name| object(name, parts.next().unwrap_or_default());
+        Self { text, header: next("header"), payload: next("payload") }
+    }
+
+    /// What is malformed in the token.
+    pub(super) fn malformed(&self) -> Option<String> {
+        let signature = match split(self.text) {
+            Ok([_, _, signature]) => decode("signature", signature),
+            Err(malformed) => return Some(malformed.to_string()),
+        };
+        let parts = [self.header.as_ref().err(), self.payload.as_ref().err(), signature.as_ref().err()];
+        parts.into_iter().flatten().next().map(ToString::to_string)
+    }
+}
+
+/// Splits a token into header, payload and signature.
+fn split(text: &[u8]) -> Result<[&[u8]; 3], Malformed> {
+    if text.len() > MAX_BYTES {
+        return Err(Malformed::TooLong);
+    }
+    if let Some(at) = text.iter().position(|byte| !is_allowed(*byte)) {
+        return Err(Malformed::Character(at + 1));
+    }
+    let parts: Vec<&[u8]> = text.split(|byte| *byte == b'.').collect();
+    parts.as_slice().try_into().map_err(|_| Malformed::Parts(parts.len()))
 }
 
 /// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other characters, such as
@@ -59,14 +103,15 @@ fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-fn object(part: &[u8]) -> Result<Map<String, Value>, CredentialsError> {
-    match json::parse(&decode(part)?) {
+fn object(name: &'static str, part: &[u8]) -> Result<Map<String, Value>, Malformed> {
+    match json::parse(&decode(name, part)?) {
         Ok(Value::Object(members)) => Ok(members),
-        _ => Err(CredentialsError::MalformedToken),
+        Ok(_) => Err(Malformed::NotAnObject(name)),
+        Err(error) => Err(Malformed::Json(name, error)),
     }
 }
 
 /// Decodes base64url without padding, whose unused bits must be zero: so each value has one text.
-fn decode(part: &[u8]) -> Result<Vec<u8>, CredentialsError> {
-    URL_SAFE_NO_PAD.decode(part).map_err(|_| CredentialsError::MalformedToken)
+fn decode(name: &'static str, part: &[u8]) -> Result<Vec<u8>, Malformed> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed::Base64(name))
 }

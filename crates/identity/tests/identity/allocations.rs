@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use allocation_counter::measure;
-use identity::LocalCache;
+use identity::{CredentialsError, LocalCache};
 
 use crate::settings::*;
 use crate::signer;
@@ -54,4 +54,22 @@ fn an_anonymous_caller_allocates_nothing() {
     let counted =
         measure(|| assert!(matches!(auth.authenticate(None, None, now(), &mut cache, attach), Ok(None))));
     assert_eq!(counted.count_total, 0);
+}
+
+/// Whoever floods a server with invalid tokens makes it write this for each, on the threads that serve requests.
+#[test]
+fn what_an_invalid_token_says_takes_one_decoding() {
+    let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
+    let many: Vec<String> = (0..300).map(|number| format!("claim-{number}")).collect();
+    let mut claims = signer::claims_with("exp", Some((NOW - 372).into()));
+    claims["many"] = many.into();
+    let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
+    let text = claims.to_string();
+    let decoding = measure(|| assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok()));
+    let said = measure(|| {
+        let said = auth.attempted(token.as_bytes(), CredentialsError::Expired, now());
+        assert!(said.user.is_some() && said.issuer.is_some() && said.detail.is_some());
+    });
+    let (said, decoding) = (said.count_total, decoding.count_total);
+    assert!(said < decoding * 3 / 2, "{said} allocations, {decoding} to decode the claims once");
 }

@@ -1,13 +1,18 @@
 //! Who invalid credentials claim to be.
 
-use identity::Attempted;
+use identity::{Attempted, CredentialsError};
 use serde_json::json;
 
 use crate::settings::*;
 use crate::signer;
 
+/// With an error that has no detail.
+fn attempted(auth: &Auth, value: &str) -> Attempted {
+    auth.attempted(value.as_bytes(), CredentialsError::BadSignature, now())
+}
+
 fn user(user: &str) -> Attempted {
-    Attempted { user: Some(user.into()), issuer: None }
+    Attempted { user: Some(user.into()), ..Attempted::default() }
 }
 
 #[test]
@@ -15,13 +20,12 @@ fn basic_credentials_name_a_user_and_no_password() {
     let mut settings = basic(&[("alice", BCRYPT)]);
     settings.basic.as_mut().unwrap().user_prefix = "basic:".into();
     let auth = compile(&settings);
-    let attempted = |value: &str| auth.attempted(value.as_bytes());
-    assert_eq!(attempted(&header("alice:secret")), user("basic:alice"));
-    assert_eq!(attempted(&header("nobody:secret:more")), user("basic:nobody"));
+    assert_eq!(attempted(&auth, &header("alice:secret")), user("basic:alice"));
+    assert_eq!(attempted(&auth, &header("nobody:secret:more")), user("basic:nobody"));
     for value in
         [header("secret"), header(":secret"), header("a\nb:secret"), "Basic !".into(), "Negotiate x".into()]
     {
-        assert_eq!(attempted(&value), Attempted::default(), "{value}");
+        assert_eq!(attempted(&auth, &value), Attempted::default(), "{value}");
     }
 }
 
@@ -31,18 +35,19 @@ fn a_token_names_a_user_and_an_issuer_although_it_is_not_valid() {
     settings.jwt[0].user_prefix = "id:".into();
     let auth = compile(&settings);
     let token = |claims: &serde_json::Value| {
-        auth.attempted(signer::bearer(&signer::signed("EdDSA", &json!({ "alg": "none" }), claims)).as_bytes())
+        attempted(&auth, &signer::bearer(&signer::signed("EdDSA", &json!({ "alg": "none" }), claims)))
     };
     let of = |user: Option<&str>, issuer: Option<&str>| Attempted {
         user: user.map(str::to_owned),
         issuer: issuer.map(str::to_owned),
+        detail: None,
     };
     assert_eq!(token(&signer::claims()), of(Some("id:carol"), Some(ISSUER)));
     assert_eq!(token(&signer::claims_with("iss", Some("https://x".into()))), of(None, Some("https://x")));
     assert_eq!(token(&signer::claims_with("iss", None)), of(None, None));
     assert_eq!(token(&signer::claims_with("sub", Some("a\u{7f}".into()))), of(None, Some(ISSUER)));
     for value in ["Bearer secret", "Bearer a.b.c", "Bearer .."] {
-        assert_eq!(auth.attempted(value.as_bytes()), Attempted::default(), "{value}");
+        assert_eq!(attempted(&auth, value), Attempted::default(), "{value}");
     }
 }
 
@@ -51,7 +56,7 @@ fn a_token_names_a_user_and_an_issuer_although_it_is_not_valid() {
 fn credentials_of_a_method_that_is_not_configured_name_nobody() {
     let only_basic = compile(&basic(&[("alice", BCRYPT)]));
     let token = signer::bearer(&signer::token("ES256"));
-    assert_eq!(only_basic.attempted(token.as_bytes()), Attempted::default());
+    assert_eq!(attempted(&only_basic, &token), Attempted::default());
     let only_tokens = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
-    assert_eq!(only_tokens.attempted(header("key:").as_bytes()), Attempted::default());
+    assert_eq!(attempted(&only_tokens, &header("key:")), Attempted::default());
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use identity::CredentialsError;
 use policy::model::Issuer;
 use serde_json::{Value, json};
 
 use crate::settings::*;
-use crate::signer::{bearer, claims, claims_with, header, jwk, set, signed, token};
+use crate::signer::{bearer, claims, claims_with, encode, header, jwk, set, signed, token};
 
 fn test_issuer() -> Issuer {
     issuer(file(&set(&[jwk("ES256"), jwk("EdDSA")])))
@@ -16,7 +17,7 @@ fn test_issuer() -> Issuer {
 fn detail_under(issuer: Issuer, token: &str) -> Option<String> {
     let auth = compile(&tokens_of(issuer));
     let error = authenticate(&auth, &bearer(token)).unwrap_err();
-    auth.detail(bearer(token).as_bytes(), error, now())
+    auth.attempted(bearer(token).as_bytes(), error, now()).detail
 }
 
 fn detail(token: &str) -> String {
@@ -80,6 +81,55 @@ fn each_says_what_was_expected() {
     }
 }
 
+/// A token of these parts, which are encoded first.
+fn of_parts(parts: &[&str]) -> String {
+    parts.iter().map(|part| encode(part.as_bytes())).collect::<Vec<_>>().join(".")
+}
+
+#[test]
+fn a_malformed_token_says_what_is_malformed() {
+    let valid = token("ES256");
+    let (header, payload) = (r#"{"alg":"ES256"}"#, "{}");
+    for (token, expected) in [
+        ("hunter2".to_owned(), "the number of parts is 1, expected 3: header, payload and signature"),
+        ("hunter2.".to_owned(), "the number of parts is 2, expected 3: header, payload and signature"),
+        (
+            of_parts(&[header, payload, "", "", ""]),
+            "the number of parts is 5, expected 3: header, payload and signature",
+        ),
+        (format!("{valid}="), &*format!("byte {} is neither base64url nor a dot", valid.len() + 1)),
+        (format!("\"{valid}\""), "byte 1 is neither base64url nor a dot"),
+        ("a".repeat(16 * 1024 + 1), "it is longer than 16384 bytes"),
+        (format!("x.{}", of_parts(&[payload, ""])), "the header is not base64url without padding"),
+        (of_parts(&["hunter2", payload, ""]), "the header is not JSON: expected value at line 1 column 1"),
+        (of_parts(&["[]", payload, ""]), "the header is not a JSON object"),
+        (of_parts(&[payload, payload, ""]), "no `alg`"),
+        (of_parts(&[r#"{"alg":7}"#, payload, ""]), "`alg` is not text"),
+        (of_parts(&[r#"{"alg":"ES256","kid":7}"#, payload, ""]), "`kid` is not text"),
+        (of_parts(&[r#"{"alg":"ES256","typ":7}"#, payload, ""]), "`typ` is not text"),
+        (format!("{}.x.", of_parts(&[header])), "the payload is not base64url without padding"),
+        (
+            of_parts(&[header, r#"{"a":"hunter2","a":1}"#, ""]),
+            "the payload is not JSON: a duplicate member name at line 1 column 21",
+        ),
+        (of_parts(&[header, "\"hunter2\"", ""]), "the payload is not a JSON object"),
+        (format!("{}.x", of_parts(&[header, payload])), "the signature is not base64url without padding"),
+    ] {
+        let auth = compile(&tokens_of(test_issuer()));
+        let value = bearer(&token);
+        assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedToken, "{token}");
+        let said = auth.attempted(value.as_bytes(), CredentialsError::MalformedToken, now()).detail;
+        assert_eq!(said.as_deref(), Some(expected), "{token}");
+    }
+}
+
+/// The header alone is at fault: the payload is not read.
+#[test]
+fn the_algorithm_is_named_although_the_payload_is_malformed() {
+    assert_eq!(detail(&of_parts(&[r#"{"alg":"none"}"#, "hunter2", ""])), "`alg` is `none`");
+    assert_eq!(detail(&of_parts(&[r#"{"jku":"x"}"#, "hunter2", ""])), "it has `jku`");
+}
+
 #[test]
 fn each_setting_of_an_issuer_is_named() {
     let strict = Issuer {
@@ -134,13 +184,14 @@ fn what_a_stranger_wrote_is_bounded_and_escaped() {
 fn nothing_else_of_the_credentials_is_shown() {
     let auth = compile(&tokens_of(test_issuer()));
     for name in ["sub", "groups", "email"] {
-        for error in identity::CredentialsError::ALL {
+        for error in CredentialsError::ALL {
             let claims = claims_with(name, Some(json!("hunter2")));
             let value = bearer(&signed("ES256", &header("ES256"), &claims));
-            let said = auth.detail(value.as_bytes(), error, now()).unwrap_or_default();
+            let said = auth.attempted(value.as_bytes(), error, now()).detail.unwrap_or_default();
             assert!(!said.contains("hunter2") && !said.contains(&value[60..]), "{said}");
-            assert_eq!(auth.detail(b"Basic YWxpY2U6aHVudGVyMg==", error, now()), None);
-            assert_eq!(auth.detail(b"Bearer hunter2", error, now()), None);
+            assert_eq!(auth.attempted(b"Basic YWxpY2U6aHVudGVyMg==", error, now()).detail, None);
+            let said = auth.attempted(b"Bearer hunter2", error, now()).detail.unwrap_or_default();
+            assert!(!said.contains("hunter2"), "{said}");
         }
     }
 }

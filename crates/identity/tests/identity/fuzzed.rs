@@ -24,7 +24,7 @@ static AUTH: LazyLock<Auth> = LazyLock::new(|| {
 fn is_authenticated(header: &[u8]) -> bool {
     let result = authenticate_at(&AUTH, header, now());
     if let Err(error) = result {
-        let detail = AUTH.detail(header, error, now()).unwrap_or_default();
+        let detail = AUTH.attempted(header, error, now()).detail.unwrap_or_default();
         assert!(detail.len() < 4096 && !detail.contains(char::is_control), "{detail:?}");
     }
     result.is_ok()

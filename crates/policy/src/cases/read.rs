@@ -1,8 +1,11 @@
 //! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
 
+use std::sync::Arc;
+
 use crate::cases::{Case, Credentials, Expect, Request, json, time};
 use crate::document::{Fields, Reader};
 use crate::document::{Node, Value};
+use crate::parse::names::is_name;
 
 /// Reads every case; a problem in one does not prevent reading the others.
 pub(super) fn cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
@@ -35,7 +38,7 @@ fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
 }
 
 fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
-    let known = ["method", "path", "host", "headers", "basic", "bearer", "claims", "at"];
+    let known = ["method", "path", "host", "headers", "basic", "bearer", "claims", "user", "groups", "at"];
     let fields = reader.fields(node, "a request", &known)?;
     let path = required(reader, &fields, "path").and_then(|node| owned(reader, node, "`path`"));
     let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
@@ -62,11 +65,17 @@ fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
 }
 
 fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
-    let mut given = ["basic", "bearer", "claims"].into_iter().filter_map(|key| fields.field(key));
-    let Some((key, node)) = given.next() else { return Some(Credentials::None) };
+    let mut given = ["basic", "bearer", "claims", "user"].into_iter().filter_map(|key| fields.field(key));
+    let Some((key, node)) = given.next() else {
+        reject_groups(reader, fields);
+        return Some(Credentials::None);
+    };
     if let Some((second, _)) = given.next() {
         let message = format!("a request has either `{}` or `{}`", key.text, second.text);
         reader.error_help(second.at, message, "make two cases of it");
+    }
+    if &*key.text != "user" {
+        reject_groups(reader, fields);
     }
     match &*key.text {
         "basic" => {
@@ -77,10 +86,26 @@ fn credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> 
             Some(Credentials::Basic(pair))
         }
         "bearer" => owned(reader, node, "`bearer`").map(Credentials::Bearer),
+        "user" => {
+            let text = reader.text(node, "`user`")?;
+            let groups = fields.value("groups").map(|node| reader.texts(node, "`groups`", "a group"));
+            let mut groups = groups.unwrap_or_default();
+            groups.retain(|(group, _)| is_name(reader, group.at, group.text, "a group"));
+            let groups = groups.into_iter().map(|(_, group)| Arc::clone(group)).collect();
+            let name = is_name(reader, text.at, text.text, "`user`").then(|| text.text.to_owned())?;
+            Some(Credentials::User { name, groups })
+        }
         _ => {
             reader.entries(node, "`claims`")?;
             json::write(reader, node).map(Credentials::Claims)
         }
+    }
+}
+
+fn reject_groups(reader: &mut Reader, fields: &Fields<'_>) {
+    if let Some((key, _)) = fields.field("groups") {
+        let help = "write `user` beside it, or the groups of a token in its `claims`";
+        reader.error_help(key.at, "only a request with `user` has `groups`", help);
     }
 }
 

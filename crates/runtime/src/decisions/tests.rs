@@ -20,7 +20,15 @@ static REVISION: LazyLock<Revision> =
 
 static ALICE: LazyLock<Subject> = LazyLock::new(|| subject("alice", None, &[], &[]));
 
-static NOBODY: Attempted = Attempted { user: None, issuer: None };
+static NOBODY: Attempted = Attempted { user: None, issuer: None, detail: None };
+
+static WRONG_KEY: LazyLock<Attempted> =
+    LazyLock::new(|| Attempted { detail: Some("`kid` is `zzz`".into()), ..NOBODY.clone() });
+
+fn eve() -> Attempted {
+    let issuer = Some("https://eve.example".into());
+    Attempted { user: Some("eve".into()), issuer, ..WRONG_KEY.clone() }
+}
 
 fn subject(user: &str, issuer: Option<&str>, groups: &[&str], roles: &[&str]) -> Subject {
     let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
@@ -46,10 +54,9 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         raw_path: path,
         replaced: false,
         subject: Some(&ALICE),
-        attempted: &NOBODY,
+        attempted: if allowed { &NOBODY } else { &WRONG_KEY },
         allowed,
         reason: (!allowed).then_some("not_allowed"),
-        detail: (!allowed).then_some("`kid` is `zzz`"),
         rule: allowed.then_some("guest: GET /people"),
         revision: &REVISION,
         duration: Duration::from_micros(7),
@@ -106,10 +113,9 @@ fn a_line_is_one_json_object() {
 #[test]
 fn a_line_has_what_it_takes_to_repeat_the_decision() {
     let carol = subject("id:carol", Some("https://id.example"), &["id:staff"], &["admin", "x"]);
-    let attempted = Attempted { user: Some("eve".into()), issuer: Some("https://eve.example".into()) };
     let record = DecisionRecord {
         subject: Some(&carol),
-        attempted: &attempted,
+        attempted: &eve(),
         client: "192.0.2.1",
         x_request_id: "x-1",
         raw_path: "/a/../people",
@@ -136,12 +142,11 @@ fn a_line_has_what_it_takes_to_repeat_the_decision() {
 #[test]
 fn the_table_of_fields_is_what_lines_have() {
     let carol = subject("carol", Some("https://id.example"), &["staff"], &["admin"]);
-    let attempted = Attempted { user: Some("eve".into()), issuer: Some("https://eve.example".into()) };
     let record = DecisionRecord {
         reason: Some("denied"),
         rule: Some("guest: GET /people"),
         subject: Some(&carol),
-        attempted: &attempted,
+        attempted: &eve(),
         client: "192.0.2.1",
         x_request_id: "x-1",
         raw_path: "/a/../people",
@@ -161,7 +166,7 @@ fn long_values_are_cut_and_the_line_says_so() {
     let many: Vec<String> = (0..1000).map(|number| format!("group-{number:04}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let member = subject("carol", None, &many, &[]);
-    let attempted = Attempted { user: Some("e".repeat(1000)), issuer: None };
+    let attempted = Attempted { user: Some("e".repeat(1000)), ..NOBODY.clone() };
     let x_request_id = "x".repeat(1000);
     let cut = |record: DecisionRecord<'_>| lines_of(DecisionLog::All, &[record]).remove(0);
     let line = cut(DecisionRecord { subject: Some(&member), ..record(true, "/") });
@@ -222,7 +227,7 @@ fn a_stuck_reader_costs_lines_and_no_time() {
         client: &hostile,
         raw_path: &other_path,
         subject: Some(&subject(&hostile, None, &[], &[])),
-        attempted: &Attempted { user: Some(hostile.clone()), issuer: Some(hostile.clone()) },
+        attempted: &Attempted { user: Some(hostile.clone()), issuer: Some(hostile.clone()), detail: None },
         ..record(false, &hostile)
     };
     let offered = 2000;

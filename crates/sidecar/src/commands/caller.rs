@@ -1,13 +1,10 @@
 //! The caller, as given on the command line.
 
 use std::io::Read;
-use std::sync::Arc;
 
-use authorizer::ExplainedSubject;
+use authorizer::{Authorizer, ExplainedSubject};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::Subject;
-use policy::model::{Identity, SourceId};
 use policy::{Policy, closest};
 
 use crate::cli::CallerArgs;
@@ -22,11 +19,11 @@ const LONGEST: u64 = 64 << 10;
 /// Or when a token is given with its scheme.
 pub(super) fn caller(
     args: &CallerArgs,
-    policy: &Policy,
+    authorizer: &Authorizer,
 ) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), roles, groups, .. } => {
-            (ExplainedSubject::Given(subject(user, roles, groups, &policy.identity)), None)
+            (ExplainedSubject::Given(authorizer.subject_named(user, groups, roles)), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
@@ -66,22 +63,6 @@ pub(super) fn unknown_names(args: &CallerArgs, policy: &Policy) -> Vec<String> {
     };
     let of_roles = args.roles.iter().filter_map(|name| note("role", name, &roles));
     of_roles.chain(args.groups.iter().filter_map(|name| note("group", name, &groups))).collect()
-}
-
-/// A user of Basic has the groups that the policy gives it.
-fn subject(user: &str, roles: &[String], groups: &[String], identity: &Identity) -> Subject {
-    let known = identity.basic.iter().find_map(|basic| {
-        let own = user.strip_prefix(&*basic.user_prefix)?;
-        let known = basic.users.iter().find(|known| *known.name == *own)?;
-        Some(known.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)).collect())
-    });
-    let source = known.is_some().then_some(SourceId::BASIC);
-    let mut all: Vec<String> = known.unwrap_or_default();
-    let given = groups.iter().filter(|group| !all.contains(group)).cloned().collect::<Vec<_>>();
-    all.extend(given);
-    let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    let (groups, roles) = (names(&all), names(roles));
-    Subject { user: user.into(), issuer: None, source, groups, roles, claims: serde_json::Value::Null }
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.

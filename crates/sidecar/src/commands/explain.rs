@@ -47,7 +47,7 @@ fn explain_request(
     snapshot: Snapshot,
     output: &mut Output<'_>,
 ) -> Exit {
-    let (asker, authorization) = match caller::caller(&args.caller, &snapshot.loaded.policy) {
+    let (asker, authorization) = match caller::caller(&args.caller, &snapshot.authorizer) {
         Ok(caller) => caller,
         Err(error) => {
             output.error(&error);

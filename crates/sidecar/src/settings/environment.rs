@@ -1,7 +1,10 @@
-//! Variables in the environment that look like settings and are none: a typing error in one would silently leave its
-//! default.
+//! Variables in the environment: those that look like settings and are none, because a typing error in one would
+//! silently leave its default, and those with an invalid value.
 
-use clap::Command;
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command};
 
 const PREFIX: &str = "ROLEGATE_";
 
@@ -24,6 +27,31 @@ pub(super) fn problem(name: &str, command: &Command) -> String {
         None => "`rolegate serve --help` lists the settings; unset it".to_owned(),
     };
     format!("unknown variable `{name}` in the environment\n    help: {help}")
+}
+
+/// Names the variable instead of the flag in an error about a value that comes from the environment.
+pub(crate) fn with_variable(mut error: clap::Error, command: Command, arguments: &[OsString]) -> clap::Error {
+    if let Some(variable) = variable(&error, command, arguments) {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
+    }
+    error
+}
+
+/// The variable whose value the error is about; `None` if it is about an argument.
+fn variable(error: &clap::Error, command: Command, arguments: &[OsString]) -> Option<String> {
+    // Shown with the name of its value: `--hash-queue <N>`.
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = shown.split(' ').next()?.strip_prefix("--")?;
+    let called = command.find_subcommand(arguments.get(1)?)?;
+    let named = called.get_arguments().find(|arg| arg.get_long() == Some(flag))?;
+    let variable = named.get_env()?.to_str()?.to_owned();
+    let alone = |arg: Arg| arg.env(None::<&str>).required(false);
+    let alone = command.mut_subcommands(|command| command.mut_args(alone));
+    let by_arguments = alone.try_get_matches_from(arguments).err();
+    let same = by_arguments.is_some_and(|by_arguments| {
+        by_arguments.get(ContextKind::InvalidArg) == error.get(ContextKind::InvalidArg)
+    });
+    (!same).then_some(variable)
 }
 
 fn known(command: &Command) -> impl Iterator<Item = &str> {

@@ -232,6 +232,31 @@ fn explain_gives_a_basic_user_the_groups_of_the_policy() {
     assert!(out.contains("reader (given by `--role`)"), "{out}");
 }
 
+/// A case needs no password: its user has the groups of the policy, as the same caller with credentials.
+#[test]
+fn a_case_may_name_a_user() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"b:\", group_prefix: \"b:\", users: { carl: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
+         roles: { reader: { user_id_from: [basic], allow: [GET /a, \"GET /of/{user.id}\"] }, other: { allow: [GET /b] } }\n\
+         grants: { reader: { groups: [\"b:staff\"] }, other: { groups: [more] } }\n\
+         allow_response: { set_headers: { x-user: \"{user}\", x-groups: \"{groups}\" } }\n",
+    );
+    folder.write(
+        "cases.yaml",
+        "- { name: a, request: { path: /a, user: \"b:carl\" }, expect: { status: 200, headers: { x-user: \"b:carl\", \
+         x-groups: \"b:staff\" } } }\n\
+         - { name: own, request: { path: /of/carl, user: \"b:carl\" }, expect: 200 }\n\
+         - { name: b, request: { path: /b, user: \"b:carl\" }, expect: { status: 403, reason: not_allowed } }\n\
+         - { name: more, request: { path: /b, user: \"b:carl\", groups: [more] }, expect: 200 }\n\
+         - { name: unknown, request: { path: /a, user: \"b:carla\", groups: [\"b:staff\"] }, \
+         expect: { status: 401, reason: bad_password } }\n",
+    );
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("5 cases passed, 0 failed"), "{out}");
+}
+
 #[test]
 fn explain_says_what_an_argument_lacks() {
     let people = example("people");

@@ -117,9 +117,35 @@ fn environment_agrees_and_flags_win() {
     let (code, err) = run(&["--config", &config], &[policy, listen]);
     assert_eq!(code, 5);
     assert!(err.contains(&taken), "the environment wins over the file: {err}");
-    let (code, err) = run(&[], &[policy, ("ROLEGATE_HASH_QUEUE", "many")]);
-    assert_eq!(code, 2);
-    assert!(err.contains("many"), "{err}");
+}
+
+/// Whoever sets a variable in a manifest looks for its name, not for a flag that is nowhere.
+#[test]
+fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
+    let people = example("people");
+    let serve = ["serve", "--policy", &people];
+    let run = |args: &[&str], name: &str, value: &str| {
+        let output = rolegate(args).env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}={value}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (name, value) in [
+        ("ROLEGATE_HASH_QUEUE", "many"),
+        ("ROLEGATE_ON_STALE", "drop"),
+        ("ROLEGATE_LISTEN", "127.0.0.1:0,nowhere"),
+        ("ROLEGATE_ADMIN", ""),
+        ("ROLEGATE_DRAIN_DELAY", "5"),
+    ] {
+        let err = run(&serve, name, value);
+        assert!(err.contains(&format!("for '{name}'")) && !err.contains("for '--"), "{err}");
+    }
+    let err = run(&["health"], "ROLEGATE_ADMIN", "nowhere");
+    assert!(err.contains("for 'ROLEGATE_ADMIN'"), "{err}");
+    let flag = [&serve[..], &["--hash-queue", "some"]].concat();
+    for value in ["many", "7"] {
+        let err = run(&flag, "ROLEGATE_HASH_QUEUE", value);
+        assert!(err.contains("'some' for '--hash-queue <N>'"), "the flag wins over the environment: {err}");
+    }
 }
 
 /// Kubernetes sets variables for a service named `rolegate` in every container of its namespace.

@@ -169,6 +169,7 @@ fn name(example: &Example, request: &Request) -> String {
             if verifies(example, request) { user.to_owned() } else { format!("{user} (unproven)") }
         }
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
+        Credentials::User { name, .. } => name.clone(),
     }
 }
 
