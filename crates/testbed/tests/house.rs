@@ -33,7 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("envoy", &[]),
     ("sidecar", &["policy", "engine", "identity", "authorizer", "envoy"]),
     ("load", &[]),
-    ("testbed", &["policy"]),
+    ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
     ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy"]),
 ];
