@@ -28,11 +28,11 @@ use testbed::Stdout;
 use thread_priority::unix::{NormalThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id};
 use thread_priority::{ThreadPriority, ThreadSchedulePolicy};
 
-use crate::document::{self, Part};
 use crate::machine::{self, Facts};
-use crate::pin::{Pin, Pins, on};
+use crate::pin::{Pins, on};
 use crate::{records, write};
 use attacks::{Attack, Scene};
+use load::report::document::{self, Part};
 use report::{Round, Row};
 use server::{Program, Server};
 
@@ -74,7 +74,7 @@ struct Times {
 
 /// Runs the experiment.
 pub(crate) fn run(args: AttackArgs) -> Result<Exit, Box<dyn Error>> {
-    let pins = Pins::new(Pin::Cores);
+    let pins = Pins::new();
     on(pins.outside.as_deref(), || attack(args, &pins)).map(|()| Exit::Success)
 }
 

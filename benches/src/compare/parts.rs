@@ -8,9 +8,9 @@ use load::report::{percentile, units};
 use super::Comparison;
 use super::record::{Entry, Round};
 use super::scenario::{Endpoint, Role};
-use crate::document::{Part, table};
 use crate::spread::Spread;
 use crate::verdict;
+use load::report::document::{Part, table};
 
 /// The columns of OPA-Envoy's benchmark page.
 const COLUMNS: [f64; 6] = [75.0, 90.0, 95.0, 99.0, 99.9, 99.99];

@@ -12,7 +12,6 @@ use super::record::{Latency, Record, Round};
 use super::reload::{Reload, Windows};
 use super::scenario::{Endpoint, Role, Scenario, Server};
 use super::schedule::{Depth, Schedule};
-use crate::pin::Pin;
 use crate::verdict::Verdict;
 
 fn peer(text: &str) -> Server {
@@ -116,7 +115,6 @@ fn the_shipped_plans_fit() {
             rates: Vec::new(),
             no_variants: false,
             no_reload: false,
-            pin: Pin::Cores,
         };
         let plan = super::Comparison::planned(&args).unwrap();
         assert!(plan.schedule.total() <= Duration::from_secs(most), "{:?}", plan.schedule.total());

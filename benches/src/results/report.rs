@@ -5,10 +5,10 @@ use load::report::units;
 
 use super::goals::{AXES, time};
 use super::record::Records;
-use crate::document::{Part, table};
 use crate::machine::Facts;
 use crate::records::Record;
 use crate::verdict::{Verdict, tabled};
+use load::report::document::{Part, table};
 
 /// A benchmark: the names of its records, its question, and its chart.
 struct Question {
@@ -234,8 +234,8 @@ fn names<'a>(records: &'a Records, start: &'a str) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::markdown;
     use crate::results::goals::verdicts;
+    use load::report::document::markdown;
 
     #[test]
     fn a_page_has_each_record_and_each_chart() {

@@ -135,12 +135,10 @@ fn found(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
         plan.connections
     ));
     let mut first = true;
-    let found = find::find_max(plan, limit, |step| {
+    let best = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    found
-        .best
-        .ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
+    best.ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {
