@@ -136,23 +136,5 @@ fn seconds(nanoseconds: u64) -> f64 {
 /// A time in UTC (RFC 3339), to the millisecond.
 #[must_use]
 pub fn rfc3339(at: SystemTime) -> String {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
-}
-
-/// The Gregorian date of a day since 1 January 1970. Years are counted from March, so that a leap day is the last day
-/// of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Day 0 is 1 March of the year 0; 400 years have 146,097 days.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let in_year = day - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * in_year + 2) / 153;
-    let day = in_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    jiff::Timestamp::try_from(at).map(|at| format!("{at:.3}")).unwrap_or_default()
 }
