@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use benches::people;
 use clap::Args;
 use load::Exit;
 use testbed::Stdout;
@@ -111,7 +112,7 @@ fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {
 /// Attacks a fresh server, round by round.
 fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, testbed::Failed> {
     let folder = tempfile::tempdir().unwrap();
-    let policy = (attack.policy)(&people());
+    let policy = (attack.policy)(people::BASIC);
     write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
@@ -191,7 +192,7 @@ const MEMORY_EVERY: Duration = Duration::from_millis(20);
 /// Prints each line at once, and writes all of them to a file.
 fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let policy = passwords::policy(&people());
+    let policy = passwords::policy(people::BASIC);
     let more = ["--decision-log", "off"];
     let mut server = Server::start(program, &policy, &more, Stdout::Discarded, folder.path())?;
     let mut text = String::new();
@@ -202,9 +203,4 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
         let _ = write(file, &text);
     })?;
     Ok(())
-}
-
-/// The policy of the people example; bob is the honest client.
-fn people() -> String {
-    benches::people::BASIC.to_owned()
 }

@@ -10,6 +10,7 @@ use crate::failed::Failed;
 use crate::find::{self, Step};
 use crate::plan::{Plan, Progress};
 use crate::results::{Protocol, RunResults};
+use crate::workload::file::read;
 use crate::workload::{Request, Workload};
 use crate::{Exit, report, run, screen, units};
 
@@ -101,11 +102,6 @@ fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>,
         (Some(file), _) => Ok(Some(read(file)?.trim_end_matches(['\r', '\n']).to_owned())),
         (None, given) => Ok(given.map(|secret| secret.0.clone())),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
-fn read(file: &Path) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))
 }
 
 fn execute(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {

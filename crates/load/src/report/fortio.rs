@@ -11,43 +11,33 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::units;
-use crate::results::{Protocol, Rate, RunResults};
+use crate::results::{Protocol, RunResults};
 
 /// The results; `labels` is the title that `fortio report` shows.
 #[must_use]
 pub fn fortio(of: &RunResults, labels: &str) -> Value {
-    let mut all = json!({
-        "RunType": if of.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
+    // The field for the target depends on the type of run.
+    let (kind, target) =
+        if of.protocol == Protocol::Check { ("GRPC Check", "Destination") } else { ("HTTP", "URL") };
+    json!({
+        "RunType": kind,
+        (target): of.target,
         "Labels": labels,
         "StartTime": rfc3339(of.started),
-        "RequestedQPS": requested(of.rate),
+        "RequestedQPS": of.rate.to_string().trim_end_matches("/s"),
         "RequestedDuration": format!("{:.3}s", of.elapsed.as_secs_f64()),
         "ActualQPS": of.generator.achieved,
         "ActualDuration": of.elapsed.as_nanos(),
+        "NumConnections": of.connections,
         "NumThreads": of.connections * of.streams,
+        "H2": of.protocol == Protocol::Http2,
         "Version": concat!("rolegate-load ", env!("CARGO_PKG_VERSION")),
         "DurationHistogram": histogram(&of.corrected),
         "ErrorsDurationHistogram": histogram(&failures(of)),
         "Exactly": 0,
         "RetCodes": codes(of),
         "OpenLoop": open_loop(of),
-    });
-    // The field for the target depends on the type of run.
-    let target = if of.protocol == Protocol::Check { "Destination" } else { "URL" };
-    if let Some(all) = all.as_object_mut() {
-        all.insert(target.to_owned(), json!(of.target));
-        all.insert("NumConnections".to_owned(), json!(of.connections));
-        all.insert("H2".to_owned(), json!(of.protocol == Protocol::Http2));
-    }
-    all
-}
-
-fn requested(rate: Rate) -> String {
-    match rate {
-        Rate::Constant(rate) => rate.to_string(),
-        Rate::Max => "max".to_owned(),
-        Rate::Ramp { from, to } => format!("{from}..{to}"),
-    }
+    })
 }
 
 /// Responses by status; like in fortio, −1 counts requests without a response.
