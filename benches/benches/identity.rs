@@ -8,25 +8,25 @@
 )]
 
 use std::hint::black_box;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use benches::message::ALICE;
+use benches::people;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use identity::{
-    Authenticator, CachedSubject, FetchedKeys, Limits, LocalCache, NotAuthenticated, Recipe, hash_password,
-};
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
-use policy::problem::Place;
+use identity::{Authenticator, CachedSubject, FetchedKeys, Limits, LocalCache, NotAuthenticated};
+use policy::model::Identity;
 use serde_json::{Value, json};
-use testbed::tokens::{ALGORITHMS, AUDIENCE, ISSUER, Signer};
+use testbed::tokens::{ALGORITHMS, Signer};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn identify(criterion: &mut Criterion) {
     let signer = Signer::default();
-    let settings = |keys: Value| Identity { basic: Some(basic()), jwt: vec![issuer(&keys)] };
+    let basic = people::load(people::BASIC, "").unwrap();
+    let settings = |keys: Value| {
+        let tokens = people::load(&people::with_tokens(), &keys.to_string()).unwrap();
+        Identity { basic: basic.policy.identity.basic.clone(), jwt: tokens.policy.identity.jwt.clone() }
+    };
     let shared = |algorithm: &&str| algorithm.starts_with("HS");
     let set = |secret| -> Value {
         let algorithms = ALGORITHMS.iter().filter(|algorithm| shared(algorithm) == secret);
@@ -90,48 +90,6 @@ fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
 
 fn compile(settings: &Identity, limits: Limits) -> Authenticator<()> {
     Authenticator::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0
-}
-
-fn basic() -> Basic {
-    let alice = BasicUser {
-        name: "alice".into(),
-        password: Some(Secret(hash_password("wonderland", Recipe::Bcrypt { cost: 4 }).unwrap().into())),
-        groups: Vec::new(),
-        at: place(),
-    };
-    Basic {
-        realm: "people".into(),
-        users: vec![alice],
-        verify: true,
-        user_prefix: "".into(),
-        group_prefix: "".into(),
-        at: place(),
-    }
-}
-
-fn issuer(keys: &Value) -> Issuer {
-    let jwks = keys.to_string();
-    Issuer {
-        issuer: ISSUER.into(),
-        audiences: vec![AUDIENCE.into()],
-        keys: Keys::File { path: "jwks.json".into(), bytes: jwks.into_bytes().into(), at: place() },
-        claims: Claims {
-            user: ClaimPath(vec!["preferred_username".into()]),
-            roles: Some(ClaimPath(vec!["realm_access".into(), "roles".into()])),
-            groups: None,
-        },
-        clock_skew: Duration::from_secs(60),
-        required_type: None,
-        max_age: None,
-        roles_from_token: true,
-        user_prefix: "".into(),
-        group_prefix: "".into(),
-        at: place(),
-    }
-}
-
-fn place() -> Place {
-    Place { file: Arc::from(Path::new("policy.yaml")), line: 1, column: 1 }
 }
 
 criterion_group! {

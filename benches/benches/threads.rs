@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Header, Outcome, Request, Scratch};
+use benches::message::ALICE;
 use benches::people;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use identity::FetchedKeys;
@@ -24,7 +25,6 @@ use testbed::tokens::Signer;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
-const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
 fn threads(criterion: &mut Criterion) {
     let signer = Signer::default();

@@ -22,17 +22,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use benches::people;
 use clap::Args;
 use load::Exit;
 use testbed::Stdout;
 use thread_priority::unix::{NormalThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id};
 use thread_priority::{ThreadPriority, ThreadSchedulePolicy};
 
-use crate::document::{self, Part};
 use crate::machine::{self, Facts};
-use crate::pin::{Pin, Pins, on};
+use crate::pin::{Pins, on};
 use crate::{records, write};
 use attacks::{Attack, Scene};
+use load::report::document::{self, Part};
 use report::{Round, Row};
 use server::{Program, Server};
 
@@ -74,7 +75,7 @@ struct Times {
 
 /// Runs the experiment.
 pub(crate) fn run(args: AttackArgs) -> Result<Exit, Box<dyn Error>> {
-    let pins = Pins::new(Pin::Cores);
+    let pins = Pins::new();
     on(pins.outside.as_deref(), || attack(args, &pins)).map(|()| Exit::Success)
 }
 
@@ -111,7 +112,7 @@ fn attack(args: AttackArgs, pins: &Pins) -> Result<(), Box<dyn Error>> {
 /// Attacks a fresh server, round by round.
 fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, testbed::Failed> {
     let folder = tempfile::tempdir().unwrap();
-    let policy = (attack.policy)(&people());
+    let policy = (attack.policy)(people::BASIC);
     write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
     let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
@@ -191,7 +192,7 @@ const MEMORY_EVERY: Duration = Duration::from_millis(20);
 /// Prints each line at once, and writes all of them to a file.
 fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let policy = passwords::policy(&people());
+    let policy = passwords::policy(people::BASIC);
     let more = ["--decision-log", "off"];
     let mut server = Server::start(program, &policy, &more, Stdout::Discarded, folder.path())?;
     let mut text = String::new();
@@ -202,9 +203,4 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
         let _ = write(file, &text);
     })?;
     Ok(())
-}
-
-/// The policy of the people example; bob is the honest client.
-fn people() -> String {
-    benches::people::BASIC.to_owned()
 }

@@ -25,12 +25,13 @@ use load::{Exit, Plan, Rate, Stop, Workload};
 use testbed::Failed;
 
 use crate::machine::{self, Facts, Ticks};
-use crate::pin::{Pin, Pins, on};
+use crate::pin::{Pins, on};
 use crate::records::{self, Ends, Record as Line};
 use crate::verdict::Verdict;
-use crate::{document, write};
+use crate::write;
 use goals::Evidence;
 use inside::Inside;
+use load::report::document;
 use record::{Record, Round};
 use reload::{Reload, Size};
 use scenario::{Scenario, Server};
@@ -71,9 +72,6 @@ pub(crate) struct CompareArgs {
     /// Do not measure reloads of a large policy under load.
     #[arg(long)]
     pub(crate) no_reload: bool,
-    /// Which process runs on which cores.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) pin: Pin,
 }
 
 const EXAMPLES: &str = "\
@@ -162,7 +160,7 @@ impl Comparison {
             servers,
             scenarios,
             schedule,
-            pins: Pins::new(args.pin),
+            pins: Pins::new(),
             record: Record::default(),
             ready: Vec::new(),
             reload: None,

@@ -2,14 +2,13 @@
 //!
 //! `compare`, `scale`, `wire` and `attack` measure running servers; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about process
-//! and machine), [`records`] (the CSV file) and [`document`] (a report, written as text, HTML or Markdown).
+//! and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or Markdown).
 
 #![expect(clippy::disallowed_methods, reason = "it starts processes, reads clocks and writes reports")]
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 mod attack;
 mod compare;
-mod document;
 mod machine;
 mod pin;
 mod records;

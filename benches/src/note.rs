@@ -1,7 +1,6 @@
 //! Measurements that criterion does not make: memory, and checks per second over a socket. One line each, in a file
 //! that `benches/run` names; without it (in tests, for example) they are discarded.
 
-use std::ffi::OsStr;
 use std::io::Write as _;
 
 /// The environment variable with the file's name.
@@ -12,10 +11,7 @@ pub const FILE: &str = "BENCH_NOTES";
 /// # Errors
 /// If the file cannot be written.
 pub fn note(name: &str, unit: &str, value: f64) -> std::io::Result<()> {
-    std::env::var_os(FILE).map_or(Ok(()), |file| note_in(&file, name, unit, value))
-}
-
-fn note_in(file: &OsStr, name: &str, unit: &str, value: f64) -> std::io::Result<()> {
+    let Some(file) = std::env::var_os(FILE) else { return Ok(()) };
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     writeln!(file, "{name},{unit},{value}")
 }

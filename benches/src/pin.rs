@@ -13,27 +13,17 @@ pub(crate) struct Pins {
     pub(crate) outside: Option<Vec<usize>>,
 }
 
-/// How the cores are shared out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Pin {
-    /// Envoy and the authorization server share one core, or have one each if there are at least four; application and load
-    /// generator use the others.
-    #[default]
-    Cores,
-    /// Processes are not bound to cores.
-    None,
-}
-
 impl Pins {
-    /// The assignment for this machine.
-    pub(crate) fn new(pin: Pin) -> Self {
-        Self::of(pin, &available())
+    /// The assignment for this machine: Envoy and the authorization server share one core, or have one each if there are
+    /// at least four; application and load generator use the others.
+    pub(crate) fn new() -> Self {
+        Self::of(&available())
     }
 
-    fn of(pin: Pin, cores: &[usize]) -> Self {
-        let (server, envoy, outside) = match (pin, cores) {
-            (Pin::Cores, [server, envoy, outside @ ..]) if outside.len() >= 2 => (server, envoy, outside),
-            (Pin::Cores, [both, outside @ ..]) if !outside.is_empty() => (both, both, outside),
+    fn of(cores: &[usize]) -> Self {
+        let (server, envoy, outside) = match cores {
+            [server, envoy, outside @ ..] if outside.len() >= 2 => (server, envoy, outside),
+            [both, outside @ ..] if !outside.is_empty() => (both, both, outside),
             _ => return Self { server: None, envoy: None, outside: None },
         };
         Self { server: Some(vec![*server]), envoy: Some(vec![*envoy]), outside: Some(outside.to_vec()) }
@@ -85,15 +75,14 @@ mod tests {
     #[test]
     fn cores_are_shared_out_alike() {
         let nothing = Pins { server: None, envoy: None, outside: None };
-        assert_eq!(Pins::of(Pin::None, &[0, 1]), nothing);
-        assert_eq!(Pins::of(Pin::Cores, &[3]), nothing);
+        assert_eq!(Pins::of(&[3]), nothing);
         let pins = |server, envoy, outside: &[usize]| Pins {
             server: Some(vec![server]),
             envoy: Some(vec![envoy]),
             outside: Some(outside.to_vec()),
         };
-        assert_eq!(Pins::of(Pin::Cores, &[0, 1]), pins(0, 0, &[1]));
-        assert_eq!(Pins::of(Pin::Cores, &[0, 1, 2]), pins(0, 0, &[1, 2]));
-        assert_eq!(Pins::of(Pin::Cores, &[0, 1, 2, 3]), pins(0, 1, &[2, 3]));
+        assert_eq!(Pins::of(&[0, 1]), pins(0, 0, &[1]));
+        assert_eq!(Pins::of(&[0, 1, 2]), pins(0, 0, &[1, 2]));
+        assert_eq!(Pins::of(&[0, 1, 2, 3]), pins(0, 1, &[2, 3]));
     }
 }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use load::Exit;
 
-use crate::{document, machine, records, write};
+use crate::{machine, records, write};
+use load::report::document;
 use record::Records;
 
 /// The arguments of `results`.

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use load::report::units;
 use load::{Exit, Plan, Rate, Request, RunResults, Stop, Workload};
-use serde_json::{Value, json};
 use testbed::envoy::Target;
 use testbed::rolegate::{ANY_PORT, Rolegate};
 use testbed::{Failed, block_on};
 
-use crate::document::{self, Part, table};
+use crate::announced;
 use crate::machine::{self, Facts, Usage};
 use crate::pin::{available, on};
 use crate::spread::Spread;
-use crate::{announced, write};
+use load::report::document::{self, Part, table};
 
 /// The arguments of `scale`.
 #[derive(Args, Clone, Debug)]
@@ -28,9 +27,6 @@ pub(crate) struct ScaleArgs {
     /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "3s", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
-    /// Folder for `scale.html`, `scale.json` and `scale.txt`; without it nothing is written.
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) out: Option<PathBuf>,
     /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
@@ -41,11 +37,6 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<Exit, Box<dyn Error>> {
     let stop = Stop::default();
     stop.on_signals();
     let scale = Scale::measure(args, &stop)?;
-    if let Some(folder) = &args.out {
-        write(&folder.join("scale.html"), &document::html(TITLE, &scale.parts()))?;
-        write(&folder.join("scale.json"), &format!("{:#}\n", scale.json()))?;
-        write(&folder.join("scale.txt"), &document::text(TITLE, &scale.parts()))?;
-    }
     print!("{}", document::text(TITLE, &scale.parts()));
     Ok(if stop.is_requested() { Exit::Interrupted } else { Exit::Success })
 }
@@ -63,7 +54,6 @@ pub(crate) struct Scale {
 struct Step {
     name: &'static str,
     server: usize,
-    generator: usize,
     /// Whether the generator had to share the server's cores.
     shared: bool,
     rounds: Vec<Round>,
@@ -130,13 +120,6 @@ impl Scale {
         all.push(Part::Facts(self.facts.clone()));
         all
     }
-
-    fn json(&self) -> Value {
-        let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
-        let environment: serde_json::Map<_, _> =
-            self.facts.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({"environment": environment, "cores": self.cores, "steps": steps})
-    }
 }
 
 const TITLE: &str = "Checks per second by cores";
@@ -177,15 +160,6 @@ impl Step {
     fn wrong(&self) -> u64 {
         self.rounds.iter().map(|round| round.wrong).sum()
     }
-
-    fn json(&self) -> Value {
-        let rounds: Vec<Value> = self
-            .rounds
-            .iter()
-            .map(|round| json!({"checks": round.checks, "server_cores": round.server, "generator_cores": round.generator, "wrong": round.wrong}))
-            .collect();
-        json!({"server": self.name, "cores": self.server, "generator_threads": self.generator, "limit": self.limit(), "rounds": rounds})
-    }
 }
 
 /// 1, 2, 4, … up to all cores.
@@ -211,10 +185,8 @@ fn step(
     let running =
         on(Some(server), || Ok::<_, Failed>([rolegate(folder, count)?, baseline(args, folder, count)?]))?;
     let names = ["rolegate, Basic", "baseline"];
-    let mut steps: Vec<Step> = names
-        .into_iter()
-        .map(|name| Step { name, server: count, generator: rest.len(), shared, rounds: Vec::new() })
-        .collect();
+    let mut steps: Vec<Step> =
+        names.into_iter().map(|name| Step { name, server: count, shared, rounds: Vec::new() }).collect();
     for _ in 0..args.rounds {
         for (step, running) in steps.iter_mut().zip(&running) {
             if !stop.is_requested() {
@@ -283,7 +255,6 @@ mod tests {
         let step = |server: f64, shared| Step {
             name: "",
             server: 2,
-            generator: 1,
             shared,
             rounds: vec![Round { checks: 1.0, server, generator: 1.0, wrong: 0 }],
         };

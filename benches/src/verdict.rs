@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::document::{Part, table};
 use crate::spread::Spread;
+use load::report::document::{Part, table};
 
 /// One goal with its measurement.
 #[derive(Clone, Debug, PartialEq)]

@@ -28,7 +28,7 @@ use testbed::tokens::{Signer, now};
 use testbed::{Failed, block_on};
 
 use crate::machine::Usage;
-use crate::pin::{Pin, Pins, on};
+use crate::pin::{Pins, on};
 use crate::{announced, write};
 
 /// The arguments of `wire`.
@@ -59,7 +59,7 @@ struct Server {
 /// Runs the experiment.
 pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let pins = Pins::new(Pin::Cores);
+    let pins = Pins::new();
     let servers = on(pins.server.as_deref(), || servers(args, folder.path()))?;
     let load = |server: &Server, seconds| on(pins.outside.as_deref(), || load(server, seconds));
     println!("round server checks/s cpu_ns_per_check");

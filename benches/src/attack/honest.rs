@@ -25,6 +25,7 @@ pub(crate) struct Window {
 const RATE: f64 = 1000.0;
 /// The timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT_NS: u64 = 2_000_000_000;
 /// The server has recovered when the p99 of a window of this length is at most this multiple of the usual one.
 const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
 const RECOVERED: f64 = 1.5;
@@ -45,15 +46,14 @@ pub(crate) fn window(address: SocketAddr, length: Duration) -> Window {
             // look fast.
             let mut latencies = histogram();
             let _ = latencies.add(&measured.corrected);
-            latencies
-                .saturating_record_n(nanoseconds(TIMEOUT), measured.errors() + measured.generator.unsent);
+            latencies.saturating_record_n(TIMEOUT_NS, measured.errors() + measured.generator.unsent);
             let micros = |quantile| microseconds(latencies.value_at_quantile(quantile));
             let (errors, wrong) = (measured.errors() + measured.generator.unsent, measured.unexpected);
             Window { p50: micros(0.5), p99: micros(0.99), errors, wrong }
         }
         // The client cannot even connect.
         Err(_) => {
-            let all = microseconds(nanoseconds(TIMEOUT));
+            let all = microseconds(TIMEOUT_NS);
             Window { p50: all, p99: all, errors: 1, wrong: 0 }
         }
     }
@@ -70,10 +70,6 @@ pub(crate) fn recovery(address: SocketAddr, usual: &Window, limit: Duration) -> 
         }
     }
     None
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn microseconds(nanoseconds: u64) -> f64 {

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use testbed::Failed;
+use testbed::grpc::basic;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::calls::{Client, Outcome, basic, message};
+use super::calls::{Client, Outcome, message};
 use super::server::Server;
 
 /// The timeout of a call.
@@ -99,7 +100,7 @@ pub(crate) fn policy(people: &str) -> String {
 /// Sends a request of alice, so that her password is verified before a flood.
 pub(crate) fn verify(address: SocketAddr) -> bool {
     runtime().block_on(async {
-        let message = message("203.0.113.1", "/people", Some(&basic("alice", "wonderland")));
+        let message = message("203.0.113.1", "/people", Some(&basic("alice:wonderland")));
         Client::new(address).check(&message, 5 * TIMEOUT).await == Outcome::Allowed
     })
 }
@@ -113,7 +114,7 @@ pub(crate) fn capacity(server: &Server, time: Duration) -> Result<f64, Failed> {
             tokio::spawn(async move {
                 let client = Client::new(address);
                 for attempt in 0.. {
-                    let wrong = basic(&format!("guest{number}"), &format!("wrong{attempt}"));
+                    let wrong = basic(&format!("guest{number}:wrong{attempt}"));
                     let source = format!("192.0.2.{number}");
                     client.check(&message(&source, "/people", Some(&wrong)), 5 * TIMEOUT).await;
                     if start.elapsed() >= time {
@@ -139,7 +140,7 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
         |tally| &tally.flood,
         move |number| {
             let from = if plan.one_address { 1 } else { number % FLOOD_ADDRESSES };
-            let wrong = basic(&format!("guest{}", number % 1000), &format!("wrong{number}"));
+            let wrong = basic(&format!("guest{}:wrong{number}", number % 1000));
             message(&format!("198.51.100.{from}"), "/people", Some(&wrong))
         },
     );
@@ -148,7 +149,7 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
         VERIFIED_EVERY,
         tally,
         |tally| &tally.verified,
-        move |_| message(&source("203.0.113.1".to_owned()), "/people", Some(&basic("alice", "wonderland"))),
+        move |_| message(&source("203.0.113.1".to_owned()), "/people", Some(&basic("alice:wonderland"))),
     );
     let sign_ins = every(
         plan,
@@ -156,9 +157,9 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
         tally,
         |tally| &tally.sign_ins,
         move |number| {
-            let user = format!("user{}", (first + number) % USERS);
+            let user = (first + number) % USERS;
             let own = format!("203.0.113.{}", 2 + number % 200);
-            message(&source(own), "/people", Some(&basic(&user, "wonderland")))
+            message(&source(own), "/people", Some(&basic(&format!("user{user}:wonderland"))))
         },
     );
     [flood, verified, sign_ins]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use load::report::units;
 
 use super::honest::Window;
-use crate::document::{Part, table};
 use crate::records::Record;
 use crate::spread::Spread;
+use load::report::document::{Part, table};
 
 /// The results of one attack.
 pub(crate) struct Row {

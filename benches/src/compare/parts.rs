@@ -8,9 +8,9 @@ use load::report::{percentile, units};
 use super::Comparison;
 use super::record::{Entry, Round};
 use super::scenario::{Endpoint, Role};
-use crate::document::{Part, table};
 use crate::spread::Spread;
 use crate::verdict;
+use load::report::document::{Part, table};
 
 /// The columns of OPA-Envoy's benchmark page.
 const COLUMNS: [f64; 6] = [75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -23,7 +23,6 @@ impl Comparison {
         let mut all = self.opening();
         all.extend(self.warnings());
         all.extend(self.verdict_parts());
-        all.extend(self.closed_loop());
         all.extend(self.curves());
         all.extend(self.end_to_end());
         all.extend(self.rounds());
@@ -94,38 +93,6 @@ impl Comparison {
         ]
     }
 
-    /// The closed loop: the next request starts when one is answered.
-    fn closed_loop(&self) -> Vec<Part> {
-        let Some(rate) = self.schedule.rates.iter().position(|rate| *rate == Rate::Max) else {
-            return Vec::new();
-        };
-        let row = |(number, entry): (usize, &Entry)| {
-            let rate = entry.spread(|round| round.achieved);
-            let time = |of: fn(&Round) -> f64| micro(entry.spread(of));
-            vec![
-                self.name(number),
-                rate.map_or_else(dash, |rate| units::grouped(rate.median)),
-                rate.map_or_else(dash, |rate| {
-                    format!("{}–{}", units::grouped(rate.low), units::grouped(rate.high))
-                }),
-                time(|round| round.latency.mean),
-                time(|round| round.latency.p50),
-                time(|round| round.latency.p99),
-                entry.rounds.len().to_string(),
-            ]
-        };
-        vec![
-            Part::Heading("Closed loop".to_owned()),
-            Part::Text(
-                "Each connection sends the next request when one is answered; medians of rounds, times in µs.".to_owned(),
-            ),
-            table(
-                &["scenario", "requests/s", "lowest–highest", "mean", "p50", "p99", "rounds"],
-                self.entries(rate).map(row).collect(),
-            ),
-        ]
-    }
-
     /// The four curves of OPA-Envoy's page for each rate, and a chart with all servers.
     fn curves(&self) -> Vec<Part> {
         let mut all = Vec::new();
@@ -179,7 +146,8 @@ impl Comparison {
             Part::Heading("Rounds".to_owned()),
             Part::Text(
                 "Medians of the rounds in µs, in brackets the lowest and the highest; added is the difference to Envoy \
-                 without ext_authz in the same round."
+                 without ext_authz in the same round. At max each connection sends the next request when one is \
+                 answered."
                     .to_owned(),
             ),
         ];
@@ -203,7 +171,7 @@ impl Comparison {
         };
         vec![
             self.name(number),
-            entry.spread(|round| round.achieved).map_or_else(dash, |rate| units::grouped(rate.median)),
+            entry.spread(|round| round.achieved).map_or_else(dash, |rate| rate.shown(units::grouped)),
             micro_spread(entry.spread(Round::median)),
             micro_spread(entry.spread(Round::p99)),
             added(Round::median),
@@ -355,10 +323,6 @@ fn columns(first: &str, rows: Vec<Vec<String>>) -> Part {
     let heads: Vec<&str> =
         std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "p50"]).collect();
     table(&heads, rows)
-}
-
-fn micro(of: Option<Spread>) -> String {
-    units::microseconds(of.map(|spread| spread.median))
 }
 
 fn micro_spread(of: Option<Spread>) -> String {

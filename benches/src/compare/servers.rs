@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use benches::people;
 use load::{Address, Request};
 use serde_json::json;
 use testbed::client::get;
 use testbed::envoy::{Envoy, Listener, Settings, Target};
 use testbed::rolegate::{ANY_PORT, Rolegate};
-use testbed::tokens::{Signer, now};
+use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
 use testbed::{Failed, Process, block_on};
 
 use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
@@ -187,9 +188,8 @@ impl Started {
                 Self::rolegate(server, places, &policy, commands)
             }
             Role::Jwt => {
-                let keys = places.folder.join("keys.json");
-                crate::write(&keys, &signer.key_set())?;
-                Self::rolegate(server, places, &policy(places, "jwt", JWT)?, commands)
+                crate::write(&places.folder.join("jwks.json"), &signer.key_set())?;
+                Self::rolegate(server, places, &policy(places, "jwt", &people::with_tokens())?, commands)
             }
             Role::Baseline => Self::baseline(server, places, commands),
             Role::Peer { address, process, .. } => {
@@ -348,26 +348,8 @@ fn unused(folder: &Path, name: &str) -> PathBuf {
 /// A token for a guest, valid for a day, which is longer than any comparison.
 fn token(signer: &Signer) -> String {
     let claims = json!({
-        "iss": "https://id.example.com", "aud": "people", "sub": "alice", "roles": ["guest"],
+        "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "alice", "realm_access": { "roles": ["guest"] },
         "iat": now(), "exp": now() + 86_400,
     });
     signer.sign(&json!({"alg": "ES256", "kid": "ES256"}), &claims)
 }
-
-/// The people policy for callers with tokens.
-const JWT: &str = "version: 1
-identity:
-  jwt:
-    - issuer: https://id.example.com
-      audiences: [people]
-      keys: { file: keys.json }
-      claims: { user: sub, roles: roles }
-roles:
-  guest:
-    allow: [\"GET /people\"]
-  admin:
-    extends: [guest]
-    allow: [\"POST /people\"]
-allow_response:
-  set_headers: { x-user: \"{user}\", x-roles: \"{roles}\" }
-";

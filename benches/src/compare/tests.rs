@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::{Args as _, FromArgMatches as _};
 use hdrhistogram::Histogram;
 use load::{Address, Rate, histogram};
 use serde_json::json;
@@ -12,7 +13,6 @@ use super::record::{Latency, Record, Round};
 use super::reload::{Reload, Windows};
 use super::scenario::{Endpoint, Role, Scenario, Server};
 use super::schedule::{Depth, Schedule};
-use crate::pin::Pin;
 use crate::verdict::Verdict;
 
 fn peer(text: &str) -> Server {
@@ -106,18 +106,12 @@ fn a_plan_that_does_not_fit_is_rejected_with_the_time_it_needs() {
 #[test]
 fn the_shipped_plans_fit() {
     for (quick, most) in [(true, 95), (false, 800)] {
-        let args = super::CompareArgs {
-            out: std::path::PathBuf::new(),
-            quick,
-            baseline: None,
-            peers: vec![peer("opa=127.0.0.1:9191")],
-            budget: None,
-            rounds: None,
-            rates: Vec::new(),
-            no_variants: false,
-            no_reload: false,
-            pin: Pin::Cores,
-        };
+        let matches = super::CompareArgs::augment_args(clap::Command::new("compare")).get_matches_from([
+            "compare",
+            "--peer",
+            "opa=127.0.0.1:9191",
+        ]);
+        let args = super::CompareArgs { quick, ..super::CompareArgs::from_arg_matches(&matches).unwrap() };
         let plan = super::Comparison::planned(&args).unwrap();
         assert!(plan.schedule.total() <= Duration::from_secs(most), "{:?}", plan.schedule.total());
     }

@@ -2,80 +2,28 @@
 
 use load::report::svg::{Axis, Chart, DEFAULT_SIZE, Line, Point};
 use load::report::units;
+use testbed::pages::table as table_of;
 
 use super::goals::{AXES, time};
 use super::record::Records;
-use crate::document::{Part, table};
 use crate::machine::Facts;
 use crate::records::Record;
 use crate::verdict::{Verdict, tabled};
+use load::report::document::{Part, table};
 
-/// A benchmark: the names of its records, its question, and its chart.
-struct Question {
-    /// The name of its chart and its heading.
-    name: &'static str,
-    asks: &'static str,
-    /// The prefixes of its records' names.
-    records: &'static [&'static str],
-}
-
-const QUESTIONS: [Question; 10] = [
-    Question {
-        name: "decide",
-        asks: "Does a decision cost the same however large the policy is? It starts with a known set of roles and a canonical \
-               method, host and path. `warm` repeats 64 requests, `random` takes any request of any caller, `everything` is \
-               large in all four dimensions. `loop` is the loop without the decision; it is not subtracted.",
-        records: &["decide/"],
-    },
-    Question {
-        name: "hostile",
-        asks: "What does the most expensive path cost that a search finds, for policies whose globs are hard to match, \
-               compared with a harmless path of the same length (4 KiB, or 60 KiB where stated)?",
-        records: &["hostile/"],
-    },
-    Question {
-        name: "peers",
-        asks: "How long do other policy engines take for the same policy and the same requests, by the number of rules? All \
-               give the same answers. `benches/README.md` describes how each is used and what is not timed.",
-        records: &["peers/"],
-    },
-    Question {
-        name: "compile",
-        asks: "What does it cost to make a policy active? `compile` starts with a policy as data, `load` with its text, \
-               `reload` replaces the keys or the whole policy and keeps caches; `memory` is the maximum in use.",
-        records: &["compile/", "load/", "reload/", "memory/"],
-    },
-    Question {
-        name: "identity",
-        asks: "What does authentication cost: with cached credentials, and with a new token, by algorithm?",
-        records: &["identify/"],
-    },
-    Question {
-        name: "paths",
-        asks: "What does it cost to bring a path into canonical form, and to compute its other interpretations?",
-        records: &["paths/"],
-    },
-    Question {
-        name: "decode",
-        asks: "What does it cost to decode a `CheckRequest`: by rolegate, which borrows, and by `envoy-types`?",
-        records: &["decode/"],
-    },
-    Question {
-        name: "encode",
-        asks: "What does it cost to encode a `CheckResponse`?",
-        records: &["encode/"],
-    },
-    Question {
-        name: "check",
-        asks: "What does a whole `Check` cost without a socket: decode, authorize, encode?",
-        records: &["check/"],
-    },
-    Question {
-        name: "wire",
-        asks: "How many checks per second does a server answer on one core? Two connections with 32 streams each; rounds are \
-               interleaved. `cpu` is the processor time per check, which the speed of the client does not limit.",
-        records: &["wire/"],
-    },
+/// The sections of the page: the heading, which is also the name of the chart, the benchmark, whose question is in
+/// `benches/README.md`, and the prefixes of the names of its records.
+const SECTIONS: [(&str, &str, &[&str]); 10] = [
+    ("decide", "decide", &["decide/"]),
+    ("hostile", "hostile", &["hostile/"]),
+    ("peers", "peers", &["peers/"]),
+    ("compile", "compile", &["compile/", "load/", "reload/", "memory/"]),
+    ("identity", "identity", &["identify/"]),
+    ("paths", "paths", &["paths/"]),
+    ("decode", "codec", &["decode/"]),
+    ("encode", "codec", &["encode/"]),
+    ("check", "check", &["check/"]),
+    ("wire", "wire", &["wire/"]),
 ];
 
 /// The charts, by file name.
@@ -84,9 +32,9 @@ pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
         AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
     all.push(("peers.svg".to_owned(), peers(records)));
     for name in ["compile", "identity", "paths", "decode", "encode", "check"] {
-        let question = QUESTIONS.iter().filter(|question| question.name == name);
+        let section = SECTIONS.iter().filter(|section| section.0 == name);
         let found =
-            question.flat_map(|question| of_question(records, question)).filter(|record| record.unit == "ns");
+            section.flat_map(|section| below(records, section.2)).filter(|record| record.unit == "ns");
         all.push((format!("{name}.svg"), dots(name, &units::duration, found)));
     }
     let rates = records.below("wire/").filter(|record| record.unit == "checks/s");
@@ -102,7 +50,11 @@ pub(crate) fn parts(
     facts: &Facts,
 ) -> Vec<Part> {
     let mut all = vec![
-        Part::Text("Written by `make bench`; do not edit. [records.csv](records.csv) has the records of every run.".into()),
+        Part::Text(
+            "Written by `make bench`; do not edit. [records.csv](records.csv) has the records of every run, and \
+             [benches/README.md](../README.md) says what is measured."
+                .into(),
+        ),
         Part::Facts(facts.clone()),
         Part::Text(
             "In brackets is the spread: the lowest and the highest of the rounds; for `compile` and `peers`, which have one \
@@ -118,19 +70,21 @@ pub(crate) fn parts(
                 .into(),
         ),
     ];
-    for question in &QUESTIONS {
-        let found: Vec<&Record> = of_question(records, question).collect();
+    let questions = table_of(include_str!("../../README.md"), "| benchmark | question |");
+    for (name, benchmark, prefixes) in SECTIONS {
+        let found: Vec<&Record> = below(records, prefixes).collect();
         if found.is_empty() {
             continue;
         }
-        all.push(Part::Heading(question.name.into()));
-        all.push(Part::Text(question.asks.into()));
+        all.push(Part::Heading(name.into()));
+        let question = questions.iter().find(|row| row.first() == Some(&&*format!("`{benchmark}`")));
+        all.extend(question.and_then(|row| Some(Part::Text((*row.get(1)?).into()))));
         let belongs = |file: &str| {
-            let rest = file.trim_end_matches(".svg").strip_prefix(question.name);
+            let rest = file.trim_end_matches(".svg").strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
         all.extend(charts.iter().filter(|(file, _)| belongs(file)).map(|(file, _)| Part::File(file.clone())));
-        if question.name == "peers" {
+        if name == "peers" {
             all.push(ratios(records));
         }
         let rows = found.iter().map(|record| vec![record.name.clone(), time(record)]).collect();
@@ -157,8 +111,8 @@ fn ratios(records: &Records) -> Part {
     table(&heads, names(records, "peers/").into_iter().filter(|name| *name != "rolegate").map(row).collect())
 }
 
-fn of_question<'a>(records: &'a Records, question: &'a Question) -> impl Iterator<Item = &'a Record> {
-    question.records.iter().flat_map(|start| records.below(start))
+fn below<'a>(records: &'a Records, prefixes: &'a [&str]) -> impl Iterator<Item = &'a Record> {
+    prefixes.iter().flat_map(|start| records.below(start))
 }
 
 fn decide(records: &Records, axis: &str) -> Option<String> {
@@ -234,8 +188,8 @@ fn names<'a>(records: &'a Records, start: &'a str) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::markdown;
     use crate::results::goals::verdicts;
+    use load::report::document::markdown;
 
     #[test]
     fn a_page_has_each_record_and_each_chart() {
@@ -260,6 +214,10 @@ mod tests {
             assert!(page.contains(&format!("| {name} | 90.00 ns [80.00–95.00] |")), "{name}: {page}");
         }
         assert!(files.iter().all(|file| page.contains(&format!("({file})"))));
+        assert!(
+            page.contains("\n## encode\n\nWhat does it cost to decode a `CheckRequest` and to encode"),
+            "{page}"
+        );
         assert!(
             page.contains("| casbin | 1.0 |") && page.contains("commit: abc") && !page.contains("## wire")
         );

@@ -1,5 +1,5 @@
 //! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as possible. It stores nothing, so its
-//! responses stay the same however long it runs.
+//! responses stay the same however long it runs. [`serve`] serves any other application of one function.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -20,6 +21,9 @@ use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 use crate::address::Address;
 use crate::plan::signalled;
 use crate::screen;
+
+/// A response with its body.
+pub type Answer = Response<Full<Bytes>>;
 
 /// The response to `GET /people`.
 const PEOPLE: &[u8] =
@@ -46,7 +50,7 @@ pub fn run(address: &Address, threads: usize) -> Result<(), String> {
             .await
             .map_err(|error| format!("cannot listen on `{address}`: {error}"))?;
         screen::line(&format!("listening on {}", listener.local_addr().map_err(text)?));
-        serve(listener, async move { signals.next().await }).await.map_err(text)
+        serve(listener, async move { signals.next().await }, people).await.map_err(text)
     })
 }
 
@@ -59,11 +63,15 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     }
 }
 
-/// Serves until `end`, then completes the requests in progress.
+/// Serves `answer`, which gets each request with its whole body, until `end`. Then completes the requests in progress.
 ///
 /// # Errors
 /// If the listener fails permanently.
-pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    end: impl Future<Output = ()>,
+    answer: impl Fn(&Parts, Bytes) -> Answer + Clone + Send + Sync + 'static,
+) -> io::Result<()> {
     let graceful = GracefulShutdown::new();
     tokio::pin!(end);
     loop {
@@ -79,40 +87,54 @@ pub async fn serve(listener: TcpListener, end: impl Future<Output = ()>) -> io::
             () = &mut end => break,
         };
         stream.set_nodelay(true)?;
-        let watcher = graceful.watcher();
+        let (watcher, answer) = (graceful.watcher(), answer.clone());
         tokio::spawn(async move {
             let builder = Builder::new(TokioExecutor::new());
-            let connection = builder.serve_connection(TokioIo::new(stream), service_fn(answer));
+            let service = service_fn(move |request| read(request, answer.clone()));
             // An error here means that the client closed the connection.
-            let _ = watcher.watch(connection).await;
+            let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
         });
     }
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown()).await;
     Ok(())
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn read(
+    request: Request<Incoming>,
+    answer: impl Fn(&Parts, Bytes) -> Answer,
+) -> Result<Answer, Infallible> {
     let (head, body) = request.into_parts();
-    Ok(match (&head.method, head.uri.path()) {
-        (&Method::GET, "/people") => json(PEOPLE.into()),
-        (&Method::HEAD, "/people") => json(Bytes::new()),
-        (&Method::POST, "/people") => match Limited::new(body, MAX_BODY).collect().await {
-            Ok(body) => json(body.to_bytes()),
-            Err(_) => status(StatusCode::BAD_REQUEST),
-        },
-        (_, "/people") => status(StatusCode::METHOD_NOT_ALLOWED),
-        (_, "/healthz") => status(StatusCode::OK),
-        _ => status(StatusCode::NOT_FOUND),
+    if body.is_end_stream() {
+        return Ok(answer(&head, Bytes::new()));
+    }
+    Ok(match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => answer(&head, body.to_bytes()),
+        Err(_) => status(StatusCode::BAD_REQUEST),
     })
 }
 
-fn json(body: Bytes) -> Response<Full<Bytes>> {
+/// The sample application.
+#[must_use]
+pub fn people(head: &Parts, body: Bytes) -> Answer {
+    match (&head.method, head.uri.path()) {
+        (&Method::GET, "/people") => json(PEOPLE.into()),
+        (&Method::HEAD, "/people") => json(Bytes::new()),
+        (&Method::POST, "/people") => json(body),
+        (_, "/people") => status(StatusCode::METHOD_NOT_ALLOWED),
+        (_, "/healthz") => status(StatusCode::OK),
+        _ => status(StatusCode::NOT_FOUND),
+    }
+}
+
+/// A response with this JSON.
+#[must_use]
+pub fn json(body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-fn status(status: StatusCode) -> Response<Full<Bytes>> {
+fn status(status: StatusCode) -> Answer {
     let mut response = Response::new(Full::new(Bytes::new()));
     *response.status_mut() = status;
     response

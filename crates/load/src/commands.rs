@@ -10,6 +10,7 @@ use crate::failed::Failed;
 use crate::find::{self, Step};
 use crate::plan::{Plan, Progress};
 use crate::results::{Protocol, RunResults};
+use crate::workload::file::read;
 use crate::workload::{Request, Workload};
 use crate::{Exit, report, run, screen, units};
 
@@ -103,11 +104,6 @@ fn secret(given: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>,
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
-fn read(file: &Path) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))
-}
-
 fn execute(plan: Result<Plan, Failed>, load: &LoadArgs, output: &OutputArgs) -> Exit {
     let results = plan.and_then(|plan| {
         let plan = watched(plan);
@@ -135,12 +131,10 @@ fn found(plan: &Plan, limit: Duration) -> Result<RunResults, Failed> {
         plan.connections
     ));
     let mut first = true;
-    let found = find::find_max(plan, limit, |step| {
+    let best = find::find_max(plan, limit, |step| {
         screen::note(&tried(step, std::mem::take(&mut first)));
     })?;
-    found
-        .best
-        .ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
+    best.ok_or_else(|| Failed::Generator(format!("no tested rate keeps a p99 of {limit:?} without an error")))
 }
 
 fn tried(step: &Step, closed: bool) -> String {

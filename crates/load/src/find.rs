@@ -7,15 +7,6 @@ use crate::plan::Plan;
 use crate::results::{Rate, RunResults};
 use crate::run::run;
 
-/// The result of the search.
-#[derive(Debug)]
-pub struct Found {
-    /// The run at the highest rate that kept the limit, if any.
-    pub best: Option<RunResults>,
-    /// Every step, in order.
-    pub steps: Vec<Step>,
-}
-
 /// One tested rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
@@ -37,15 +28,19 @@ const RATE_TOLERANCE: f64 = 0.02;
 /// The fraction of a rate that must have been answered.
 const MIN_ANSWERED_FRACTION: f64 = 0.99;
 
-/// Searches for the highest rate whose corrected p99 is at most `limit`. Calls `tried` after each step.
+/// Searches for the highest rate whose corrected p99 is at most `limit`, and returns the run at that rate, if any. Calls
+/// `tried` after each step.
 ///
 /// # Errors
 /// If a run fails.
-pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> Result<Found, Failed> {
+pub fn find_max(
+    plan: &Plan,
+    limit: Duration,
+    mut tried: impl FnMut(&Step),
+) -> Result<Option<RunResults>, Failed> {
     let first = run(&Plan { rate: Rate::Max, ..plan.clone() })?;
-    let mut found = Found { best: None, steps: Vec::new() };
-    let (mut low, mut high) = (0.0, first.generator.achieved);
-    found.add(Step { kept: false, ..step(&first, first.generator.achieved, limit) }, &mut tried);
+    let (mut best, mut low, mut high) = (None, 0.0, first.generator.achieved);
+    tried(&step(&first, high, limit));
     let mut rate = high * 0.9;
     for _ in 0..STEPS {
         if rate < 1.0 || plan.stop.is_requested() {
@@ -53,10 +48,10 @@ pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> R
         }
         let results = run(&Plan { rate: Rate::Constant(rate), ..plan.clone() })?;
         let step = step(&results, rate, limit);
-        found.add(step, &mut tried);
+        tried(&step);
         if step.kept {
             low = rate;
-            found.best = Some(results);
+            best = Some(results);
         } else {
             high = rate;
         }
@@ -65,14 +60,7 @@ pub fn find_max(plan: &Plan, limit: Duration, mut tried: impl FnMut(&Step)) -> R
         }
         rate = f64::midpoint(low, high);
     }
-    Ok(found)
-}
-
-impl Found {
-    fn add(&mut self, step: Step, tried: &mut impl FnMut(&Step)) {
-        tried(&step);
-        self.steps.push(step);
-    }
+    Ok(best)
 }
 
 fn step(results: &RunResults, rate: f64, limit: Duration) -> Step {

@@ -29,7 +29,7 @@ mod workload;
 pub use address::{Address, Target};
 pub use exit::Exit;
 pub use failed::Failed;
-pub use find::{Found, Step, find_max};
+pub use find::{Step, find_max};
 pub use plan::{Plan, Progress, Stop, Watch};
 pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, Responses, RunResults, histogram};
 pub use run::run;

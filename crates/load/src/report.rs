@@ -4,12 +4,12 @@
 //! nanoseconds.
 
 mod csv;
+pub mod document;
 mod fortio;
 mod hgrm;
-pub mod markup;
-pub mod page;
+mod markup;
+mod summary;
 pub mod svg;
-mod text;
 pub mod units;
 
 use hdrhistogram::Histogram;
@@ -17,8 +17,7 @@ use hdrhistogram::Histogram;
 pub use csv::csv;
 pub use fortio::{fortio, rfc3339};
 pub use hgrm::hgrm;
-pub use page::html;
-pub use text::text;
+pub use summary::{html, text};
 
 /// The percentiles of the tables, in percent.
 pub const PERCENTILES: [f64; 10] = [25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];

@@ -5,7 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-mod file;
+pub(crate) mod file;
 pub(crate) mod template;
 pub(crate) mod variable;
 

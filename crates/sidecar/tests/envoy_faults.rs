@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
+use load::{Protocol, RunResults};
 use testbed::client::Version;
 use testbed::envoy::Settings;
+use testbed::grpc::basic;
 use testbed::policies::Example;
 use testbed::traffic::{Kinds, Tally, Traffic};
 use testbed::{Options, Stack};
@@ -28,8 +29,11 @@ fn patient() -> Settings {
     Settings { timeout: PATIENT, ..Settings::default() }
 }
 
-fn alice() -> Kinds {
-    Kinds { authorization: ALICE.to_owned(), allowed: ("GET", "/people"), denied: ("POST", "/people") }
+/// Four clients that may read, and four that alice's policy denies.
+fn loaded(stack: &Stack, protocol: Protocol) -> Traffic {
+    let (allowed, denied) = (("GET", "/people"), ("POST", "/people"));
+    let kinds = Kinds { credentials: "alice:wonderland", allowed, denied };
+    Traffic::start(stack.envoy.address, 4, protocol, &kinds).unwrap()
 }
 
 async fn get(stack: &Stack) -> u16 {
@@ -40,7 +44,7 @@ async fn get(stack: &Stack) -> u16 {
 
 /// No request reached the application that the policy denies.
 fn nothing_slipped_through(stack: &Stack, tally: &Tally) {
-    assert_eq!(tally.denied.get(&200), None, "{tally:?}");
+    assert!(!tally.denied.responses.contains_key("200"), "{tally:?}");
     assert_eq!(stack.app.forbidden(), 0, "{tally:?}");
 }
 
@@ -77,8 +81,7 @@ async fn a_client_cannot_make_an_envoy_fail_open() {
     for number in 0..300 {
         let mut connection = stack.connect(Version::Http1).await.unwrap();
         clients.spawn(async move {
-            let text = format!("alice:guess-{number}");
-            let wrong = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text));
+            let wrong = basic(&format!("alice:guess-{number}"));
             let header = [("authorization".to_owned(), wrong)];
             connection.send("GET", "/people", "localhost", &header, b"").await.unwrap().status
         });
@@ -157,9 +160,9 @@ async fn eventually_allowed(stack: &Stack) {
 /// While rolegate is killed under load, no request passes; after its restart, requests are answered again at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_should_not() {
-    for version in [Version::Http1, Version::Http2] {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
         let mut stack = people(patient(), 1).await;
-        let traffic = Traffic::start(stack.envoy.address, 8, version, &alice());
+        let traffic = loaded(&stack, protocol);
         traffic.more(200).await.unwrap();
         stack.rolegates[0].kill();
         traffic.more(200).await.unwrap();
@@ -169,24 +172,23 @@ async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_shou
         stack.rolegates[0].restart().await.unwrap();
         // Envoy needs a second to notice; then every request is answered as before.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let tally = traffic.stop().await;
+        let tally = traffic.stop().await.unwrap();
         nothing_slipped_through(&stack, &tally);
-        assert!(tally.allowed.keys().all(|status| matches!(status, 200 | 503)), "{tally:?}");
-        assert!(tally.allowed.contains_key(&503), "{tally:?}");
+        assert_eq!(statuses(&tally.allowed), ["200", "503"], "{tally:?}");
 
-        let after = Traffic::start(stack.envoy.address, 8, version, &alice());
+        let after = loaded(&stack, protocol);
         after.more(400).await.unwrap();
-        only_right_answers(&stack, &after.stop().await);
+        only_right_answers(&stack, &after.stop().await.unwrap());
     }
 }
 
 /// Two instances are stopped and started again in turn under load: no request fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_restart_fails_no_request() {
-    for version in [Version::Http1, Version::Http2] {
+    for protocol in [Protocol::Http1, Protocol::Http2] {
         let mut stack = people(patient(), 2).await;
         healthy(&stack, 2).await;
-        let traffic = Traffic::start(stack.envoy.address, 8, version, &alice());
+        let traffic = loaded(&stack, protocol);
         for instance in [0, 1] {
             traffic.more(200).await.unwrap();
             stack.rolegates[instance].terminate();
@@ -199,14 +201,20 @@ async fn a_rolling_restart_fails_no_request() {
             healthy(&stack, 2).await;
         }
         traffic.more(200).await.unwrap();
-        only_right_answers(&stack, &traffic.stop().await);
+        only_right_answers(&stack, &traffic.stop().await.unwrap());
     }
+}
+
+/// The statuses of the responses, and the errors of requests without one.
+fn statuses(results: &RunResults) -> Vec<&String> {
+    results.responses.keys().chain(results.errors.keys()).collect()
 }
 
 fn only_right_answers(stack: &Stack, tally: &Tally) {
     nothing_slipped_through(stack, tally);
-    let (allowed, denied): (Vec<_>, Vec<_>) = (tally.allowed.keys().collect(), tally.denied.keys().collect());
-    assert_eq!((allowed, denied), (vec![&200], vec![&403]), "{tally:?}\n{}", stack.envoy.log());
+    for (results, status) in [(&tally.allowed, "200"), (&tally.denied, "403")] {
+        assert_eq!(statuses(results), [status], "{tally:?}\n{}", stack.envoy.log());
+    }
 }
 
 /// Waits until this many instances are healthy to Envoy.

@@ -1,29 +1,25 @@
 //! The test application behind the proxy. It stores nothing and echoes each request in its response.
 
-use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http::request::Parts;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::process::Failed;
 
-/// The application: HTTP/1.1 on a free loopback port, until it is dropped.
+/// The application: on a free loopback port, until it is dropped.
 #[derive(Debug)]
 pub struct App {
     /// Where it listens.
     pub address: SocketAddr,
     seen: Arc<Seen>,
-    accepting: JoinHandle<()>,
+    serving: JoinHandle<io::Result<()>>,
 }
 
 /// Counts of the requests that reached the application.
@@ -45,8 +41,10 @@ impl App {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
         let address = listener.local_addr().map_err(|error| Failed::io("app", &error))?;
         let seen = Arc::new(Seen::default());
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&seen)));
-        Ok(Self { address, seen, accepting })
+        let counts = Arc::clone(&seen);
+        let answer = move |head: &Parts, body: Bytes| answer(head, &body, &counts);
+        let serving = tokio::spawn(load::app::serve(listener, std::future::pending(), answer));
+        Ok(Self { address, seen, serving })
     }
 
     /// The number of requests that have reached it.
@@ -64,49 +62,23 @@ impl App {
 
 impl Drop for App {
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.serving.abort();
     }
 }
 
-async fn accept(listener: TcpListener, seen: Arc<Seen>) {
-    loop {
-        // A connection that ended before it was accepted is not an error of the listener.
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let seen = Arc::clone(&seen);
-        tokio::spawn(async move {
-            let service = service_fn(|request| answer(request, Arc::clone(&seen)));
-            // An error here means that the proxy closed the connection.
-            let _ = hyper::server::conn::http1::Builder::new()
-                .max_buf_size(1 << 20)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-    }
-}
-
-async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Response<Full<Bytes>>, Infallible> {
+fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
     seen.requests.fetch_add(1, Ordering::SeqCst);
-    if request.headers().contains_key(MUST_NOT_ARRIVE) {
+    if head.headers.contains_key(MUST_NOT_ARRIVE) {
         seen.forbidden.fetch_add(1, Ordering::SeqCst);
     }
-    let (head, body) = request.into_parts();
-    let Ok(body) = body.collect().await else { return Ok(incomplete()) };
     let echo = json!({
         "method": head.method.as_str(),
         "path": head.uri.to_string(),
         "headers": headers(&head.headers),
-        "body": String::from_utf8_lossy(&body.to_bytes()),
+        "body": String::from_utf8_lossy(body),
         "people": ["alice", "bob"],
     });
-    let mut response = Response::new(Full::new(Bytes::from(echo.to_string())));
-    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
-    Ok(response)
-}
-
-fn incomplete() -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(b"the body ended early")));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response
+    load::app::json(echo.to_string().into())
 }
 
 /// Each header name with the list of its values, so that duplicate lines are visible.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -113,14 +113,13 @@ impl Connection {
         body: &[u8],
     ) -> Result<Answer, Failed> {
         let answering = async {
+            let request = self.request(method, path, host, headers, body)?;
             let (head, body) = match &mut self.0 {
                 Sender::Http1(sender) => {
-                    let request = http1_request(method, path, host, headers, body)?;
                     sender.ready().await.map_err(|error| failed(&error))?;
                     sender.send_request(request).await
                 }
                 Sender::Http2(sender) => {
-                    let request = http2_request(method, path, host, headers, body)?;
                     sender.ready().await.map_err(|error| failed(&error))?;
                     sender.send_request(request).await
                 }
@@ -133,6 +132,26 @@ impl Connection {
         tokio::time::timeout(TIMEOUT, answering)
             .await
             .unwrap_or_else(|_| Err(Failed::new("request", "no answer after 20 s")))
+    }
+
+    /// With HTTP/1, `*` and anything that begins with `/` are sent unmodified.
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Request<Full<Bytes>>, Failed> {
+        let request = match &self.0 {
+            Sender::Http1(_) => Request::builder().uri(path).header("host", host.as_bytes()),
+            Sender::Http2(_) => Request::builder().uri(
+                Uri::builder().scheme("http").authority(host).path_and_query(path).build().map_err(wrong)?,
+            ),
+        };
+        let lines = headers.iter();
+        let request = lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
+        request.method(method).body(Full::new(Bytes::copy_from_slice(body))).map_err(wrong)
     }
 }
 
@@ -162,57 +181,9 @@ impl Answer {
     }
 }
 
-/// `*` and anything that begins with `/` are sent unmodified.
-fn http1_request(
-    method: &str,
-    path: &str,
-    host: &str,
-    headers: &[(String, String)],
-    body: &[u8],
-) -> Result<Request<Full<Bytes>>, Failed> {
-    let uri: Uri = path.parse().map_err(|error| Failed::new("request", format!("`{path}`: {error}")))?;
-    let mut request = request(method, uri, headers, body)?;
-    request.headers_mut().insert("host", value(host)?);
-    Ok(request)
-}
-
-fn http2_request(
-    method: &str,
-    path: &str,
-    host: &str,
-    headers: &[(String, String)],
-    body: &[u8],
-) -> Result<Request<Full<Bytes>>, Failed> {
-    let uri = Uri::builder()
-        .scheme("http")
-        .authority(host)
-        .path_and_query(path)
-        .build()
-        .map_err(|error| Failed::new("request", format!("`{host}` `{path}`: {error}")))?;
-    request(method, uri, headers, body)
-}
-
-fn request(
-    method: &str,
-    uri: Uri,
-    headers: &[(String, String)],
-    body: &[u8],
-) -> Result<Request<Full<Bytes>>, Failed> {
-    let mut request = Request::builder()
-        .method(method)
-        .uri(uri)
-        .body(Full::new(Bytes::copy_from_slice(body)))
-        .map_err(|error| Failed::new("request", error.to_string()))?;
-    for (name, text) in headers {
-        let name: HeaderName =
-            name.parse().map_err(|_| Failed::new("request", format!("`{name}` is no field name")))?;
-        request.headers_mut().append(name, value(text)?);
-    }
-    Ok(request)
-}
-
-fn value(text: &str) -> Result<HeaderValue, Failed> {
-    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failed::new("request", "no field value"))
+#[expect(clippy::needless_pass_by_value, reason = "it is used in `map_err`")]
+fn wrong(error: http::Error) -> Failed {
+    Failed::new("request", error.to_string())
 }
 
 fn failed(error: &hyper::Error) -> Failed {

@@ -5,13 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use policy::cases::{Case, Credentials, Expect};
 use policy::model::Identity;
 use serde_json::Value;
 
 use crate::client::{Answer, Connection, Version};
+use crate::grpc::basic;
 use crate::process::Failed;
 use crate::stack::Stack;
 use crate::tokens::Signer;
@@ -141,7 +140,7 @@ pub fn authorization(
 ) -> Result<Option<String>, Failed> {
     Ok(match credentials {
         Credentials::None => None,
-        Credentials::Basic(both) => Some(format!("Basic {}", STANDARD.encode(both))),
+        Credentials::Basic(both) => Some(basic(both)),
         Credentials::Bearer(token) => Some(format!("Bearer {token}")),
         Credentials::User { .. } => {
             return Err(Failed::new("user", "a running rolegate needs credentials"));

@@ -1,7 +1,7 @@
 //! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of it, and rolegate.
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
-//! [`envoy`] and [`rolegate`]; [`client`] sends requests; [`golden`] checks a running stack against the `cases.yaml` of a
+//! [`envoy`] and [`rolegate`]; [`client`] sends requests, [`grpc`] Check calls; [`golden`] checks a running stack against the `cases.yaml` of a
 //! policy; [`pages`] reads the tables of a page, for tests that compare them with the code.
 
 #![expect(
@@ -13,6 +13,7 @@ pub mod app;
 pub mod client;
 pub mod envoy;
 pub mod golden;
+pub mod grpc;
 pub mod manifests;
 pub mod pages;
 pub mod policies;

@@ -95,7 +95,11 @@ fn failed(problems: &[Problem]) -> Failed {
     Failed::new("policy", lines.join("\n"))
 }
 
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies a folder with all that is in it.
+///
+/// # Errors
+/// If something cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

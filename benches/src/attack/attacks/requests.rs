@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use load::check_message::{Checked, framed};
+use testbed::grpc::{basic, head};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -50,7 +51,7 @@ pub(crate) fn long_decisions(scene: &Scene) -> String {
 pub(crate) fn names(scene: &Scene) -> String {
     let (filler, round) = ("n".repeat(1500), scene.round);
     again_and_again(scene, 4, 16, move |number| {
-        let name = calls::basic(&format!("{round}-{number}-{filler}"), "x");
+        let name = basic(&format!("{round}-{number}-{filler}:x"));
         calls::message(SOURCE, "/people", Some(&name))
     })
 }
@@ -127,7 +128,8 @@ fn hold(
                 let (opened, answered) = (opened.clone(), answered.clone());
                 let call = async move {
                     let mut sender = client.sender().await?;
-                    let (response, mut stream) = sender.send_request(calls::head(path), false).ok()?;
+                    let (response, mut stream) =
+                        sender.send_request(head(path).body(()).ok()?, false).ok()?;
                     stream.send_data(message, end).ok()?;
                     opened.fetch_add(1, Relaxed);
                     let answer = response.await.ok()?;

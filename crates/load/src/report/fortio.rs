@@ -11,43 +11,33 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::units;
-use crate::results::{Protocol, Rate, RunResults};
+use crate::results::{Protocol, RunResults};
 
 /// The results; `labels` is the title that `fortio report` shows.
 #[must_use]
 pub fn fortio(of: &RunResults, labels: &str) -> Value {
-    let mut all = json!({
-        "RunType": if of.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
+    // The field for the target depends on the type of run.
+    let (kind, target) =
+        if of.protocol == Protocol::Check { ("GRPC Check", "Destination") } else { ("HTTP", "URL") };
+    json!({
+        "RunType": kind,
+        (target): of.target,
         "Labels": labels,
         "StartTime": rfc3339(of.started),
-        "RequestedQPS": requested(of.rate),
+        "RequestedQPS": of.rate.to_string().trim_end_matches("/s"),
         "RequestedDuration": format!("{:.3}s", of.elapsed.as_secs_f64()),
         "ActualQPS": of.generator.achieved,
         "ActualDuration": of.elapsed.as_nanos(),
+        "NumConnections": of.connections,
         "NumThreads": of.connections * of.streams,
+        "H2": of.protocol == Protocol::Http2,
         "Version": concat!("rolegate-load ", env!("CARGO_PKG_VERSION")),
         "DurationHistogram": histogram(&of.corrected),
         "ErrorsDurationHistogram": histogram(&failures(of)),
         "Exactly": 0,
         "RetCodes": codes(of),
         "OpenLoop": open_loop(of),
-    });
-    // The field for the target depends on the type of run.
-    let target = if of.protocol == Protocol::Check { "Destination" } else { "URL" };
-    if let Some(all) = all.as_object_mut() {
-        all.insert(target.to_owned(), json!(of.target));
-        all.insert("NumConnections".to_owned(), json!(of.connections));
-        all.insert("H2".to_owned(), json!(of.protocol == Protocol::Http2));
-    }
-    all
-}
-
-fn requested(rate: Rate) -> String {
-    match rate {
-        Rate::Constant(rate) => rate.to_string(),
-        Rate::Max => "max".to_owned(),
-        Rate::Ramp { from, to } => format!("{from}..{to}"),
-    }
+    })
 }
 
 /// Responses by status; like in fortio, −1 counts requests without a response.
@@ -136,23 +126,5 @@ fn seconds(nanoseconds: u64) -> f64 {
 /// A time in UTC (RFC 3339), to the millisecond.
 #[must_use]
 pub fn rfc3339(at: SystemTime) -> String {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
-}
-
-/// The Gregorian date of a day since 1 January 1970. Years are counted from March, so that a leap day is the last day
-/// of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Day 0 is 1 March of the year 0; 400 years have 146,097 days.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let in_year = day - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * in_year + 2) / 153;
-    let day = in_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    jiff::Timestamp::try_from(at).map(|at| format!("{at:.3}")).unwrap_or_default()
 }

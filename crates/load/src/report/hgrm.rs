@@ -18,7 +18,7 @@ pub fn hgrm(of: &Histogram<u64>) -> String {
         let (value, at, count) = (
             milliseconds(step.value_iterated_to()),
             step.quantile_iterated_to(),
-            up_to(of, step.value_iterated_to()),
+            of.count_between(0, step.value_iterated_to()),
         );
         let _ = write!(text, "{value:12.6} {at:2.12} {count:10}");
         if at < 1.0 {
@@ -35,11 +35,6 @@ pub fn hgrm(of: &Histogram<u64>) -> String {
 
 fn milliseconds(nanoseconds: u64) -> f64 {
     units::float(nanoseconds) / 1e6
-}
-
-/// The number of values up to and including this one.
-fn up_to(of: &Histogram<u64>, value: u64) -> u64 {
-    of.count_between(0, value)
 }
 
 /// The format's name for 2 × 10^digits, rounded up to a power of two.

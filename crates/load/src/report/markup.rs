@@ -4,8 +4,7 @@
 pub(super) const STYLE: &str = include_str!("page.css");
 
 /// Escapes text for HTML.
-#[must_use]
-pub fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_util::either::Either;
 
 use crate::address::Address;
 
@@ -21,14 +22,8 @@ pub(super) struct Traffic {
 /// A connection to the server.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: Stream,
+    stream: Either<TcpStream, UnixStream>,
     traffic: Arc<Traffic>,
-}
-
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
 }
 
 impl Socket {
@@ -39,9 +34,9 @@ impl Socket {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // Otherwise a request might wait for the acknowledgement of the previous one (Nagle's algorithm).
                 stream.set_nodelay(true)?;
-                Stream::Tcp(stream)
+                Either::Left(stream)
             }
-            Address::Unix(path) => Stream::Unix(UnixStream::connect(path).await?),
+            Address::Unix(path) => Either::Right(UnixStream::connect(path).await?),
         };
         Ok(Self { stream, traffic: Arc::clone(traffic) })
     }
@@ -61,10 +56,7 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let result = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        };
+        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
         self.traffic.received.fetch_add((buffer.filled().len() - before) as u64, Relaxed);
         result
     }
@@ -72,10 +64,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let result = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.sent(result)
     }
 
@@ -84,10 +73,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-        };
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
         self.sent(result)
     }
 
@@ -101,9 +87,6 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

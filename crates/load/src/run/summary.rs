@@ -32,7 +32,7 @@ pub(super) fn results(
     started: SystemTime,
     threads: Vec<(Tally, ThreadUsage)>,
 ) -> RunResults {
-    let mut all = empty(plan, started);
+    let mut all = RunResults::empty(plan, started);
     let mut last = 0;
     for (tally, usage) in threads {
         last = last.max(tally.last);
@@ -47,28 +47,29 @@ pub(super) fn results(
     all
 }
 
-fn empty(plan: &Plan, started: SystemTime) -> RunResults {
-    RunResults {
-        target: plan.target.shown.clone(),
-        protocol: plan.protocol,
-        rate: plan.rate,
-        connections: plan.connections,
-        streams: if plan.protocol == Protocol::Http1 { 1 } else { plan.streams },
-        started,
-        elapsed: Duration::ZERO,
-        corrected: histogram(),
-        uncorrected: histogram(),
-        responses: BTreeMap::new(),
-        errors: BTreeMap::new(),
-        unexpected: 0,
-        bytes_sent: 0,
-        bytes_received: 0,
-        generator: GeneratorStats { threads: plan.threads, ..GeneratorStats::default() },
-        interrupted: false,
-    }
-}
-
 impl RunResults {
+    /// Without any request.
+    pub(crate) fn empty(plan: &Plan, started: SystemTime) -> Self {
+        Self {
+            target: plan.target.shown.clone(),
+            protocol: plan.protocol,
+            rate: plan.rate,
+            connections: plan.connections,
+            streams: if plan.protocol == Protocol::Http1 { 1 } else { plan.streams },
+            started,
+            elapsed: Duration::ZERO,
+            corrected: histogram(),
+            uncorrected: histogram(),
+            responses: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            unexpected: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            generator: GeneratorStats { threads: plan.threads, ..GeneratorStats::default() },
+            interrupted: false,
+        }
+    }
+
     fn add(&mut self, tally: Tally, usage: ThreadUsage) {
         // All histograms have the same bounds, so this does not fail.
         let _ = self.corrected.add(&tally.corrected);

@@ -1,10 +1,11 @@
 //! Thresholds on the results of a run.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use super::Threshold;
-use crate::results::{GeneratorStats, Protocol, Rate, Responses, RunResults, histogram};
+use crate::plan::Plan;
+use crate::results::{GeneratorStats, Responses, RunResults, histogram};
 
 /// 99 responses after 1 ms, one after 10 ms, and four errors; ten of the responses have status 403.
 fn results() -> RunResults {
@@ -13,22 +14,13 @@ fn results() -> RunResults {
     corrected.record(10_000_000).unwrap();
     let responses = |count| Responses { count, corrected: histogram() };
     RunResults {
-        target: "http://app/".into(),
-        protocol: Protocol::Http1,
-        rate: Rate::Constant(104.0),
-        connections: 1,
-        streams: 1,
-        started: UNIX_EPOCH,
-        elapsed: Duration::from_secs(1),
         uncorrected: corrected.clone(),
         corrected,
         responses: BTreeMap::from([("200".into(), responses(90)), ("403".into(), responses(10))]),
         errors: BTreeMap::from([("timeout".into(), 3), ("connection closed".into(), 1)]),
         unexpected: 10,
-        bytes_sent: 0,
-        bytes_received: 0,
         generator: GeneratorStats { achieved: 100.0, ..GeneratorStats::default() },
-        interrupted: false,
+        ..RunResults::empty(&Plan::http("http://app/").unwrap(), UNIX_EPOCH)
     }
 }
 

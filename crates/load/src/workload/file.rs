@@ -30,23 +30,15 @@ enum Source {
         max: i64,
     },
     Uuid,
-    Now(Time),
+    Now(Format),
     File(PathBuf),
     List(Vec<String>),
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Time {
-    Rfc3339,
-    Unix,
-    UnixMs,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Entry {
-    #[serde(default = "weight")]
+    #[serde(default = "one")]
     weight: u32,
     method: Option<String>,
     path: String,
@@ -57,7 +49,7 @@ struct Entry {
     bearer: Option<String>,
     #[serde(default)]
     body: String,
-    #[serde(default = "weight")]
+    #[serde(default = "one")]
     repeat: u32,
     #[serde(default)]
     gzip: bool,
@@ -65,12 +57,8 @@ struct Entry {
     expect: Vec<u16>,
 }
 
-const fn one() -> i64 {
-    1
-}
-
-const fn weight() -> u32 {
-    1
+fn one<T: From<u8>>() -> T {
+    T::from(1)
 }
 
 impl Workload {
@@ -84,8 +72,9 @@ impl Workload {
     }
 }
 
+/// Reads a file.
 #[expect(clippy::disallowed_methods, reason = "this crate does I/O")]
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
 }
 
@@ -115,9 +104,7 @@ fn variable((name, source): (String, Source), folder: &Path) -> Result<Variable,
         Source::Range { min, max } if min <= max => Values::Range { min, max },
         Source::Range { .. } => return Err(format!("the range of `{name}` ends before it begins")),
         Source::Uuid => Values::Uuid,
-        Source::Now(Time::Rfc3339) => Values::Now(Format::Rfc3339),
-        Source::Now(Time::Unix) => Values::Now(Format::Unix),
-        Source::Now(Time::UnixMs) => Values::Now(Format::UnixMs),
+        Source::Now(format) => Values::Now(format),
         Source::List(list) => lines(&name, list)?,
         Source::File(file) => lines(&name, read(&folder.join(file))?.lines().map(str::to_owned).collect())?,
     };

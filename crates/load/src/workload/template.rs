@@ -1,9 +1,9 @@
 //! Texts with variables: `/people/${id}`.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use fastrand::Rng;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::variable::{Values, Variable};
 
@@ -132,34 +132,23 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => path.push_str(text),
-                Part::Variable(number) => encode(&scope.value(*number), &mut path),
+                Part::Variable(number) => path.extend(utf8_percent_encode(&scope.value(*number), ENCODED)),
             }
         }
         path
     }
 }
 
-fn encode(value: &str, path: &mut String) {
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z'
-            | b'a'..=b'z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'.'
-            | b'_'
-            | b'~'
-            | b'/'
-            | b':'
-            | b'@'
-            | b',' => {
-                path.push(char::from(byte));
-            }
-            // Writing to a string does not fail.
-            _ => drop(write!(path, "%{byte:02X}")),
-        }
-    }
-}
+/// What is encoded of a value in a path.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'@')
+    .remove(b',');
 
 fn unknown(name: &str, variables: &Variables) -> String {
     let known: Vec<_> = variables.all.iter().map(|variable| format!("`{}`", variable.name)).collect();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
+use serde::Deserialize;
 
 use crate::report::rfc3339;
 
@@ -42,7 +43,8 @@ pub enum Values {
 }
 
 /// The format of a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// `2026-01-31T12:00:00Z` (RFC 3339).
     Rfc3339,

@@ -102,7 +102,7 @@ fn of_app(protocol: Protocol, streams: usize) -> RunResults {
     let runtime = Runtime::new().unwrap();
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}/people", listener.local_addr().unwrap());
-    runtime.spawn(load::app::serve(listener, std::future::pending()));
+    runtime.spawn(load::app::serve(listener, std::future::pending(), load::app::people));
     let get = Request { weight: 3, ..Request::get("/people") };
     let post = Request { method: "POST".into(), body: "x".repeat(100_000), ..Request::get("/people") };
     let workload = Workload { requests: vec![get, post, Request::get("/nobody")], variables: Vec::new() };

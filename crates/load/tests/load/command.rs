@@ -24,7 +24,7 @@ fn fast() -> Server {
     Server::start(|_| Act::answer(200, Duration::ZERO))
 }
 
-/// A server of the program's own; it is killed when dropped.
+/// The sample application; it is killed when dropped.
 struct Serving {
     child: Child,
     address: String,
@@ -54,7 +54,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_run_prints_its_results_and_nothing_else_when_piped() {
+fn the_application_can_be_loaded_and_ends_with_sigterm() {
     let mut app = Serving::start(&["app", "127.0.0.1:0"]);
     let url = format!("http://{}/people", app.address);
     let output = execute(&["http", &url, "--requests", "100", "--rate", "max"]);
@@ -62,6 +62,9 @@ fn a_run_prints_its_results_and_nothing_else_when_piped() {
     assert_eq!(output.status.code(), Some(0), "{printed}");
     assert!(printed.contains(&url) && printed.contains("p99") && printed.contains("200"), "{printed}");
     assert_eq!(text(&output.stderr), "");
+    let taken = execute(&["app", &app.address]);
+    assert_eq!(taken.status.code(), Some(5));
+    assert!(text(&taken.stderr).contains("cannot listen on"), "{}", text(&taken.stderr));
     assert_eq!(app.terminate(), Some(0));
 }
 
@@ -77,31 +80,12 @@ fn checks_are_made_over_a_unix_socket() {
 }
 
 #[test]
-fn the_application_ends_with_sigterm_and_a_taken_port_is_said() {
-    let mut app = Serving::start(&["app", "127.0.0.1:0"]);
-    let taken = execute(&["app", &app.address]);
-    assert_eq!(taken.status.code(), Some(5));
-    assert!(text(&taken.stderr).contains("cannot listen on"), "{}", text(&taken.stderr));
-    assert_eq!(app.terminate(), Some(0));
-}
-
-#[test]
 fn thresholds_give_an_exit_code() {
     let server = Server::start(|_| Act::answer(403, Duration::ZERO));
     let url = server.url("/");
     let execute = |condition: &str| {
-        let output = execute(&[
-            "http",
-            &url,
-            "-n",
-            "20",
-            "-r",
-            "max",
-            "--fail-if",
-            "errors>0",
-            "--fail-if",
-            condition,
-        ]);
+        let arguments = ["http", &url, "-n20", "-rmax", "--fail-if", "errors>0", "--fail-if", condition];
+        let output = execute(&arguments);
         (output.status.code(), text(&output.stderr))
     };
     assert_eq!(execute("p99>60s"), (Some(0), String::new()));
@@ -119,24 +103,11 @@ fn the_files_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (hgrm, csv, html) = (file("a.hgrm"), file("a.csv"), file("a.html"));
-    let output = execute(&[
-        "http",
-        &server.url("/"),
-        "-n",
-        "20",
-        "-r",
-        "max",
-        "--json",
-        "-",
-        "--hgrm",
-        &hgrm,
-        "--csv",
-        &csv,
-        "--html",
-        &html,
-        "--labels",
-        "mine",
-    ]);
+    let line = format!(
+        "http {} -n 20 -r max --json - --hgrm {hgrm} --csv {csv} --html {html} --labels mine",
+        server.url("/")
+    );
+    let output = execute(&line.split(' ').collect::<Vec<_>>());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["Labels"], "mine");
     assert_eq!(json["DurationHistogram"]["Count"], 20);

@@ -36,7 +36,7 @@ async fn survive(
     let started = Rolegate::start(program, Path::new(policy), listen, folder.path(), &[]).await;
     let mut server = started.unwrap();
     let address = server.listen.tcp().unwrap();
-    let client = handshake(TcpStream::connect(address).await.unwrap()).await;
+    let client = handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
     // The first check hashes the password; for the later ones it is cached.
     slowest(&client, || true).await;
 
@@ -56,7 +56,7 @@ async fn survive(
     assert!(during <= MAX_CHECK_TIME, "a check during the attack took {during:?}");
 
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await;
+    let newcomer = handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
     for client in [&client, &newcomer] {
         let mut left = 50;
         let after = slowest(client, || {

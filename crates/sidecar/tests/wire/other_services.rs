@@ -16,11 +16,7 @@ use crate::support::*;
 
 /// Any unary or streaming call, with one message.
 async fn call(client: &Client, path: &str, message: &[u8]) -> Reply {
-    let mut client = client.clone().ready().await.unwrap();
-    let head = Request::post(format!("http://rolegate{path}")).header("content-type", "application/grpc");
-    let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
-    stream.send_data(framed(message), true).unwrap();
-    reply(response).await.unwrap()
+    testbed::grpc::call(client, path, framed(message)).await.unwrap()
 }
 
 async fn health(client: &Client, service: &str) -> Result<ServingStatus, String> {

@@ -1,6 +1,6 @@
 //! Every variant that a user may build.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -106,21 +106,9 @@ fn released(name: &str, values: &[&str]) -> Variant {
 /// The application's chart that includes ours, in a folder of its own: Helm writes into it.
 fn example() -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
-    copy(&deploy("helm"), folder.path());
+    testbed::policies::copy(&deploy("helm"), folder.path()).unwrap();
     run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));
     helm(&folder.path().join("example"), "people", &[]).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 /// The manifests that are files of their own.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use load::report::{markup, page};
+use super::markup::{STYLE, escape};
 
 /// One part of a report.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
+pub enum Part {
     /// The heading of a section.
     Heading(String),
     /// The heading of a subsection.
@@ -28,12 +28,14 @@ pub(crate) enum Part {
 }
 
 /// A table with these headings.
-pub(crate) fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
+#[must_use]
+pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
     Part::Table(heads.iter().map(|head| (*head).to_owned()).collect(), rows)
 }
 
 /// The parts as text.
-pub(crate) fn text(title: &str, parts: &[Part]) -> String {
+#[must_use]
+pub fn text(title: &str, parts: &[Part]) -> String {
     let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
     for part in parts {
         match part {
@@ -54,35 +56,51 @@ pub(crate) fn text(title: &str, parts: &[Part]) -> String {
     all
 }
 
-/// The parts as HTML.
-pub(crate) fn html(title: &str, parts: &[Part]) -> String {
+/// The parts as a self-contained HTML page: no script, no font, no external link.
+#[must_use]
+pub fn html(title: &str, parts: &[Part]) -> String {
     let mut body = String::new();
     for part in parts {
         // Writing to a string does not fail.
         let _ = match part {
-            Part::Heading(heading) => writeln!(body, "<h2>{}</h2>", markup::escape(heading)),
-            Part::Subheading(heading) => writeln!(body, "<h3>{}</h3>", markup::escape(heading)),
-            Part::Text(text) => writeln!(body, "<p>{}</p>", markup::escape(text)),
-            Part::Warning(warning) => writeln!(body, "<p class=\"warning\">{}</p>", markup::escape(warning)),
-            Part::Table(heads, rows) => {
-                let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-                write!(body, "{}", page::table(&heads, rows))
-            }
+            Part::Heading(heading) => writeln!(body, "<h2>{}</h2>", escape(heading)),
+            Part::Subheading(heading) => writeln!(body, "<h3>{}</h3>", escape(heading)),
+            Part::Text(text) => writeln!(body, "<p>{}</p>", escape(text)),
+            Part::Warning(warning) => writeln!(body, "<p class=\"warning\">{}</p>", escape(warning)),
+            Part::Table(heads, rows) => write!(body, "{}", cells(heads, rows)),
             Part::Facts(facts) => {
-                let rows: Vec<Vec<String>> =
+                let rows: Vec<_> =
                     facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-                write!(body, "{}", page::table(&["", ""], &rows))
+                write!(body, "{}", cells(&[String::new(), String::new()], &rows))
             }
-            Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", markup::escape(&lines.join("\n"))),
+            Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", escape(&lines.join("\n"))),
             Part::Picture(picture) => write!(body, "{picture}"),
             Part::File(_) => Ok(()),
         };
     }
-    page::page(title, &body)
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n\
+         </body>\n</html>\n"
+    )
+}
+
+/// A table. Cells are text, not HTML.
+fn cells(heads: &[String], rows: &[Vec<String>]) -> String {
+    let row = |cells: &[String], tag: &str| -> String {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    };
+    let head = row(heads, "th");
+    let body: String = rows.iter().map(|cells| row(cells, "td") + "\n").collect();
+    format!("<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n")
 }
 
 /// The parts as Markdown.
-pub(crate) fn markdown(title: &str, parts: &[Part]) -> String {
+#[must_use]
+pub fn markdown(title: &str, parts: &[Part]) -> String {
     let mut all = format!("# {title}\n\n");
     for part in parts {
         match part {
