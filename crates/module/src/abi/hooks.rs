@@ -48,8 +48,10 @@ fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     match panic::catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => Some(result),
         Err(payload) => {
-            // Dropping it could panic again.
-            mem::forget(payload);
+            // Dropping a payload may panic too. That one is leaked.
+            if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                mem::forget(second);
+            }
             None
         }
     }
