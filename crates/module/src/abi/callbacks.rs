@@ -23,17 +23,17 @@ const ENVOYS: &str = "1.38, 1.39 and 1.40";
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Buffer {
-    /// The first byte. May be null if there are none.
+    /// The first byte. Null or anything else if there are none.
     pub start: *const u8,
     /// How many bytes.
     pub length: usize,
 }
 
 impl Buffer {
-    /// No bytes. As the value of a header it removes the header.
+    /// No bytes.
     pub const NULL: Self = Self { start: std::ptr::null(), length: 0 };
 
-    /// These bytes. Not null, even if there are none.
+    /// These bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self { start: bytes.as_ptr(), length: bytes.len() }
@@ -141,9 +141,9 @@ callbacks! {
     header_count: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_headers_size";
     /// Stream, which headers, room for as many as `header_count` says: whether they were written there.
     headers: unsafe extern "C" fn(Object, u32, *mut Pair) -> bool = c"envoy_dynamic_module_callback_http_get_headers";
-    /// Stream, which headers, name, value: replaces all lines of this name; a null value removes them.
+    /// Stream, which headers, name, value: replaces all lines of this name; no value removes them.
     set_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_set_header";
-    /// As `set_header`, but adds a line.
+    /// As `set_header`, but adds a line, which must have a value.
     add_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_add_header";
     /// Stream, status, headers, how many, body, details.
     send_response: unsafe extern "C" fn(Object, u32, *const Pair, usize, Buffer, Buffer) =

@@ -17,7 +17,8 @@ use super::{Filter, Reply};
 /// Which headers: those of the request.
 const REQUEST: u32 = 0;
 
-/// An attribute of a request whose value is a string (Envoy's documentation: "Attributes").
+/// An attribute of a request whose value is a string (Envoy's documentation: "Attributes"). Only those that 1.38 has too:
+/// it logs an error when it is asked for another one, such as `connection.requested_server_name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Attribute {
@@ -39,8 +40,6 @@ pub enum Attribute {
     SourceAddress = 24,
     /// `destination.address`, with its port.
     DestinationAddress = 26,
-    /// `connection.requested_server_name`: SNI.
-    RequestedServerName = 30,
     /// `connection.tls_version`.
     TlsVersion = 31,
     /// `connection.subject_peer_certificate`: of the client's certificate.
@@ -145,8 +144,8 @@ impl<F: Filter> Stream<'_, F> {
         unsafe { (self.callbacks.worker)(self.envoy) }
     }
 
-    /// Replaces all lines of the header `name` by one. Returns false, and changes nothing, if `value` has a line break or a
-    /// zero byte.
+    /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set an empty header. Returns
+    /// false, and changes nothing, if `value` has a line break or a zero byte.
     pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
         // SAFETY: `envoy` is alive; both are copied before the call returns.
         fits(value)
@@ -155,7 +154,7 @@ impl<F: Filter> Stream<'_, F> {
             }
     }
 
-    /// Adds a line. Returns false as [`Self::set_header`] does.
+    /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
     pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
         // SAFETY: as in `set_header`.
         fits(value)

@@ -80,7 +80,8 @@ impl Filter for Scripted {
         match todo.as_slice() {
             b"allow" => stream.proceed(),
             b"change" => {
-                assert!(stream.set_header(b"x-user", b"alice") && stream.add_header(b"x-role", b""));
+                assert!(stream.set_header(b"x-user", b"alice") && stream.add_header(b"x-role", b"admin"));
+                assert!(stream.set_header(b"x-empty", b"") && !stream.add_header(b"x-empty", b""));
                 assert!(stream.remove_header(b"x-alias"));
                 assert!(!stream.set_header(b"x-user", b"a\r\nb") && !stream.add_header(b"x-user", b"\0"));
                 stream.set_metadata("rolegate", &[("decision", "allowed"), ("user", "alice")]);
@@ -179,10 +180,17 @@ fn a_request_is_changed_and_goes_on() {
     let host = host();
     let (user, alias): (&[u8], &[u8]) = (b"x-user", b"x-alias");
     let stream = host
-        .stream(&[(user, b"evil"), (b"x-do", b"change"), (user, b"evil"), (alias, b"1"), (alias, b"2")])
+        .stream(&[
+            (user, b"evil"),
+            (b"x-do", b"change"),
+            (user, b"evil"),
+            (alias, b"1"),
+            (b"x-empty", b"no"),
+            (alias, b"2"),
+        ])
         .unwrap();
     assert_eq!(stream.request_headers(false), CONTINUE);
-    let now = [(&b"x-do"[..], &b"change"[..]), (user, b"alice"), (b"x-role", b"")];
+    let now = [(&b"x-do"[..], &b"change"[..]), (user, b"alice"), (b"x-role", b"admin")];
     assert_eq!(stream.headers(), now.map(|(name, value)| (name.to_vec(), value.to_vec())));
     assert_eq!(stream.metadata("rolegate.user").unwrap(), "alice");
     assert_eq!(

@@ -120,12 +120,14 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
     let wanted = copy(name);
     stream(envoy).headers.borrow_mut().retain(|(name, _)| **name != *wanted);
     // SAFETY: the arguments are those of the callback.
-    value.start.is_null() || unsafe { add_header(envoy, which, name, value) }
+    value.length == 0 || unsafe { add_header(envoy, which, name, value) }
 }
 
 unsafe extern "C" fn add_header(envoy: *mut c_void, _which: u32, name: Buffer, value: Buffer) -> bool {
-    stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into()));
-    true
+    if value.length > 0 {
+        stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into()));
+    }
+    value.length > 0
 }
 
 unsafe extern "C" fn send_response(
