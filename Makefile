@@ -30,7 +30,7 @@ NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench load attack image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz bench load attack module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ fmt: needs-rust ## Format the code.
 
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
+
+# As a `cdylib` only: cargo does not optimise across crates where it also builds the Rust library that the tests use.
+module: needs-rust needs-cc ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
+	@cargo rustc --quiet --release --locked --package module --lib --crate-type cdylib
+	@mkdir -p $(BUILT)/module && cp $(BUILT)/release/librolegate.so $(BUILT)/module/
+	@echo "built $(BUILT)/module/librolegate.so"
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
 image: needs-rust needs-cc needs-python3 ## Build the container images, into target/image/.

@@ -138,6 +138,19 @@ impl Envoy {
         configuration: &str,
         listeners: &[&str],
     ) -> Result<Self, Failed> {
+        Self::start_with_modules(folder, configuration, listeners, folder).await
+    }
+
+    /// Starts Envoy with this configuration, whose dynamic modules are in the folder `modules`.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_with_modules(
+        folder: &Path,
+        configuration: &str,
+        listeners: &[&str],
+        modules: &Path,
+    ) -> Result<Self, Failed> {
         let program = program()?;
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
@@ -148,7 +161,7 @@ impl Envoy {
             vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
         arguments.extend(fixed.split(' ').map(str::to_owned));
         let mut command = Command::new(program);
-        command.args(&arguments);
+        command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
         let (admin, addresses) =
             process.until(START_TIMEOUT, async |_| ready(&admin, listeners).await).await?;

@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("envoy", &[]),
     ("runtime", &["policy", "identity", "authorizer"]),
     ("sidecar", &["policy", "identity", "authorizer", "runtime", "envoy"]),
+    ("module", &["policy", "identity", "authorizer", "runtime"]),
     ("load", &[]),
     ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
@@ -86,7 +87,8 @@ fn dependencies_between_our_crates_point_as_drawn() {
 fn each_package_inherits_the_lints_and_the_versions() {
     for manifest in files(&[]).into_iter().filter(|file| file.ends_with("/Cargo.toml")) {
         let text = read(&manifest);
-        assert!(text.contains("[lints]\nworkspace = true"), "{manifest} does not inherit the lints");
+        let inherits = text.contains("[lints]\nworkspace = true");
+        assert!(inherits || manifest == UNSAFE, "{manifest} does not inherit the lints");
         let mut section = "";
         for line in text.lines() {
             if line.starts_with('[') {
@@ -96,6 +98,35 @@ fn each_package_inherits_the_lints_and_the_versions() {
             }
         }
     }
+}
+
+/// The only crate with `unsafe`. A package cannot change one of the workspace's lints, so it has them all again.
+const UNSAFE: &str = "crates/module/Cargo.toml";
+
+#[test]
+fn only_the_module_for_envoy_has_unsafe_code_and_only_where_it_says_so() {
+    let (workspace, module) = (read("Cargo.toml"), read(UNSAFE));
+    let forbidden = "unsafe_code = \"forbid\"";
+    for tool in ["rust", "clippy"] {
+        let own = section(&module, &format!("[lints.{tool}]"));
+        for lint in section(&workspace, &format!("[workspace.lints.{tool}]")) {
+            let expected = if lint == forbidden { "unsafe_code = \"deny\"" } else { lint };
+            assert!(own.contains(&expected), "{UNSAFE} has no `{expected}`");
+        }
+    }
+    let expects = |file: &String| read(file).contains(concat!("expect(", "unsafe_code"));
+    let found: Vec<String> = sources().into_iter().filter(expects).collect();
+    let allowed = ["abi.rs", "exports.rs", "fake.rs"].map(|file| format!("crates/module/src/{file}"));
+    assert!(found.iter().all(|file| allowed.contains(file)), "{found:?} have unsafe code");
+}
+
+/// The lines of a section of a manifest.
+fn section<'a>(manifest: &'a str, head: &str) -> Vec<&'a str> {
+    let lines = manifest.lines().skip_while(|line| *line != head).skip(1);
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| line.contains(" = ") && !line.starts_with('#'))
+        .collect()
 }
 
 #[test]
@@ -203,7 +234,7 @@ fn readers_find_every_crate_on_the_map() {
 /// Invariant 1 of `crates/README.md`: a new variant must not get an old answer. Clippy checks that where the lint is on.
 #[test]
 fn catch_all_arms_are_forbidden_where_answers_are_made() {
-    for name in ["authorizer", "engine", "envoy", "identity", "runtime", "sidecar"] {
+    for name in ["authorizer", "engine", "envoy", "identity", "module", "runtime", "sidecar"] {
         let denied = "\n#![deny(clippy::wildcard_enum_match_arm)]\n";
         assert!(
             read(&format!("crates/{name}/src/lib.rs")).contains(denied),

@@ -1,0 +1,101 @@
+//! Envoy's interface for dynamic modules, and safe types above it: a [`Filter`] is what a module implements, and a
+//! [`Stream`] is what it gets for each request. This module and its submodules have all the crate's `unsafe`, except
+//! for the exported symbols in `exports.rs` and the fake host of the tests.
+//!
+//! Envoy calls hooks (`hooks.rs`) and offers callbacks (`callbacks.rs`). Their names and types are those of Envoy 1.38
+//! to 1.40, declared here by hand: Envoy's own SDK is not published as a package and needs libclang to be built.
+
+#![expect(unsafe_code, reason = "Envoy's interface is one of C functions and raw pointers")]
+
+mod callbacks;
+pub mod hooks;
+mod scheduler;
+mod setup;
+mod stream;
+
+use std::fmt;
+
+pub use callbacks::{Buffer, Callbacks, Pair};
+pub use scheduler::Scheduler;
+pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
+pub use stream::{Attribute, Handled, Headers, Route, Stream};
+
+/// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
+///
+/// Each method may panic: a request that is being decided is then denied, and a configuration is rejected.
+pub trait Filter: Send + Sync + Sized + 'static {
+    /// What a route configures (`typed_per_filter_config`).
+    type Route: Send + Sync + 'static;
+    /// What a request keeps between the calls below. It is dropped on the worker thread, when the stream ends.
+    type State: Default + 'static;
+
+    /// Reads a filter configuration: `filter_name` and the bytes of `filter_config`. Called on Envoy's main thread.
+    ///
+    /// # Errors
+    /// The message, which may have several lines, is logged; Envoy then rejects the configuration.
+    fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Result<Self, String>;
+
+    /// Reads the configuration of a route, on Envoy's main thread. There are no metrics to define here.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    fn route(name: &[u8], config: &[u8]) -> Result<Self::Route, String>;
+
+    /// Decides about a request, on the worker thread of its connection, or pauses it. Must not block.
+    fn request_headers(
+        &self,
+        state: &mut Self::State,
+        stream: Stream<'_, Self>,
+        end_of_stream: bool,
+    ) -> Handled;
+
+    /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
+    fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
+
+    /// Counts a panic of one of the two methods above, and says how that request is denied.
+    fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
+}
+
+/// A response that Envoy sends instead of forwarding the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// Its status.
+    pub status: u16,
+    /// Its headers: names and values.
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+    /// Its body. Envoy adds `content-type: text/plain` if it is not empty and `headers` has no type.
+    pub body: &'a [u8],
+    /// The reason, for `%RESPONSE_CODE_DETAILS%` in access logs. Without spaces.
+    pub details: &'a str,
+}
+
+impl Reply<'_> {
+    /// 503 without a body, for failures of our own.
+    pub const FAILURE: Reply<'static> =
+        Reply { status: 503, headers: &[], body: b"", details: "rolegate_failure" };
+}
+
+/// The level of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Level {
+    /// For debugging.
+    Debug = 1,
+    /// Information.
+    Info = 2,
+    /// A warning.
+    Warn = 3,
+    /// An error.
+    Error = 4,
+}
+
+/// Writes `text` to Envoy's log (the logger `dynamic_modules`), one entry per line. Works on any thread, once Envoy has
+/// loaded the module.
+pub fn log(level: Level, text: impl fmt::Display) {
+    if let Some(callbacks) = callbacks::loaded() {
+        callbacks.write_log(level, &text.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests;

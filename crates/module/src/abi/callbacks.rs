@@ -1,0 +1,229 @@
+//! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. They are not linked: so an
+//! Envoy that lacks one gets a message that says so, instead of an error of the dynamic linker, and tests can offer
+//! their own.
+
+use std::ffi::{CStr, c_void};
+use std::mem;
+use std::sync::OnceLock;
+
+use super::Level;
+
+/// The version of the interface in 1.40. Envoy loads modules with any version, and logs a warning if it is not its own.
+const V0_2: &CStr = c"v0.2.0";
+/// The version in 1.38 and 1.39.
+const V0_1: &CStr = c"v0.1.0";
+/// A callback that is new in 1.40.
+const NEW_IN_V0_2: &CStr = c"envoy_dynamic_module_callback_log_v2";
+
+/// The versions of Envoy that have all callbacks in [`Callbacks`].
+const ENVOYS: &str = "1.38, 1.39 and 1.40";
+
+/// Bytes, passed by value. Its owner is the one who passes it: ours are read only during a call; Envoy's stay until the
+/// hook that we are in returns, or until we change what they belong to.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Buffer {
+    /// The first byte. Null or anything else if there are none.
+    pub start: *const u8,
+    /// How many bytes.
+    pub length: usize,
+}
+
+impl Buffer {
+    /// No bytes.
+    pub const NULL: Self = Self { start: std::ptr::null(), length: 0 };
+
+    /// These bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { start: bytes.as_ptr(), length: bytes.len() }
+    }
+
+    /// The bytes.
+    ///
+    /// # Safety
+    /// The owner keeps them unchanged as long as `'a`.
+    #[must_use]
+    pub unsafe fn bytes<'a>(self) -> &'a [u8] {
+        if self.start.is_null() || self.length == 0 {
+            return &[];
+        }
+        // SAFETY: not null, and the caller says that `length` bytes stay there. Bytes need no alignment.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+/// A header, or a key and its value.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Pair {
+    /// The name.
+    pub key: Buffer,
+    /// The value.
+    pub value: Buffer,
+}
+
+impl Pair {
+    /// These two.
+    #[must_use]
+    pub fn of(key: &[u8], value: &[u8]) -> Self {
+        Self { key: Buffer::of(key), value: Buffer::of(value) }
+    }
+}
+
+/// Envoy's object for a stream (with its filter), a filter configuration, or a scheduler.
+type Object = *mut c_void;
+/// The arguments of all three functions that define metrics: configuration, name, labels, how many, where the id goes.
+type Define = unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
+/// The arguments of all three functions that record metrics: stream, id, values of the labels, how many, amount.
+type Record = unsafe extern "C" fn(Object, usize, *const Buffer, usize, u64) -> u32;
+
+macro_rules! callbacks {
+    (required { $($(#[$about:meta])* $field:ident: $type:ty = $symbol:literal;)* }
+     optional { $($(#[$o_about:meta])* $o_field:ident: $o_type:ty = $o_symbol:literal;)* }) => {
+        /// Functions that Envoy offers.
+        #[derive(Clone, Copy, Debug)]
+        pub struct Callbacks {
+            $($(#[$about])* pub $field: $type,)*
+            $($(#[$o_about])* pub $o_field: Option<$o_type>,)*
+        }
+
+        impl Callbacks {
+            /// Finds each function by its name.
+            ///
+            /// # Errors
+            /// The name of the first one that is missing.
+            ///
+            /// # Safety
+            /// What `symbol` returns for a name is null, or the function that Envoy exports with this name.
+            unsafe fn find(symbol: impl Fn(&CStr) -> *mut c_void) -> Result<Self, &'static CStr> {
+                Ok(Self {
+                    $($field: {
+                        let found = symbol($symbol);
+                        if found.is_null() {
+                            return Err($symbol);
+                        }
+                        // SAFETY: not null, so the function with this name, which has this type in each Envoy of `ENVOYS`.
+                        unsafe { mem::transmute::<*mut c_void, $type>(found) }
+                    },)*
+                    $($o_field: {
+                        let found = symbol($o_symbol);
+                        // SAFETY: null is `None`; else as above.
+                        unsafe { mem::transmute::<*mut c_void, Option<$o_type>>(found) }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+callbacks! {
+    required {
+    /// Level, line.
+    log: unsafe extern "C" fn(u32, Buffer) = c"envoy_dynamic_module_callback_log";
+    /// The number of worker threads. Only on the main thread.
+    concurrency: unsafe extern "C" fn() -> u32 = c"envoy_dynamic_module_callback_get_concurrency";
+    /// Whether Envoy only checks a configuration (`--mode validate`). Only on the main thread.
+    validating: unsafe extern "C" fn() -> bool = c"envoy_dynamic_module_callback_is_validation_mode";
+    /// Metrics are defined with a configuration; the result is 0 if that worked.
+    define_counter: Define = c"envoy_dynamic_module_callback_http_filter_config_define_counter";
+    /// As `define_counter`.
+    define_gauge: Define = c"envoy_dynamic_module_callback_http_filter_config_define_gauge";
+    /// As `define_counter`.
+    define_histogram: Define = c"envoy_dynamic_module_callback_http_filter_config_define_histogram";
+    /// Metrics are recorded with a stream.
+    count: Record = c"envoy_dynamic_module_callback_http_filter_increment_counter";
+    /// As `count`.
+    set_gauge: Record = c"envoy_dynamic_module_callback_http_filter_set_gauge";
+    /// As `count`.
+    record: Record = c"envoy_dynamic_module_callback_http_filter_record_histogram_value";
+    /// Stream, which headers: how many lines there are.
+    header_count: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_headers_size";
+    /// Stream, which headers, room for as many as `header_count` says: whether they were written there.
+    headers: unsafe extern "C" fn(Object, u32, *mut Pair) -> bool = c"envoy_dynamic_module_callback_http_get_headers";
+    /// Stream, which headers, name, value: replaces all lines of this name; no value removes them.
+    set_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_set_header";
+    /// As `set_header`, but adds a line, which must have a value.
+    add_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_add_header";
+    /// Stream, status, headers, how many, body, details.
+    send_response: unsafe extern "C" fn(Object, u32, *const Pair, usize, Buffer, Buffer) =
+        c"envoy_dynamic_module_callback_http_send_response";
+    /// Stream, attribute, where its value goes: whether it has one that is a string.
+    attribute: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool =
+        c"envoy_dynamic_module_callback_http_filter_get_attribute_string";
+    /// Stream, namespace, key, value.
+    set_metadata: unsafe extern "C" fn(Object, Buffer, Buffer, Buffer) =
+        c"envoy_dynamic_module_callback_http_set_dynamic_metadata_string";
+    /// Stream: its route is chosen again.
+    clear_route_cache: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_clear_route_cache";
+    /// Stream: what the hook for a route's configuration returned, or null.
+    route: unsafe extern "C" fn(Object) -> *const c_void = c"envoy_dynamic_module_callback_get_most_specific_route_config";
+    /// Stream: the index of its worker thread.
+    worker: unsafe extern "C" fn(Object) -> u32 = c"envoy_dynamic_module_callback_http_filter_get_worker_index";
+    /// Stream: goes on with it, after a hook stopped it.
+    resume: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_filter_continue_decoding";
+    /// Stream: a new scheduler, which is ours to delete.
+    scheduler_new: unsafe extern "C" fn(Object) -> Object = c"envoy_dynamic_module_callback_http_filter_scheduler_new";
+    /// Scheduler, event. On any thread.
+    scheduler_commit: unsafe extern "C" fn(Object, u64) = c"envoy_dynamic_module_callback_http_filter_scheduler_commit";
+    /// Scheduler.
+    scheduler_delete: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
+    }
+    optional {
+    /// Stream, namespace, keys and values, how many: `set_metadata` for several, from 1.39 on.
+    set_metadata_batch: unsafe extern "C" fn(Object, Buffer, *const Pair, usize) =
+        c"envoy_dynamic_module_callback_http_set_dynamic_metadata_string_batch";
+    }
+}
+
+static LOADED: OnceLock<Callbacks> = OnceLock::new();
+
+/// The callbacks, if Envoy has loaded the module.
+pub(super) fn loaded() -> Option<&'static Callbacks> {
+    LOADED.get()
+}
+
+/// Finds the callbacks in the running program, and the version of its interface. `None`, after a line in its log, if a
+/// callback is missing.
+pub(super) fn load() -> Option<&'static CStr> {
+    // SAFETY: the name ends with a zero byte. Envoy exports no other symbols with these names.
+    let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: the module is loaded into Envoy, or into a program that has none of these names.
+    match unsafe { Callbacks::find(symbol) } {
+        Ok(found) => {
+            LOADED.get_or_init(|| found);
+            Some(if symbol(NEW_IN_V0_2).is_null() { V0_1 } else { V0_2 })
+        }
+        Err(missing) => {
+            let text = format!(
+                "rolegate works with Envoy {ENVOYS}: this one has no `{}`",
+                missing.to_string_lossy()
+            );
+            let found = symbol(c"envoy_dynamic_module_callback_log");
+            // SAFETY: null is `None`; else this is the function, whose type is the same in each Envoy that has it.
+            let log =
+                unsafe { mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(found) };
+            if let Some(log) = log {
+                // SAFETY: `text` lives until the call returns, which copies it.
+                unsafe { log(Level::Error as u32, Buffer::of(text.as_bytes())) };
+            }
+            None
+        }
+    }
+}
+
+impl Callbacks {
+    /// Installs these callbacks, of a fake host.
+    #[cfg(any(test, feature = "fake-host"))]
+    pub(crate) fn install(self) {
+        LOADED.get_or_init(|| self);
+    }
+
+    /// Writes `text` to the log, one entry per line.
+    pub(super) fn write_log(&self, level: Level, text: &str) {
+        for line in text.lines() {
+            // SAFETY: `line` lives until the call returns, which copies it. May be called on any thread.
+            unsafe { (self.log)(level as u32, Buffer::of(line.as_bytes())) };
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The hooks: what Envoy calls, for one type of filter. `exports.rs` gives them the names that Envoy looks for.
+//!
+//! No panic leaves a hook. Whatever is not decided is not forwarded: a hook that Envoy calls in a wrong order stops the
+//! request.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::{c_char, c_void};
+use std::fmt::Write as _;
+use std::mem;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::ptr;
+
+use super::callbacks::{self, Buffer, Callbacks};
+use super::setup::Setup;
+use super::stream::{Handled, Phase, Slot, Stream, Tagged};
+use super::{Filter, Level, Reply, log};
+
+/// Results of the hooks for headers, bodies and trailers: goes on.
+pub const CONTINUE: u32 = 0;
+/// For headers and trailers: stops, because the request was answered.
+pub const STOP: u32 = 1;
+/// For headers: stops, and lets no more of the body in than fits the buffers.
+pub const STOP_ALL_AND_WATERMARK: u32 = 4;
+/// For bodies: stops, and keeps what fits the buffers.
+pub const STOP_AND_WATERMARK: u32 = 2;
+
+/// Envoy has loaded the library. Returns the version of the interface, or null if this Envoy lacks a callback: then Envoy
+/// rejects the module.
+pub extern "C" fn program_init() -> *const c_char {
+    let Some(version) = callbacks::load() else { return ptr::null() };
+    panic::set_hook(Box::new(report));
+    version.as_ptr()
+}
+
+/// Writes where a panic happened to the log. Its message is left out: `unwrap`, indexing and the like print the value that
+/// they failed on, which may be a secret.
+fn report(panic: &PanicHookInfo<'_>) {
+    let mut text = "rolegate panicked".to_owned();
+    if let Some(at) = panic.location() {
+        // Writing to a string does not fail.
+        let _ = write!(text, " at {at}");
+    }
+    log(Level::Error, text + ": this is a bug");
+}
+
+/// What `run` returns; `None` if it panics.
+fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
+    match panic::catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => Some(result),
+        Err(payload) => {
+            // Dropping a payload may panic too. That one is leaked.
+            if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                mem::forget(second);
+            }
+            None
+        }
+    }
+}
+
+/// The pointer to what `new` returns; null, after lines in the log, if it fails or panics.
+fn created<T>(new: impl FnOnce() -> Result<T, String>) -> *const c_void {
+    match contained(|| new().map(Box::new)) {
+        Some(Ok(created)) => Box::into_raw(created).cast_const().cast(),
+        Some(Err(why)) => {
+            log(Level::Error, why);
+            ptr::null()
+        }
+        None => ptr::null(),
+    }
+}
+
+/// Creates a filter from its configuration, on the main thread.
+///
+/// # Safety
+/// As Envoy calls it.
+pub unsafe extern "C" fn config_new<F: Filter>(
+    envoy: *mut c_void,
+    name: Buffer,
+    config: Buffer,
+) -> *const c_void {
+    let Some(callbacks) = callbacks::loaded() else { return ptr::null() };
+    // SAFETY: Envoy keeps both until we return.
+    let name = unsafe { name.bytes() };
+    // SAFETY: the same.
+    let config = unsafe { config.bytes() };
+    // SAFETY: `envoy` is this configuration, and `F::new` cannot keep a `Setup<'_>`.
+    let mut setup = unsafe { Setup::new(callbacks, envoy) };
+    created(|| F::new(name, config, &mut setup))
+}
+
+/// Drops a filter. Envoy calls this once, after `filter_destroy` of each of its streams: they share its ownership.
+///
+/// # Safety
+/// As Envoy calls it, with what `config_new` returned.
+pub unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void) {
+    // SAFETY: `config_new` has leaked it as this type, and nobody uses it any more.
+    unsafe { free(filter.cast::<F>()) };
+}
+
+/// Creates the configuration of a route, on the main thread.
+///
+/// # Safety
+/// As Envoy calls it.
+pub unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *const c_void {
+    // SAFETY: Envoy keeps both until we return.
+    let name = unsafe { name.bytes() };
+    // SAFETY: the same.
+    let config = unsafe { config.bytes() };
+    created(|| F::route(name, config).map(Tagged::new))
+}
+
+/// Drops the configuration of a route.
+///
+/// # Safety
+/// As Envoy calls it, with what `route_new` returned.
+pub unsafe extern "C" fn route_destroy<F: Filter>(route: *const c_void) {
+    // SAFETY: `route_new` has leaked it as this type, and nobody uses it any more.
+    unsafe { free(route.cast::<Tagged<F::Route>>()) };
+}
+
+/// A stream begins. Null, with which Envoy closes it, if there is a panic.
+///
+/// # Safety
+/// As Envoy calls it, with what `config_new` returned.
+pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *mut c_void) -> *const c_void {
+    created(|| {
+        Ok(Slot::<F> {
+            filter: filter.cast(),
+            state: RefCell::default(),
+            phase: Cell::new(Phase::New),
+            entered: Cell::new(false),
+            destroyed: Cell::new(false),
+            scheduler: OnceCell::new(),
+        })
+    })
+}
+
+/// A stream has ended. Envoy may call this within another hook of the stream, which then drops the state when it returns.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
+    let slot = slot.cast::<Slot<F>>();
+    // SAFETY: `filter_new` has leaked it, and it is freed below or by the hook that has entered it.
+    let entered = unsafe { slot.as_ref() }.is_some_and(Slot::end);
+    if !entered {
+        // SAFETY: no other hook uses it, and Envoy calls this once.
+        unsafe { free(slot) };
+    }
+}
+
+impl<F: Filter> Slot<F> {
+    /// The stream has ended. Returns whether a hook is using this object.
+    fn end(&self) -> bool {
+        if let Some(scheduler) = self.scheduler.get() {
+            scheduler.close();
+        }
+        self.destroyed.set(true);
+        self.entered.get()
+    }
+}
+
+/// Frees what `created` returned.
+///
+/// # Safety
+/// It is null, or `created` returned it as this type and nobody uses it any more.
+unsafe fn free<T>(created: *const T) {
+    if created.is_null() {
+        return;
+    }
+    // SAFETY: says the caller.
+    let created = unsafe { Box::from_raw(created.cast_mut()) };
+    contained(|| drop(created));
+}
+
+/// Decides about a request.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn request_headers<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    end_of_stream: bool,
+) -> u32 {
+    let decide = |at: &Entered<'_, F>| {
+        if at.slot.phase.get() != Phase::New {
+            return at.refuse();
+        }
+        at.call(|filter, state, stream| filter.request_headers(state, stream, end_of_stream))
+    };
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    match unsafe { within(envoy, slot, decide) } {
+        Phase::Allowed => CONTINUE,
+        Phase::Paused => STOP_ALL_AND_WATERMARK,
+        Phase::New | Phase::Replied => STOP,
+    }
+}
+
+/// Goes on with a paused request.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c_void, event: u64) {
+    let decide = |at: &Entered<'_, F>| {
+        let before = at.slot.phase.get();
+        if before != Phase::Paused {
+            // An event of a request that has been decided meanwhile.
+            return before;
+        }
+        let after = at.call(|filter, state, stream| filter.scheduled(state, stream, event));
+        at.slot.phase.set(after);
+        if after == Phase::Allowed {
+            // SAFETY: the stream is alive: the filter has not replied. It may end within this call, and is not used after it.
+            unsafe { (at.callbacks.resume)(at.envoy) };
+        }
+        after
+    };
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    unsafe { within(envoy, slot, decide) };
+}
+
+/// A part of the body: passed on if the request was allowed.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn request_body<F: Filter>(
+    _envoy: *mut c_void,
+    slot: *const c_void,
+    _end: bool,
+) -> u32 {
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    if unsafe { allowed::<F>(slot) } { CONTINUE } else { STOP_AND_WATERMARK }
+}
+
+/// The trailers: passed on if the request was allowed.
+///
+/// # Safety
+/// As Envoy calls it, with what `filter_new` returned.
+pub unsafe extern "C" fn request_trailers<F: Filter>(_envoy: *mut c_void, slot: *const c_void) -> u32 {
+    // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
+    if unsafe { allowed::<F>(slot) } { CONTINUE } else { STOP }
+}
+
+/// # Safety
+/// `slot` is null, or `filter_new` returned it and the stream has not ended.
+unsafe fn allowed<F: Filter>(slot: *const c_void) -> bool {
+    // SAFETY: says the caller.
+    unsafe { slot.cast::<Slot<F>>().as_ref() }.is_some_and(|slot| slot.phase.get() == Phase::Allowed)
+}
+
+/// Runs a hook of a stream that may end meanwhile. Returns where the request is then.
+///
+/// # Safety
+/// `slot` is null, or `filter_new` returned it and the stream `envoy` has not ended.
+unsafe fn within<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    run: impl FnOnce(&Entered<'_, F>) -> Phase,
+) -> Phase {
+    let pointer = slot.cast::<Slot<F>>();
+    let Some(callbacks) = callbacks::loaded() else { return Phase::Replied };
+    // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has entered it.
+    let Some(slot) = (unsafe { pointer.as_ref() }) else { return Phase::Replied };
+    if slot.entered.replace(true) {
+        return Phase::Replied;
+    }
+    let phase = run(&Entered { envoy, callbacks, slot });
+    slot.entered.set(false);
+    slot.phase.set(phase);
+    if slot.destroyed.get() {
+        // SAFETY: Envoy has called `filter_destroy` meanwhile, which has left it to us.
+        unsafe { free(pointer) };
+    }
+    phase
+}
+
+/// A stream whose hook is running.
+struct Entered<'a, F: Filter> {
+    envoy: *mut c_void,
+    callbacks: &'static Callbacks,
+    slot: &'a Slot<F>,
+}
+
+impl<F: Filter> Entered<'_, F> {
+    /// Calls a method of the filter. If it panics the request is denied.
+    fn call(&self, method: impl FnOnce(&F, &mut F::State, Stream<'_, F>) -> Handled) -> Phase {
+        // SAFETY: the filter is dropped after its last stream.
+        let filter = unsafe { &*self.slot.filter };
+        let handled = contained(|| method(filter, &mut self.slot.state.borrow_mut(), self.stream()));
+        if let Some(Handled(phase)) = handled {
+            return phase;
+        }
+        if self.slot.phase.get() == Phase::Replied {
+            return Phase::Replied;
+        }
+        let reply = contained(|| filter.panicked(&self.stream()));
+        self.stream().reply(&reply.unwrap_or(Reply::FAILURE)).0
+    }
+
+    /// Denies the request, unless it has been answered.
+    fn refuse(&self) -> Phase {
+        if self.slot.phase.get() == Phase::Replied {
+            return Phase::Replied;
+        }
+        self.stream().reply(&Reply::FAILURE).0
+    }
+
+    fn stream(&self) -> Stream<'_, F> {
+        Stream { envoy: self.envoy, callbacks: self.callbacks, slot: self.slot }
+    }
+}

@@ -1,0 +1,341 @@
+//! One request, as a filter sees it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::AtomicU8;
+
+use smallvec::SmallVec;
+
+use super::callbacks::{Buffer, Callbacks, Pair};
+use super::scheduler::Scheduler;
+use super::setup::{Counter, Gauge, Histogram, buffers};
+use super::{Filter, Reply};
+
+/// Which headers: those of the request.
+const REQUEST: u32 = 0;
+
+/// An attribute of a request whose value is a string (Envoy's documentation: "Attributes"). Only those that 1.38 has too:
+/// it logs an error when it is asked for another one, such as `connection.requested_server_name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Attribute {
+    /// `request.path`: with the query.
+    Path = 0,
+    /// `request.host`.
+    Host = 2,
+    /// `request.scheme`.
+    Scheme = 3,
+    /// `request.method`.
+    Method = 4,
+    /// `request.id`: the header `x-request-id`.
+    RequestId = 9,
+    /// `request.protocol`, such as `HTTP/1.1`.
+    Protocol = 10,
+    /// `request.query`.
+    Query = 11,
+    /// `source.address`: of the downstream connection, with its port.
+    SourceAddress = 24,
+    /// `destination.address`, with its port.
+    DestinationAddress = 26,
+    /// `connection.tls_version`.
+    TlsVersion = 31,
+    /// `connection.subject_peer_certificate`: of the client's certificate.
+    PeerSubject = 33,
+    /// `connection.dns_san_peer_certificate`: the first one.
+    PeerDnsSan = 35,
+    /// `connection.uri_san_peer_certificate`: the first one.
+    PeerUriSan = 37,
+}
+
+/// What was done with a request. Only the three methods of [`Stream`] that end its use create one.
+#[derive(Debug)]
+#[must_use]
+pub struct Handled(pub(super) Phase);
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its headers have not arrived.
+    New,
+    /// It waits for a scheduler.
+    Paused,
+    /// It goes on to the next filter.
+    Allowed,
+    /// It was answered.
+    Replied,
+}
+
+/// The module's object for a stream: what Envoy gets a pointer to.
+///
+/// It is only ever used through shared references, because Envoy may call a hook of a stream while another one runs:
+/// sending a response ends the stream, and calls the hook that destroys this object.
+pub(super) struct Slot<F: Filter> {
+    pub(super) filter: *const F,
+    pub(super) state: RefCell<F::State>,
+    pub(super) phase: Cell<Phase>,
+    /// Whether a hook uses this object, which then frees it if the stream ends meanwhile.
+    pub(super) entered: Cell<bool>,
+    pub(super) destroyed: Cell<bool>,
+    pub(super) scheduler: OnceCell<Scheduler>,
+}
+
+/// A request in a hook of its filter.
+///
+/// Bytes of Envoy that it returns are borrowed from it, because changing the request frees them. It is used up by
+/// [`Self::proceed`], [`Self::reply`] and [`Self::pause`]: after them the stream may have ended.
+pub struct Stream<'a, F: Filter> {
+    pub(super) envoy: *mut c_void,
+    pub(super) callbacks: &'static Callbacks,
+    pub(super) slot: &'a Slot<F>,
+}
+
+impl<F: Filter> fmt::Debug for Stream<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+// In all of these: `envoy` is the stream of the hook we are in, and alive, because a `Stream` is created by such a hook,
+// cannot leave it (`'a`), cannot be sent to another thread (`*mut`), and is used up by what may end the stream.
+impl<F: Filter> Stream<'_, F> {
+    /// All headers of the request in their order, those with `:` and repeated lines among them. Nothing is copied; up to
+    /// 64 lines cost no allocation.
+    #[must_use]
+    pub fn headers(&self) -> Headers<'_> {
+        // SAFETY: `envoy` is alive.
+        let count = unsafe { (self.callbacks.header_count)(self.envoy, REQUEST) };
+        let mut pairs: SmallVec<[Pair; INLINE]> = SmallVec::with_capacity(count);
+        // SAFETY: there is room for the `count` lines that Envoy writes.
+        let written = unsafe { (self.callbacks.headers)(self.envoy, REQUEST, pairs.as_mut_ptr()) };
+        if written {
+            // SAFETY: it has written them all.
+            unsafe { pairs.set_len(count) };
+        }
+        Headers { pairs, stream: PhantomData }
+    }
+
+    /// The value of an attribute; `None` if the request has none.
+    #[must_use]
+    pub fn attribute(&self, attribute: Attribute) -> Option<&[u8]> {
+        let mut value = Buffer::NULL;
+        // SAFETY: `envoy` is alive, and `value` is written during the call only.
+        let found = unsafe { (self.callbacks.attribute)(self.envoy, attribute as u32, &raw mut value) };
+        // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes `&mut self`.
+        found.then(|| unsafe { value.bytes() })
+    }
+
+    /// What the request's route configures for this filter.
+    #[must_use]
+    pub fn route(&self) -> Route<'_, F::Route> {
+        // SAFETY: `envoy` is alive.
+        let config = unsafe { (self.callbacks.route)(self.envoy) };
+        // SAFETY: Envoy keeps the route, which owns its configuration, until the hook returns or the route is chosen
+        // again, which takes `&mut self`.
+        unsafe { Tagged::read(config) }
+    }
+
+    /// The index of this worker thread, from 0.
+    #[must_use]
+    pub fn worker(&self) -> u32 {
+        // SAFETY: `envoy` is alive.
+        unsafe { (self.callbacks.worker)(self.envoy) }
+    }
+
+    /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set an empty header. Returns
+    /// false, and changes nothing, if `value` has a line break or a zero byte.
+    pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
+        // SAFETY: `envoy` is alive; both are copied before the call returns.
+        fits(value)
+            && unsafe {
+                (self.callbacks.set_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::of(value))
+            }
+    }
+
+    /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
+    pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
+        // SAFETY: as in `set_header`.
+        fits(value)
+            && unsafe {
+                (self.callbacks.add_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::of(value))
+            }
+    }
+
+    /// Removes all lines of the header `name`.
+    pub fn remove_header(&mut self, name: &[u8]) -> bool {
+        // SAFETY: as in `set_header`; a null value removes them.
+        unsafe { (self.callbacks.set_header)(self.envoy, REQUEST, Buffer::of(name), Buffer::NULL) }
+    }
+
+    /// Sets dynamic metadata in `namespace`, for later filters and access logs.
+    pub fn set_metadata(&mut self, namespace: &str, entries: &[(&str, &str)]) {
+        let namespace = Buffer::of(namespace.as_bytes());
+        let pairs: SmallVec<[Pair; 8]> =
+            entries.iter().map(|(key, value)| Pair::of(key.as_bytes(), value.as_bytes())).collect();
+        if let Some(all) = self.callbacks.set_metadata_batch {
+            // SAFETY: `envoy` is alive; all is copied before the call returns.
+            unsafe { all(self.envoy, namespace, pairs.as_ptr(), pairs.len()) };
+            return;
+        }
+        for pair in pairs {
+            // SAFETY: as above.
+            unsafe { (self.callbacks.set_metadata)(self.envoy, namespace, pair.key, pair.value) };
+        }
+    }
+
+    /// Has Envoy choose the route again, after headers were changed.
+    pub fn clear_route_cache(&mut self) {
+        // SAFETY: `envoy` is alive.
+        unsafe { (self.callbacks.clear_route_cache)(self.envoy) };
+    }
+
+    /// Adds `by` to a counter with these values of its labels.
+    pub fn count(&self, counter: Counter, labels: &[&str], by: u64) {
+        let labels = buffers(labels);
+        // SAFETY: `envoy` is alive; the labels are copied before the call returns. Envoy checks the id and their number.
+        unsafe { (self.callbacks.count)(self.envoy, counter.0, labels.as_ptr(), labels.len(), by) };
+    }
+
+    /// Sets a gauge.
+    pub fn set_gauge(&self, gauge: Gauge, labels: &[&str], to: u64) {
+        let labels = buffers(labels);
+        // SAFETY: as in `count`.
+        unsafe { (self.callbacks.set_gauge)(self.envoy, gauge.0, labels.as_ptr(), labels.len(), to) };
+    }
+
+    /// Records a value in a histogram.
+    pub fn record(&self, histogram: Histogram, labels: &[&str], value: u64) {
+        let labels = buffers(labels);
+        // SAFETY: as in `count`.
+        unsafe { (self.callbacks.record)(self.envoy, histogram.0, labels.as_ptr(), labels.len(), value) };
+    }
+
+    /// Wakes this request when it is paused. `None` if Envoy gives no scheduler.
+    #[must_use]
+    pub fn scheduler(&self) -> Option<Scheduler> {
+        if self.slot.scheduler.get().is_none() {
+            // SAFETY: `envoy` is alive.
+            let new = unsafe { Scheduler::new(self.callbacks, self.envoy) }?;
+            // It was empty: only this thread uses the slot.
+            let _ = self.slot.scheduler.set(new);
+        }
+        self.slot.scheduler.get().cloned()
+    }
+
+    /// Lets the request go on to the next filter.
+    pub fn proceed(self) -> Handled {
+        Handled(Phase::Allowed)
+    }
+
+    /// Keeps the request until [`Scheduler::commit`]. If nobody commits, only Envoy's timeouts end it.
+    pub fn pause(self) -> Handled {
+        Handled(Phase::Paused)
+    }
+
+    /// Answers the request. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
+    pub fn reply(self, reply: &Reply<'_>) -> Handled {
+        let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
+        let reply = if unfit { &Reply::FAILURE } else { reply };
+        let headers: SmallVec<[Pair; 8]> =
+            reply.headers.iter().map(|(name, value)| Pair::of(name, value)).collect();
+        // Before the call, in which the stream may end.
+        self.slot.phase.set(Phase::Replied);
+        let (body, details) = (Buffer::of(reply.body), Buffer::of(reply.details.as_bytes()));
+        let status = u32::from(reply.status);
+        // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
+        unsafe {
+            (self.callbacks.send_response)(
+                self.envoy,
+                status,
+                headers.as_ptr(),
+                headers.len(),
+                body,
+                details,
+            );
+        }
+        Handled(Phase::Replied)
+    }
+}
+
+/// Envoy's HTTP/1.1 codec writes values as they are.
+fn fits(value: &[u8]) -> bool {
+    !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// The lines of headers that need no allocation.
+const INLINE: usize = 64;
+
+/// The headers of a request: names in lower case, and values.
+pub struct Headers<'a> {
+    pairs: SmallVec<[Pair; INLINE]>,
+    stream: PhantomData<&'a ()>,
+}
+
+impl<'a> Headers<'a> {
+    /// Each line.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + '_ {
+        self.pairs.iter().map(|pair| {
+            // SAFETY: Envoy keeps names and values until the hook returns or a setter is called. Both end the borrow `'a`
+            // of the stream.
+            let name = unsafe { pair.key.bytes() };
+            // SAFETY: the same.
+            let value = unsafe { pair.value.bytes() };
+            (name, value)
+        })
+    }
+}
+
+impl fmt::Debug for Headers<'_> {
+    /// Without the values, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Headers").field("lines", &self.pairs.len()).finish()
+    }
+}
+
+/// The configuration of a request's route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a, R> {
+    /// The route configures nothing.
+    None,
+    /// What [`Filter::route`] returned.
+    Of(&'a R),
+    /// The route's configuration was created by another library, such as another version of this one that is loaded from
+    /// another file. It cannot be read.
+    Foreign,
+}
+
+/// A route's configuration as Envoy keeps it, marked as created by this library: nothing prevents a route from naming
+/// another one.
+#[repr(C)]
+pub(super) struct Tagged<R> {
+    tag: *const AtomicU8,
+    pub(super) route: R,
+}
+
+/// Its address differs between libraries. Atomic, so that it is not merged with another constant.
+static TAG: AtomicU8 = AtomicU8::new(0);
+
+impl<R> Tagged<R> {
+    pub(super) fn new(route: R) -> Self {
+        Self { tag: &raw const TAG, route }
+    }
+
+    /// # Safety
+    /// `config` is null, or what a hook for routes, of this library or another one, has returned; then it is alive as long as
+    /// `'a`.
+    unsafe fn read<'a>(config: *const c_void) -> Route<'a, R> {
+        if config.is_null() {
+            return Route::None;
+        }
+        // SAFETY: what another library returns may have no address to read there: no interface excludes that. All known
+        // SDKs return a heap object of at least one pointer.
+        let tag = unsafe { config.cast::<*const AtomicU8>().read_unaligned() };
+        if !ptr::eq(tag, &raw const TAG) {
+            return Route::Foreign;
+        }
+        // SAFETY: only this library writes this address, at the start of a `Tagged`.
+        Route::Of(unsafe { &(*config.cast::<Self>()).route })
+    }
+}

@@ -1,0 +1,343 @@
+//! Hooks, streams and schedulers, on the fake host.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::hooks::{CONTINUE, STOP, STOP_ALL_AND_WATERMARK, STOP_AND_WATERMARK};
+use super::{Attribute, Counter, Filter, Gauge, Handled, Histogram, Level, Reply, Route, Scheduler};
+use super::{Setup, Stream, log};
+use crate::fake::{FakeStream, Host, Sent, logged};
+
+/// What it does is what the request's `x-do` says.
+struct Scripted {
+    requests: Counter,
+    level: Gauge,
+    sizes: Histogram,
+    panics: Counter,
+    seen: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+    schedulers: Mutex<Vec<Scheduler>>,
+    /// How many states there are.
+    states: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct State {
+    alive: Option<Alive>,
+    events: Vec<u64>,
+}
+
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Filter for Scripted {
+    type Route = String;
+    type State = State;
+
+    fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Result<Self, String> {
+        match config {
+            b"panic" => panic!("a secret"),
+            b"bad" => return Err("policy.yaml:1:2: no\npolicy.yaml:3:4: nor this".to_owned()),
+            _ => {}
+        }
+        assert_eq!(name, b"main");
+        assert_eq!((setup.workers(), setup.validating()), (2, false));
+        let mut metric = |name: &str, labels: &[&str]| setup.counter(name, labels).map_err(|e| e.to_string());
+        Ok(Self {
+            requests: metric("requests", &["decision", "rule"])?,
+            panics: metric("panics", &[])?,
+            level: setup.gauge("level", &[]).map_err(|e| e.to_string())?,
+            sizes: setup.histogram("sizes", &[]).map_err(|e| e.to_string())?,
+            seen: Mutex::default(),
+            schedulers: Mutex::default(),
+            states: Arc::default(),
+        })
+    }
+
+    fn route(_name: &[u8], config: &[u8]) -> Result<String, String> {
+        let text = String::from_utf8(config.to_vec()).map_err(|_| "a route that is not UTF-8".to_owned())?;
+        assert_ne!(text, "panic");
+        Ok(text)
+    }
+
+    fn request_headers(&self, state: &mut State, mut stream: Stream<'_, Self>, end: bool) -> Handled {
+        self.states.fetch_add(1, Ordering::SeqCst);
+        state.alive = Some(Alive(Arc::clone(&self.states)));
+        let todo = {
+            let headers = stream.headers();
+            let all = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec()));
+            *self.seen.lock().unwrap() = all.collect();
+            headers.iter().find(|(name, _)| *name == b"x-do").map_or(&b""[..], |(_, value)| value).to_vec()
+        };
+        stream.count(self.requests, &["any", "1"], 1);
+        stream.set_gauge(self.level, &[], 7);
+        stream.record(self.sizes, &[], 40);
+        match todo.as_slice() {
+            b"allow" => stream.proceed(),
+            b"change" => {
+                assert!(stream.set_header(b"x-user", b"alice") && stream.add_header(b"x-role", b"admin"));
+                assert!(stream.set_header(b"x-empty", b"") && !stream.add_header(b"x-empty", b""));
+                assert!(stream.remove_header(b"x-alias"));
+                assert!(!stream.set_header(b"x-user", b"a\r\nb") && !stream.add_header(b"x-user", b"\0"));
+                stream.set_metadata("rolegate", &[("decision", "allowed"), ("user", "alice")]);
+                stream.clear_route_cache();
+                stream.proceed()
+            }
+            b"pause" => {
+                self.schedulers.lock().unwrap().extend(stream.scheduler());
+                self.schedulers.lock().unwrap().extend(stream.scheduler());
+                stream.pause()
+            }
+            b"panic" => panic!("a secret"),
+            b"reply, then panic" => {
+                let _ = stream.reply(&Reply { status: 401, ..Reply::FAILURE });
+                panic!("a secret")
+            }
+            b"split" => stream.reply(&Reply { headers: &[(b"location", b"/\r\nx: y")], ..Reply::FAILURE }),
+            b"attributes" => {
+                assert_eq!(stream.attribute(Attribute::SourceAddress), Some(&b"10.0.0.1:5"[..]));
+                assert_eq!(stream.attribute(Attribute::PeerUriSan), None);
+                assert_eq!((stream.worker(), end), (3, true));
+                stream.proceed()
+            }
+            b"route" => {
+                let body = match stream.route() {
+                    Route::None => "none".to_owned(),
+                    Route::Of(text) => format!("of {text}"),
+                    Route::Foreign => "foreign".to_owned(),
+                };
+                stream.reply(&Reply { body: body.as_bytes(), ..Reply::FAILURE })
+            }
+            _ => stream.reply(&DENIED),
+        }
+    }
+
+    fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
+        state.events.push(event);
+        match event {
+            1 => stream.proceed(),
+            2 => stream.reply(&DENIED),
+            3 => panic!("a secret"),
+            _ => stream.pause(),
+        }
+    }
+
+    fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
+        stream.count(self.panics, &[], 1);
+        Reply { status: 503, headers: &[], body: b"a failure", details: "rolegate_panic" }
+    }
+}
+
+const DENIED: Reply<'static> = Reply {
+    status: 403,
+    headers: &[(b"x-a", b"1"), (b"x-a", b"2")],
+    body: b"denied\n",
+    details: "rolegate_denied",
+};
+
+fn host() -> Host<Scripted> {
+    Host::load(b"main", b"").unwrap()
+}
+
+fn asking<'a>(host: &'a Host<Scripted>, todo: &[u8]) -> FakeStream<'a, Scripted> {
+    host.stream(&[(b":path", b"/"), (b"x-do", todo)]).unwrap()
+}
+
+fn seen(host: &Host<Scripted>, headers: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let stream = host.stream(headers).unwrap();
+    stream.request_headers(true);
+    host.filter().seen.lock().unwrap().clone()
+}
+
+#[test]
+fn headers_of_any_shape_are_read() {
+    let host = host();
+    let long = vec![b'x'; 60_000];
+    let shapes: [&[(&[u8], &[u8])]; 4] = [
+        &[],
+        &[(b":path", b""), (b"", b"")],
+        &[(b"x-a", b"1"), (b"X-A", b"2"), (b"x-a", b"1"), (b"cookie", &[0, 0xff, 0xfe])],
+        &[(b"x-long", &long), (b"x-a", b"1")],
+    ];
+    for shape in shapes {
+        let copied: Vec<_> = shape.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        assert_eq!(seen(&host, shape), copied);
+    }
+    let many: Vec<(Vec<u8>, Vec<u8>)> = (0..1000).map(|n| (b"x-n".to_vec(), vec![b'n'; n])).collect();
+    let borrowed: Vec<(&[u8], &[u8])> = many.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    assert_eq!(seen(&host, &borrowed), many);
+    assert_eq!(host.metric("requests{any,1}"), 5);
+    assert_eq!((host.metric("level"), host.metric("sizes")), (7, 200));
+}
+
+#[test]
+fn a_request_is_changed_and_goes_on() {
+    let host = host();
+    let (user, alias): (&[u8], &[u8]) = (b"x-user", b"x-alias");
+    let stream = host
+        .stream(&[
+            (user, b"evil"),
+            (b"x-do", b"change"),
+            (user, b"evil"),
+            (alias, b"1"),
+            (b"x-empty", b"no"),
+            (alias, b"2"),
+        ])
+        .unwrap();
+    assert_eq!(stream.request_headers(false), CONTINUE);
+    let now = [(&b"x-do"[..], &b"change"[..]), (user, b"alice"), (b"x-role", b"admin")];
+    assert_eq!(stream.headers(), now.map(|(name, value)| (name.to_vec(), value.to_vec())));
+    assert_eq!(stream.metadata("rolegate.user").unwrap(), "alice");
+    assert_eq!(
+        (stream.metadata("rolegate.decision").unwrap().as_str(), stream.route_cleared()),
+        ("allowed", 1)
+    );
+    assert_eq!((stream.request_body(true), stream.request_trailers()), (CONTINUE, CONTINUE));
+    assert_eq!((stream.sent(), stream.resumed()), (None, 0));
+}
+
+#[test]
+fn attributes_are_read() {
+    let host = host();
+    let stream = asking(&host, b"attributes").with_attribute(Attribute::SourceAddress, b"10.0.0.1:5");
+    assert_eq!(stream.on_worker(3).request_headers(true), CONTINUE);
+}
+
+#[test]
+fn a_denial_is_sent_as_it_is() {
+    let host = host();
+    for ending in [false, true] {
+        let stream = asking(&host, b"deny");
+        let stream = if ending { stream.ending_at_once() } else { stream };
+        assert_eq!(stream.request_headers(true), STOP);
+        let headers = vec![(b"x-a".to_vec(), b"1".to_vec()), (b"x-a".to_vec(), b"2".to_vec())];
+        let details = "rolegate_denied".to_owned();
+        assert_eq!(stream.sent(), Some(Sent { status: 403, headers, body: b"denied\n".to_vec(), details }));
+        assert_eq!(stream.request_trailers(), STOP);
+    }
+    let stream = asking(&host, b"split");
+    assert_eq!(stream.request_headers(true), STOP);
+    assert_eq!((stream.sent().unwrap().status, stream.sent().unwrap().headers), (503, vec![]));
+}
+
+#[test]
+fn a_panic_denies_its_own_request_only() {
+    let host = host();
+    for (todo, status, panics) in [(&b"panic"[..], 503, 1), (b"reply, then panic", 401, 1), (b"deny", 403, 1)]
+    {
+        for ending in [false, true] {
+            let stream = asking(&host, todo);
+            let stream = if ending { stream.ending_at_once() } else { stream };
+            assert_eq!(stream.request_headers(true), STOP);
+            assert_eq!(stream.sent().unwrap().status, status);
+        }
+        assert_eq!(host.metric("panics"), panics * 2);
+    }
+    let stream = asking(&host, b"pause");
+    assert_eq!(stream.request_headers(true), STOP_ALL_AND_WATERMARK);
+    stream.scheduled(3);
+    assert_eq!(stream.sent().unwrap().details, "rolegate_panic");
+    assert_eq!((stream.resumed(), host.metric("panics")), (0, 3));
+}
+
+#[test]
+fn a_configuration_with_a_problem_is_rejected() {
+    assert!(Host::<Scripted>::load(b"main", b"bad").is_none());
+    assert_eq!(logged(), ["policy.yaml:1:2: no", "policy.yaml:3:4: nor this"]);
+    assert!(Host::<Scripted>::load(b"main", b"panic").is_none());
+    assert!(Host::<Scripted>::route(b"main", &[0xff]).is_none());
+    assert_eq!(logged(), ["a route that is not UTF-8"]);
+    assert!(Host::<Scripted>::route(b"main", b"panic").is_none());
+    log(Level::Warn, "one\ntwo");
+    assert_eq!(logged(), ["one", "two"]);
+}
+
+#[test]
+fn the_configuration_of_the_route_is_found() {
+    let (host, route) = (host(), Host::<Scripted>::route(b"main", b"this one").unwrap());
+    let body = |stream: FakeStream<'_, Scripted>| {
+        stream.request_headers(true);
+        String::from_utf8(stream.sent().unwrap().body).unwrap()
+    };
+    assert_eq!(body(asking(&host, b"route")), "none");
+    assert_eq!(body(asking(&host, b"route").with_route(&route)), "of this one");
+    let foreign = [0, 1, 2, 3];
+    assert_eq!(body(asking(&host, b"route").with_foreign_route(&foreign)), "foreign");
+}
+
+#[test]
+fn a_paused_request_goes_on_or_is_denied_once() {
+    for (event, resumed, denied) in [(1, 1, false), (2, 0, true)] {
+        for ending in [false, true] {
+            let host = host();
+            let stream = asking(&host, b"pause");
+            let stream = if ending { stream.ending_at_once() } else { stream };
+            assert_eq!(stream.request_headers(false), STOP_ALL_AND_WATERMARK);
+            assert_eq!(stream.request_body(false), STOP_AND_WATERMARK);
+            let schedulers = std::mem::take(&mut *host.filter().schedulers.lock().unwrap());
+            assert_eq!(stream.schedulers(), 1, "the two are one of Envoy's");
+            let commits =
+                |scheduler: Scheduler| scheduler.commit(9) && scheduler.commit(event) && scheduler.commit(1);
+            thread::scope(|scope| {
+                for scheduler in schedulers {
+                    scope.spawn(move || assert!(commits(scheduler)));
+                }
+            });
+            assert_eq!(stream.deliver_events(), 6);
+            assert_eq!(
+                (stream.resumed(), stream.sent().is_some(), stream.ended()),
+                (resumed, denied, ending)
+            );
+            if !ending {
+                assert_eq!(stream.request_body(true), if denied { STOP_AND_WATERMARK } else { CONTINUE });
+            }
+            stream.end();
+            assert_eq!((stream.schedulers(), host.filter().states.load(Ordering::SeqCst)), (0, 0));
+        }
+    }
+}
+
+/// Also under a sanitizer: the stream ends while other threads commit.
+#[test]
+fn a_scheduler_outlives_its_stream() {
+    let host = host();
+    for _ in 0..200 {
+        let stream = asking(&host, b"pause");
+        stream.request_headers(false);
+        let schedulers = std::mem::take(&mut *host.filter().schedulers.lock().unwrap());
+        thread::scope(|scope| {
+            for scheduler in schedulers {
+                scope.spawn(move || while scheduler.commit(9) {});
+            }
+            stream.deliver_events();
+            stream.end();
+        });
+        assert_eq!((stream.late_commits(), stream.schedulers(), stream.ended()), (0, 0, true));
+        assert_eq!(host.filter().states.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn hooks_in_a_wrong_order_forward_nothing() {
+    let host = host();
+    let stream = asking(&host, b"allow");
+    assert_eq!((stream.request_body(true), stream.request_trailers()), (STOP_AND_WATERMARK, STOP));
+    stream.scheduled(1);
+    assert_eq!((stream.resumed(), stream.request_headers(true)), (0, CONTINUE));
+    // Its headers again: this is no request that was decided.
+    assert_eq!((stream.request_headers(true), stream.sent().unwrap().status), (STOP, 503));
+    assert_eq!((stream.request_headers(true), stream.request_trailers()), (STOP, STOP));
+    stream.scheduled(1);
+    assert_eq!(stream.resumed(), 0);
+    stream.end();
+    stream.end();
+    assert_eq!((stream.request_headers(true), stream.request_trailers()), (STOP, STOP));
+    let paused = asking(&host, b"pause");
+    assert_eq!(paused.request_headers(false), STOP_ALL_AND_WATERMARK);
+    assert_eq!((paused.request_headers(false), paused.sent().unwrap().status), (STOP, 503));
+}

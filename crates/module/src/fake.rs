@@ -1,0 +1,336 @@
+//! An Envoy for tests: it has the callbacks, calls the hooks of a filter as Envoy does, and records what the filter asks
+//! for. It frees bytes as soon as Envoy may, so that a sanitizer finds their later use.
+
+#![expect(unsafe_code, reason = "it stands on the other side of the interface")]
+#![expect(clippy::unwrap_used, reason = "a failed test is what it is for")]
+
+mod callbacks;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use crate::abi::{Attribute, Buffer, Filter, hooks};
+
+/// A filter configuration that was accepted.
+#[derive(Debug)]
+pub struct Host<F: Filter> {
+    filter: *const c_void,
+    metrics: Rc<Metrics>,
+    types: PhantomData<F>,
+}
+
+/// The metrics of a configuration: definitions (name, labels), and values by name and label values.
+#[derive(Debug, Default)]
+struct Metrics {
+    defined: RefCell<Vec<(String, usize)>>,
+    values: RefCell<BTreeMap<String, u64>>,
+}
+
+/// A configuration of a route that was accepted.
+#[derive(Debug)]
+pub struct RouteConfig<F: Filter> {
+    config: *const c_void,
+    types: PhantomData<F>,
+}
+
+/// A stream. Dropping it ends it.
+#[derive(Debug)]
+pub struct FakeStream<'a, F: Filter> {
+    envoy: Box<Envoy>,
+    types: PhantomData<&'a F>,
+}
+
+/// A response that the filter sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its status.
+    pub status: u32,
+    /// Its headers.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Its body.
+    pub body: Vec<u8>,
+    /// Its details.
+    pub details: String,
+}
+
+/// A header. Each is freed when it is replaced.
+type Line = (Box<[u8]>, Box<[u8]>);
+
+/// Envoy's object for a stream. Callbacks get a pointer to it.
+#[derive(Debug)]
+struct Envoy {
+    headers: RefCell<Vec<Line>>,
+    attributes: RefCell<BTreeMap<u32, Box<[u8]>>>,
+    metadata: RefCell<BTreeMap<String, String>>,
+    metrics: Rc<Metrics>,
+    route: Cell<*const c_void>,
+    worker: Cell<u32>,
+    sent: RefCell<Option<Sent>>,
+    resumed: Cell<u32>,
+    route_cleared: Cell<u32>,
+    /// What schedulers have committed, and whether the stream is there to receive it.
+    events: Arc<Mutex<Events>>,
+    /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
+    ends_at_once: Cell<bool>,
+    /// The module's object; null once the stream has ended.
+    slot: Cell<*const c_void>,
+    destroy: unsafe extern "C" fn(*const c_void),
+}
+
+/// The events of a stream, and how many schedulers it has that were not deleted.
+#[derive(Debug, Default)]
+struct Events {
+    queue: Vec<u64>,
+    after_the_end: usize,
+    ended: bool,
+    schedulers: usize,
+}
+
+thread_local! {
+    /// What was logged on this thread: tests run on one each.
+    static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The lines that were logged on this thread since the last call.
+#[must_use]
+pub fn logged() -> Vec<String> {
+    LOG.with_borrow_mut(std::mem::take)
+}
+
+impl<F: Filter> Host<F> {
+    /// Loads a filter configuration; `None` if the filter rejects it.
+    #[must_use]
+    pub fn load(name: &[u8], config: &[u8]) -> Option<Self> {
+        callbacks::install();
+        let metrics = Rc::new(Metrics::default());
+        let envoy = Rc::as_ptr(&metrics).cast_mut().cast();
+        // Copies, which are freed when the hook has returned.
+        let (name, config) = (name.to_vec(), config.to_vec());
+        // SAFETY: the name and the configuration live until the hook returns; `envoy` lives longer than the filter.
+        let filter = unsafe { hooks::config_new::<F>(envoy, Buffer::of(&name), Buffer::of(&config)) };
+        (!filter.is_null()).then(|| Self { filter, metrics, types: PhantomData })
+    }
+
+    /// Loads the configuration of a route; `None` if the filter rejects it.
+    #[must_use]
+    pub fn route(name: &[u8], config: &[u8]) -> Option<RouteConfig<F>> {
+        callbacks::install();
+        let (name, config) = (name.to_vec(), config.to_vec());
+        // SAFETY: both live until the hook returns.
+        let config = unsafe { hooks::route_new::<F>(Buffer::of(&name), Buffer::of(&config)) };
+        (!config.is_null()).then(|| RouteConfig { config, types: PhantomData })
+    }
+
+    /// A stream with these headers. `None` if the filter does not accept it.
+    #[must_use]
+    pub fn stream(&self, headers: &[(&[u8], &[u8])]) -> Option<FakeStream<'_, F>> {
+        let boxed = |bytes: &[u8]| bytes.to_vec().into_boxed_slice();
+        let envoy = Box::new(Envoy {
+            headers: RefCell::new(headers.iter().map(|(name, value)| (boxed(name), boxed(value))).collect()),
+            attributes: RefCell::default(),
+            metadata: RefCell::default(),
+            metrics: Rc::clone(&self.metrics),
+            route: Cell::new(ptr::null()),
+            worker: Cell::new(0),
+            sent: RefCell::default(),
+            resumed: Cell::new(0),
+            route_cleared: Cell::new(0),
+            events: Arc::default(),
+            ends_at_once: Cell::new(false),
+            slot: Cell::new(ptr::null()),
+            destroy: hooks::filter_destroy::<F>,
+        });
+        // SAFETY: `filter` is dropped after its streams, which borrow `self`.
+        let slot = unsafe { hooks::filter_new::<F>(self.filter, object(&envoy)) };
+        envoy.slot.set(slot);
+        (!slot.is_null()).then(|| FakeStream { envoy, types: PhantomData })
+    }
+
+    /// The filter.
+    #[must_use]
+    pub fn filter(&self) -> &F {
+        // SAFETY: the hook has returned it as this type, and it is dropped with `self`.
+        unsafe { &*self.filter.cast::<F>() }
+    }
+
+    /// The value of a metric with these label values, such as `requests` or `requests{allowed,rule}`. That of a histogram is
+    /// the sum.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> u64 {
+        self.metrics.values.borrow().get(name).copied().unwrap_or_default()
+    }
+}
+
+impl<F: Filter> Drop for Host<F> {
+    fn drop(&mut self) {
+        // SAFETY: all streams have ended: they borrow `self`.
+        unsafe { hooks::config_destroy::<F>(self.filter) };
+    }
+}
+
+impl<F: Filter> Drop for RouteConfig<F> {
+    fn drop(&mut self) {
+        // SAFETY: streams with this route borrow `self`.
+        unsafe { hooks::route_destroy::<F>(self.config) };
+    }
+}
+
+impl<'a, F: Filter> FakeStream<'a, F> {
+    /// Gives it an attribute.
+    #[must_use]
+    pub fn with_attribute(self, attribute: Attribute, value: &[u8]) -> Self {
+        self.envoy.attributes.borrow_mut().insert(attribute as u32, value.into());
+        self
+    }
+
+    /// Gives it a route with this configuration.
+    #[must_use]
+    pub fn with_route(self, route: &'a RouteConfig<F>) -> Self {
+        self.envoy.route.set(route.config);
+        self
+    }
+
+    /// Gives it a route that was configured by another library.
+    #[must_use]
+    pub fn with_foreign_route(self, route: &'a [usize; 4]) -> Self {
+        self.envoy.route.set(ptr::from_ref(route).cast());
+        self
+    }
+
+    /// On this worker thread.
+    #[must_use]
+    pub fn on_worker(self, worker: u32) -> Self {
+        self.envoy.worker.set(worker);
+        self
+    }
+
+    /// Ends as soon as a response is sent or it goes on, before that call of the filter returns.
+    #[must_use]
+    pub fn ending_at_once(self) -> Self {
+        self.envoy.ends_at_once.set(true);
+        self
+    }
+
+    /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`], [`hooks::STOP`] or
+    /// [`hooks::STOP_ALL_AND_WATERMARK`]. After the end of the stream nothing is called.
+    pub fn request_headers(&self, end_of_stream: bool) -> u32 {
+        let slot = self.envoy.slot.get();
+        if slot.is_null() {
+            return hooks::STOP;
+        }
+        // SAFETY: the stream has not ended.
+        unsafe { hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream) }
+    }
+
+    /// A part of its body has arrived. Returns the status.
+    #[must_use]
+    pub fn request_body(&self, end_of_stream: bool) -> u32 {
+        // SAFETY: the object is null or the stream has not ended.
+        unsafe { hooks::request_body::<F>(object(&self.envoy), self.envoy.slot.get(), end_of_stream) }
+    }
+
+    /// Its trailers have arrived. Returns the status.
+    #[must_use]
+    pub fn request_trailers(&self) -> u32 {
+        // SAFETY: the object is null or the stream has not ended.
+        unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) }
+    }
+
+    /// Delivers the events that schedulers have committed. Returns how many there were.
+    pub fn deliver_events(&self) -> usize {
+        let events = std::mem::take(&mut self.envoy.events.lock().unwrap().queue);
+        for event in &events {
+            self.scheduled(*event);
+        }
+        events.len()
+    }
+
+    /// Delivers an event, whoever has committed it.
+    pub fn scheduled(&self, event: u64) {
+        let slot = self.envoy.slot.get();
+        if !slot.is_null() {
+            // SAFETY: the stream has not ended.
+            unsafe { hooks::scheduled::<F>(object(&self.envoy), slot, event) };
+        }
+    }
+
+    /// The stream ends: the client has left.
+    pub fn end(&self) {
+        self.envoy.end();
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.envoy.slot.get().is_null()
+    }
+
+    /// The response that the filter sent.
+    #[must_use]
+    pub fn sent(&self) -> Option<Sent> {
+        self.envoy.sent.borrow().clone()
+    }
+
+    /// How often the filter has let it go on, after a pause.
+    #[must_use]
+    pub fn resumed(&self) -> u32 {
+        self.envoy.resumed.get()
+    }
+
+    /// How often the filter has asked for another choice of the route.
+    #[must_use]
+    pub fn route_cleared(&self) -> u32 {
+        self.envoy.route_cleared.get()
+    }
+
+    /// Its headers now.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let headers = self.envoy.headers.borrow();
+        headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
+    /// The dynamic metadata `namespace.key`.
+    #[must_use]
+    pub fn metadata(&self, key: &str) -> Option<String> {
+        self.envoy.metadata.borrow().get(key).cloned()
+    }
+
+    /// Commits that reached Envoy after the end of the stream: there must be none.
+    #[must_use]
+    pub fn late_commits(&self) -> usize {
+        self.envoy.events.lock().unwrap().after_the_end
+    }
+
+    /// Schedulers that were not deleted.
+    #[must_use]
+    pub fn schedulers(&self) -> usize {
+        self.envoy.events.lock().unwrap().schedulers
+    }
+}
+
+impl<F: Filter> Drop for FakeStream<'_, F> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Envoy {
+    fn end(&self) {
+        let slot = self.slot.replace(ptr::null());
+        if !slot.is_null() {
+            // SAFETY: the hook for new streams has returned it, and it is passed to this one once.
+            unsafe { (self.destroy)(slot) };
+            self.events.lock().unwrap().ended = true;
+        }
+    }
+}
+
+fn object(envoy: &Envoy) -> *mut c_void {
+    ptr::from_ref(envoy).cast_mut().cast()
+}

@@ -1,0 +1,243 @@
+//! The callbacks of the fake host.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+
+use crate::abi::{Buffer, Callbacks, Pair};
+
+use super::{Envoy, Events, LOG, Metrics, Sent};
+
+/// Has the hooks use the fake host.
+pub(super) fn install() {
+    Callbacks {
+        log,
+        concurrency: workers,
+        validating,
+        define_counter: define,
+        define_gauge: define,
+        define_histogram: define,
+        count: add,
+        set_gauge: set,
+        record: add,
+        header_count,
+        headers,
+        set_header,
+        add_header,
+        send_response,
+        attribute,
+        set_metadata,
+        clear_route_cache,
+        route,
+        worker,
+        resume,
+        scheduler_new,
+        scheduler_commit,
+        scheduler_delete,
+        set_metadata_batch: Some(set_metadata_batch),
+    }
+    .install();
+}
+
+unsafe extern "C" fn log(_level: u32, line: Buffer) {
+    LOG.with_borrow_mut(|log| log.push(text(line)));
+}
+
+unsafe extern "C" fn workers() -> u32 {
+    2
+}
+
+unsafe extern "C" fn validating() -> bool {
+    false
+}
+
+unsafe extern "C" fn define(
+    config: *mut c_void,
+    name: Buffer,
+    _labels: *const Buffer,
+    count: usize,
+    id: *mut usize,
+) -> u32 {
+    // SAFETY: the module passes the configuration of the hook, which is a `Metrics`.
+    let metrics = unsafe { &*config.cast::<Metrics>() };
+    let mut defined = metrics.defined.borrow_mut();
+    // SAFETY: the module's variable.
+    unsafe { id.write(defined.len()) };
+    defined.push((text(name), count));
+    0
+}
+
+unsafe extern "C" fn add(envoy: *mut c_void, id: usize, labels: *const Buffer, count: usize, by: u64) -> u32 {
+    // SAFETY: the arguments are those of the callback.
+    unsafe { measure(envoy, id, labels, count, |value| value + by) }
+}
+
+unsafe extern "C" fn set(envoy: *mut c_void, id: usize, labels: *const Buffer, count: usize, to: u64) -> u32 {
+    // SAFETY: the arguments are those of the callback.
+    unsafe { measure(envoy, id, labels, count, |_| to) }
+}
+
+unsafe fn measure(
+    envoy: *mut c_void,
+    id: usize,
+    labels: *const Buffer,
+    count: usize,
+    change: impl FnOnce(u64) -> u64,
+) -> u32 {
+    let metrics = &stream(envoy).metrics;
+    let Some((mut name, expected)) = metrics.defined.borrow().get(id).cloned() else { return 1 };
+    if expected != count {
+        return 2;
+    }
+    if count > 0 {
+        // SAFETY: the module passes that many.
+        let labels = unsafe { std::slice::from_raw_parts(labels, count) };
+        let values: Vec<String> = labels.iter().map(|label| text(*label)).collect();
+        name = format!("{name}{{{}}}", values.join(","));
+    }
+    let mut values = metrics.values.borrow_mut();
+    let value = values.entry(name).or_default();
+    *value = change(*value);
+    0
+}
+
+unsafe extern "C" fn header_count(envoy: *mut c_void, _which: u32) -> usize {
+    stream(envoy).headers.borrow().len()
+}
+
+unsafe extern "C" fn headers(envoy: *mut c_void, _which: u32, into: *mut Pair) -> bool {
+    let headers = stream(envoy).headers.borrow();
+    // SAFETY: the module has room for as many as `header_count` says; without any, no pointer is read.
+    let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
+    for (place, (name, value)) in into.iter_mut().zip(headers.iter()) {
+        place.write(Pair::of(name, value));
+    }
+    true
+}
+
+unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
+    let wanted = copy(name);
+    stream(envoy).headers.borrow_mut().retain(|(name, _)| **name != *wanted);
+    // SAFETY: the arguments are those of the callback.
+    value.length == 0 || unsafe { add_header(envoy, which, name, value) }
+}
+
+unsafe extern "C" fn add_header(envoy: *mut c_void, _which: u32, name: Buffer, value: Buffer) -> bool {
+    if value.length > 0 {
+        stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into()));
+    }
+    value.length > 0
+}
+
+unsafe extern "C" fn send_response(
+    envoy: *mut c_void,
+    status: u32,
+    headers: *const Pair,
+    count: usize,
+    body: Buffer,
+    details: Buffer,
+) {
+    let envoy = stream(envoy);
+    let headers = match count {
+        0 => &[],
+        // SAFETY: the module passes that many.
+        _ => unsafe { std::slice::from_raw_parts(headers, count) },
+    };
+    let headers = headers.iter().map(|pair| (copy(pair.key), copy(pair.value))).collect();
+    let sent = Sent { status, headers, body: copy(body), details: text(details) };
+    let earlier = envoy.sent.replace(Some(sent));
+    assert_eq!(earlier, None, "a second response");
+    if envoy.ends_at_once.get() {
+        envoy.end();
+    }
+}
+
+unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Buffer) -> bool {
+    let attributes = stream(envoy).attributes.borrow();
+    let Some(value) = attributes.get(&attribute) else { return false };
+    // SAFETY: the module's variable.
+    unsafe { into.write(Buffer::of(value)) };
+    true
+}
+
+unsafe extern "C" fn set_metadata(envoy: *mut c_void, namespace: Buffer, key: Buffer, value: Buffer) {
+    let key = format!("{}.{}", text(namespace), text(key));
+    stream(envoy).metadata.borrow_mut().insert(key, text(value));
+}
+
+unsafe extern "C" fn set_metadata_batch(
+    envoy: *mut c_void,
+    namespace: Buffer,
+    pairs: *const Pair,
+    count: usize,
+) {
+    // SAFETY: the module passes that many.
+    for pair in unsafe { std::slice::from_raw_parts(pairs, count) } {
+        // SAFETY: the arguments are those of the callback.
+        unsafe { set_metadata(envoy, namespace, pair.key, pair.value) };
+    }
+}
+
+unsafe extern "C" fn clear_route_cache(envoy: *mut c_void) {
+    let envoy = stream(envoy);
+    envoy.route_cleared.set(envoy.route_cleared.get() + 1);
+    envoy.route.set(ptr::null());
+}
+
+unsafe extern "C" fn route(envoy: *mut c_void) -> *const c_void {
+    stream(envoy).route.get()
+}
+
+unsafe extern "C" fn worker(envoy: *mut c_void) -> u32 {
+    stream(envoy).worker.get()
+}
+
+unsafe extern "C" fn resume(envoy: *mut c_void) {
+    let envoy = stream(envoy);
+    envoy.resumed.set(envoy.resumed.get() + 1);
+    if envoy.ends_at_once.get() {
+        envoy.end();
+    }
+}
+
+/// Envoy's scheduler object.
+type Scheduler = Arc<Mutex<Events>>;
+
+unsafe extern "C" fn scheduler_new(envoy: *mut c_void) -> *mut c_void {
+    let events = Arc::clone(&stream(envoy).events);
+    events.lock().unwrap().schedulers += 1;
+    Box::into_raw(Box::<Scheduler>::new(events)).cast()
+}
+
+unsafe extern "C" fn scheduler_commit(scheduler: *mut c_void, event: u64) {
+    // SAFETY: `scheduler_new` has returned it, and it was not deleted.
+    let scheduler = unsafe { &*scheduler.cast::<Scheduler>() };
+    let mut events = scheduler.lock().unwrap();
+    if events.ended {
+        events.after_the_end += 1;
+    } else {
+        events.queue.push(event);
+    }
+}
+
+unsafe extern "C" fn scheduler_delete(scheduler: *mut c_void) {
+    // SAFETY: `scheduler_new` has returned it, and the module deletes it once.
+    let scheduler = unsafe { Box::from_raw(scheduler.cast::<Scheduler>()) };
+    scheduler.lock().unwrap().schedulers -= 1;
+}
+
+/// The stream that a callback gets.
+fn stream<'a>(envoy: *mut c_void) -> &'a Envoy {
+    // SAFETY: modules pass what their hook got: this is only used while a `FakeStream` calls a hook.
+    unsafe { &*envoy.cast::<Envoy>() }
+}
+
+fn copy(bytes: Buffer) -> Vec<u8> {
+    // SAFETY: the module keeps them during the call of the callback.
+    unsafe { bytes.bytes() }.to_vec()
+}
+
+fn text(bytes: Buffer) -> String {
+    String::from_utf8(copy(bytes)).unwrap()
+}
