@@ -5,7 +5,7 @@
 //! start and stop everything, then [`RequestThread`], with which a thread answers requests. The other modules:
 //!
 //! * `reload` with `snapshot` and `files`: loads and activates policies; [`keys`]: fetches the keys of issuers;
-//! * [`hashing`]: hashes passwords off the request threads;
+//! * [`hashing`]: hashes passwords off the request threads; [`fair_queue`]: the order in which tokens are verified;
 //! * [`decisions`] with [`lines`]: the decision log;
 //! * [`counters`] and [`status`]: what can be observed.
 
@@ -17,6 +17,7 @@ mod client_network;
 pub mod clock;
 pub mod counters;
 pub mod decisions;
+pub mod fair_queue;
 pub mod files;
 pub mod hashing;
 pub mod keys;
@@ -31,6 +32,7 @@ mod runtime;
 pub mod settings;
 pub mod snapshot;
 pub mod status;
+pub mod units;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;

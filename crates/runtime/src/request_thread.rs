@@ -99,6 +99,12 @@ impl RequestThread {
         catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked)
     }
 
+    /// Whether the decision log takes verdicts like this one.
+    #[must_use]
+    pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
+        self.policy.sink(matches!(verdict, Verdict::Allowed(_))).is_some()
+    }
+
     /// Counts a verdict, and offers it to the decision log.
     pub fn record(&self, verdict: &Verdict<'_>, decided: Decided<'_>) {
         if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {

@@ -22,7 +22,6 @@ mod output;
 pub mod serve;
 mod settings;
 mod socket;
-mod units;
 
 pub use address::{Address, AddressError, AdminAddress};
 pub use exit::Exit;

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, PolicySettings};
+use runtime::units;
 
 use crate::address::{Address, AdminAddress};
-use crate::units;
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Why a text is not the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum UnitError {
+pub enum UnitError {
     /// Not a duration.
     #[error("not a duration: write one such as `500ms`, `30s`, `5m`, `1h` or `2d`")]
     Duration,
@@ -20,7 +20,7 @@ pub(crate) enum UnitError {
 ///
 /// # Errors
 /// When the text is not valid; the error says how to write it.
-pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text);
     let number: u64 = number.parse().map_err(|_| UnitError::Duration)?;
     let milliseconds = match unit {
@@ -39,7 +39,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
 ///
 /// # Errors
 /// When the text is not valid; the error says how to write it.
-pub(crate) fn size(text: &str) -> Result<usize, UnitError> {
+pub fn size(text: &str) -> Result<usize, UnitError> {
     let (number, unit) = split(text);
     let number: usize = number.parse().map_err(|_| UnitError::Size)?;
     let bytes = match unit {
@@ -55,7 +55,7 @@ pub(crate) fn size(text: &str) -> Result<usize, UnitError> {
 ///
 /// # Errors
 /// When the text is not valid; the error says how to write it.
-pub(crate) fn mode(text: &str) -> Result<u32, UnitError> {
+pub fn mode(text: &str) -> Result<u32, UnitError> {
     u32::from_str_radix(text, 8)
         .ok()
         .filter(|mode| *mode <= 0o777 && mode & 0o200 != 0)
