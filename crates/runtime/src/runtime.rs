@@ -106,15 +106,18 @@ impl Runtime {
 
     /// Waits for the first attempt to fetch the keys of each issuer, so that the first tokens find them. The wait is
     /// bounded, because requests that do not need keys must not wait for an issuer that is down.
-    pub async fn first_keys(&self, wait: Duration) {
-        let end = Instant::now() + wait;
-        while !self.status.facts().all_keys_tried() && Instant::now() < end {
-            sleep(Duration::from_millis(5)).await;
-        }
-        let facts = self.status.facts();
-        if !facts.all_keys_loaded() {
-            let issuers = facts.issuers_without_keys();
-            tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
+    pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let status = self.status.clone();
+        async move {
+            let end = Instant::now() + wait;
+            while !status.facts().all_keys_tried() && Instant::now() < end {
+                sleep(Duration::from_millis(5)).await;
+            }
+            let facts = status.facts();
+            if !facts.all_keys_loaded() {
+                let issuers = facts.issuers_without_keys();
+                tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
+            }
         }
     }
 

@@ -1,0 +1,265 @@
+//! The filter: what Envoy's calls for a request do.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use authorizer::Limit;
+use identity::{Verification, VerificationKind, Verified};
+use runtime::counters::ErrorKind;
+use runtime::hashing::{HashResult, NotHashed, Registration};
+use runtime::{ClientNetwork, Received};
+use tokio::task::AbortHandle;
+
+use crate::abi::{Attribute, Filter, Handled, Reply, Route, Setup, Stream};
+use crate::instance::Instance;
+use crate::log;
+use crate::settings::{FilterSettings, RouteSettings};
+use crate::turns::{DISPLACED, Place, TURN};
+use crate::worker::{Checked, Worker};
+
+/// Authorizes requests with one policy.
+#[derive(Debug)]
+pub struct Authorization {
+    /// `None` if Envoy only validates its configuration: then nothing is started.
+    instance: Option<Arc<Instance>>,
+}
+
+/// What a route configures.
+#[derive(Debug)]
+pub enum RoutePolicy {
+    /// Its requests are not authorized.
+    Disabled,
+    /// It has a policy of its own.
+    Own(OwnPolicy),
+}
+
+/// The policy of a route.
+#[derive(Debug)]
+pub struct OwnPolicy(Arc<Instance>);
+
+/// What a request keeps while it is paused.
+#[derive(Debug, Default)]
+pub struct State {
+    paused: Option<Paused>,
+}
+
+#[derive(Debug)]
+struct Paused {
+    instance: Arc<Instance>,
+    received: Received,
+    wait: Wait,
+}
+
+#[derive(Debug)]
+enum Wait {
+    Password(PasswordWait),
+    /// For the turn to verify a token.
+    Token(Place),
+}
+
+/// The wait for a hash. Dropping it ends the wait.
+#[derive(Debug)]
+struct PasswordWait {
+    result: Arc<Mutex<Option<HashResult>>>,
+    timeout: AbortHandle,
+    _registration: Registration,
+}
+
+impl Drop for PasswordWait {
+    fn drop(&mut self) {
+        self.timeout.abort();
+    }
+}
+
+/// The event that says that a password is hashed.
+const HASHED: u64 = 1;
+/// The event that says that the time for that has passed.
+const TIMEOUT: u64 = 2;
+
+/// The answer if no decision can be made.
+const ERROR: Reply<'static> = Reply { details: "rolegate_error", ..Reply::FAILURE };
+
+impl Filter for Authorization {
+    type Route = RoutePolicy;
+    type State = State;
+
+    fn new(_name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Result<Self, String> {
+        log::start();
+        let settings = FilterSettings::read(config).map_err(named)?;
+        if setup.validating() {
+            Instance::validate(&settings).map_err(named)?;
+            return Ok(Self { instance: None });
+        }
+        Ok(Self { instance: Some(Instance::with(settings).map_err(named)?) })
+    }
+
+    fn route(_name: &[u8], config: &[u8]) -> Result<RoutePolicy, String> {
+        log::start();
+        Ok(match RouteSettings::read(config).map_err(named)? {
+            RouteSettings::Disabled => RoutePolicy::Disabled,
+            RouteSettings::Policy(settings) => {
+                RoutePolicy::Own(OwnPolicy(Instance::with(*settings).map_err(named)?))
+            }
+        })
+    }
+
+    fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>, _end_of_stream: bool) -> Handled {
+        let instance = match stream.route() {
+            Route::None => self.instance.clone(),
+            Route::Of(RoutePolicy::Own(OwnPolicy(instance))) => Some(Arc::clone(instance)),
+            Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
+            Route::Foreign => None,
+        };
+        let Some(instance) = instance else { return stream.reply(&ERROR) };
+        go_on(state, stream, instance, Received::now(), None)
+    }
+
+    fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
+        let Some(Paused { instance, received, wait }) = state.paused.take() else {
+            return stream.reply(&ERROR);
+        };
+        match (wait, event) {
+            (Wait::Password(wait), HASHED) => {
+                let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match result {
+                    Some(Ok(verified)) => go_on(state, stream, instance, received, Some(&verified)),
+                    Some(Err(NotHashed::Displaced)) => deny(stream, &instance, received, Limit::Capacity),
+                    Some(Err(NotHashed::Panicked)) | None => fail(stream, &instance, ErrorKind::Panicked),
+                }
+            }
+            (Wait::Password(_), TIMEOUT) => deny(stream, &instance, received, Limit::Deadline),
+            (Wait::Token(place), TURN) => {
+                let handled = verify(state, stream, instance, received);
+                drop(place);
+                handled
+            }
+            (Wait::Token(_), DISPLACED) => deny(stream, &instance, received, Limit::Capacity),
+            // An event that nobody sends.
+            (Wait::Password(_) | Wait::Token(_), _) => fail(stream, &instance, ErrorKind::Panicked),
+        }
+    }
+
+    fn panicked(&self, _stream: &Stream<'_, Self>) -> Reply<'static> {
+        if let Some(worker) = self.instance.as_ref().map(Worker::of) {
+            worker.thread.counters().error(ErrorKind::Panicked);
+        }
+        ERROR
+    }
+}
+
+/// Authorizes a request, or pauses it until its credentials are verified.
+fn go_on(
+    state: &mut State,
+    stream: Stream<'_, Authorization>,
+    instance: Arc<Instance>,
+    received: Received,
+    verified: Option<&Verified>,
+) -> Handled {
+    let worker = Worker::of(&instance);
+    let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
+    match checked {
+        Ok(Checked::Decided) => finish(stream, &instance, &worker, received),
+        Ok(Checked::Pending(verification)) => wait(state, stream, instance, received, verification),
+        Err(kind) => fail(stream, &instance, kind),
+    }
+}
+
+/// Verifies the token of a request in its turn, unless another request with the same token has done so.
+fn verify(
+    state: &mut State,
+    stream: Stream<'_, Authorization>,
+    instance: Arc<Instance>,
+    received: Received,
+) -> Handled {
+    let worker = Worker::of(&instance);
+    let checked = worker.check(&stream.headers(), || client(&stream), None, received);
+    match checked {
+        Ok(Checked::Decided) => finish(stream, &instance, &worker, received),
+        Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
+            Ok(verified) => go_on(state, stream, instance, received, Some(&verified)),
+            Err(kind) => fail(stream, &instance, kind),
+        },
+        Err(kind) => fail(stream, &instance, kind),
+    }
+}
+
+/// Pauses a request until its credentials are verified, or denies it if there is no capacity for that.
+fn wait(
+    state: &mut State,
+    stream: Stream<'_, Authorization>,
+    instance: Arc<Instance>,
+    received: Received,
+    verification: Verification,
+) -> Handled {
+    let Some(scheduler) = stream.scheduler() else { return fail(stream, &instance, ErrorKind::NotReady) };
+    let network = ClientNetwork::of(client(&stream));
+    let wait = match verification.kind() {
+        VerificationKind::Password => {
+            let result = Arc::new(Mutex::new(None));
+            let (kept, waker) = (Arc::clone(&result), scheduler.clone());
+            let on_result = Box::new(move |hashed| {
+                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashed);
+                waker.commit(HASHED);
+            });
+            let registration = instance.hashing.submit_with(verification, network, on_result);
+            let timeout = instance.after(instance.settings.hash_timeout, scheduler, TIMEOUT);
+            Wait::Password(PasswordWait { result, timeout, _registration: registration })
+        }
+        VerificationKind::Token => match Worker::of(&instance).turns.enqueue(network, scheduler) {
+            Ok(place) => Wait::Token(place),
+            Err(runtime::fair_queue::Full) => return deny(stream, &instance, received, Limit::Capacity),
+        },
+    };
+    state.paused = Some(Paused { instance, received, wait });
+    stream.pause()
+}
+
+/// Denies a request that exceeds a limit.
+fn deny(
+    stream: Stream<'_, Authorization>,
+    instance: &Arc<Instance>,
+    received: Received,
+    limit: Limit,
+) -> Handled {
+    let worker = Worker::of(instance);
+    let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
+    match denied {
+        Ok(()) => finish(stream, instance, &worker, received),
+        Err(kind) => fail(stream, instance, kind),
+    }
+}
+
+/// Does what was decided.
+fn finish(
+    stream: Stream<'_, Authorization>,
+    instance: &Arc<Instance>,
+    worker: &Worker,
+    received: Received,
+) -> Handled {
+    let response = worker.response.borrow();
+    let handled = response.apply(stream, instance.settings.metadata);
+    drop(response);
+    worker.thread.handed_over(received);
+    match handled {
+        Ok(handled) => handled,
+        Err(stream) => fail(stream, instance, ErrorKind::Unanswerable),
+    }
+}
+
+/// Answers a request about which no decision can be made.
+fn fail(stream: Stream<'_, Authorization>, instance: &Arc<Instance>, kind: ErrorKind) -> Handled {
+    Worker::of(instance).thread.counters().error(kind);
+    stream.reply(&ERROR)
+}
+
+/// The client's address without its port; empty if it has none.
+fn client<'s>(stream: &'s Stream<'_, Authorization>) -> &'s [u8] {
+    let address = stream.attribute(Attribute::SourceAddress).unwrap_or_default();
+    let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
+    let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
+    host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
+}
+
+/// A message for Envoy's log.
+fn named(problem: String) -> String {
+    format!("rolegate: {problem}")
+}

@@ -1,0 +1,156 @@
+//! A policy that is kept current for all filters and routes that name it with the same settings.
+
+use std::fs::OpenOptions;
+use std::num::NonZero;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use identity::Verified;
+use policy::Problem;
+use runtime::counters::ThreadCounters;
+use runtime::hashing::Hashing;
+use runtime::{ActivePolicy, LoadedPolicy, Runtime};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::abi::Scheduler;
+use crate::settings::FilterSettings;
+
+/// A policy with the threads that keep it current. They end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) settings: FilterSettings,
+    pub(crate) hashing: Hashing,
+    /// The policy, for request threads.
+    pub(crate) policy: ActivePolicy,
+    /// What keeps it current. `None` only while this is dropped.
+    runtime: Mutex<Option<Runtime>>,
+    /// The thread that fetches keys, which also ends waits.
+    timers: Handle,
+    /// Dropping it ends that thread.
+    _fetching: oneshot::Sender<()>,
+    counters: Mutex<Vec<Arc<ThreadCounters>>>,
+}
+
+/// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
+/// not change these settings keeps the policy, its caches and its keys.
+static INSTANCES: Mutex<Vec<Weak<Instance>>> = Mutex::new(Vec::new());
+
+impl Instance {
+    /// The instance with these settings, which is started unless there is one.
+    ///
+    /// # Errors
+    /// What is wrong with the policy, one line for each problem, or that the system gives no thread.
+    pub(crate) fn with(settings: FilterSettings) -> Result<Arc<Self>, String> {
+        let mut instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
+        instances.retain(|instance| instance.strong_count() > 0);
+        let same = |instance: &Arc<Self>| instance.settings == settings;
+        if let Some(instance) = instances.iter().filter_map(Weak::upgrade).find(same) {
+            return Ok(instance);
+        }
+        let instance = Arc::new(Self::start(settings)?);
+        instances.push(Arc::downgrade(&instance));
+        Ok(instance)
+    }
+
+    /// Checks the policy without starting anything.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn validate(settings: &FilterSettings) -> Result<(), String> {
+        load(settings).map(drop)
+    }
+
+    fn start(settings: FilterSettings) -> Result<Self, String> {
+        let loaded = load(&settings)?;
+        let cannot_start = |error: std::io::Error| format!("rolegate cannot start: {error}");
+        let path = &settings.decision_log_file;
+        let log = OpenOptions::new().append(true).create(true).open(path);
+        let log = log.map_err(|error| format!("`decision-log-file` {}: {error}", path.display()))?;
+        let runtime = loaded.start(log).map_err(cannot_start)?;
+        let caching = runtime.policy().clone();
+        let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
+        let threads = match usize::from(settings.hash_threads) {
+            0 => (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(1),
+            threads => threads,
+        };
+        let hashing =
+            Hashing::start(threads, settings.hash_queue.into(), cache_verified).map_err(cannot_start)?;
+        let (timers, fetching) = fetch_keys(&runtime, settings.keys_wait).map_err(cannot_start)?;
+        runtime.status().listen();
+        Ok(Self {
+            settings,
+            hashing,
+            policy: runtime.policy().clone(),
+            runtime: Mutex::new(Some(runtime)),
+            timers,
+            _fetching: fetching,
+            counters: Mutex::default(),
+        })
+    }
+
+    /// The counters for one more thread.
+    pub(crate) fn counters(&self) -> Arc<ThreadCounters> {
+        let counters = Arc::default();
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Commits `event` after a time, unless the result is aborted before.
+    pub(crate) fn after(&self, time: Duration, scheduler: Scheduler, event: u64) -> AbortHandle {
+        let wait = async move {
+            tokio::time::sleep(time).await;
+            scheduler.commit(event);
+        };
+        self.timers.spawn(wait).abort_handle()
+    }
+}
+
+impl Drop for Instance {
+    /// On a thread of its own: the end waits until the decision log is written, and Envoy's threads must not.
+    fn drop(&mut self) {
+        let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            // Without a thread the runtime is dropped here: its threads end all the same.
+            drop(thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop()));
+        }
+    }
+}
+
+fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
+    let lines = |problems: Vec<Problem>| {
+        let mut text = "the policy does not compile".to_owned();
+        for problem in problems {
+            text.push('\n');
+            text.push_str(&problem.to_string());
+        }
+        text
+    };
+    LoadedPolicy::load(settings.of_policy()).map_err(lines)
+}
+
+/// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.
+fn fetch_keys(runtime: &Runtime, wait: Duration) -> std::io::Result<(Handle, oneshot::Sender<()>)> {
+    let executor = Builder::new_current_thread().enable_all().build()?;
+    let handle = executor.handle().clone();
+    let (end, ended) = oneshot::channel::<()>();
+    let (tried, until_tried) = mpsc::channel();
+    let (fetching, first) = (runtime.fetch_keys(), runtime.first_keys(wait));
+    thread::Builder::new().name("rolegate-keys".to_owned()).spawn(move || {
+        executor.block_on(async move {
+            tokio::spawn(fetching);
+            first.await;
+            drop(tried);
+            // An error is the end, too: the sender was dropped.
+            let _ = ended.await;
+        });
+        // A DNS lookup may still run on a blocking thread: do not wait for it.
+        executor.shutdown_background();
+    })?;
+    // Nothing is sent: this waits until the sender is dropped.
+    let _: Result<(), _> = until_tried.recv();
+    Ok((handle, end))
+}

@@ -1,0 +1,192 @@
+//! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` or a string as such.
+//!
+//! Names and values are those of the settings of `rolegate serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
+use runtime::units;
+use serde::{Deserialize, Deserializer, de};
+
+/// The configuration of a filter.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct FilterSettings {
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    policy: PathBuf,
+    /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
+    #[serde(default = "five_seconds", deserialize_with = "duration")]
+    poll_interval: Duration,
+    /// How long the last good policy may be used while its files do not load; 0 means no limit.
+    #[serde(default, deserialize_with = "duration")]
+    max_policy_age: Duration,
+    /// How long fetched keys may be used while they cannot be fetched again; 0 means no limit.
+    #[serde(default, deserialize_with = "duration")]
+    max_keys_age: Duration,
+    /// What happens when one of them is too old.
+    #[serde(default)]
+    on_stale: Stale,
+    /// Maximum time that Envoy's main thread waits for the first attempt to fetch keys, before the configuration is used.
+    #[serde(default = "three_seconds", deserialize_with = "duration")]
+    pub(crate) keys_wait: Duration,
+    /// Number of threads that hash passwords; 0 means half the cores.
+    #[serde(default)]
+    pub(crate) hash_threads: u16,
+    /// Maximum number of passwords that wait to be hashed.
+    #[serde(default = "queue")]
+    pub(crate) hash_queue: u16,
+    /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
+    #[serde(default = "two_seconds", deserialize_with = "duration")]
+    pub(crate) hash_timeout: Duration,
+    /// Which decisions are logged, as one JSON object per line.
+    #[serde(default)]
+    decision_log: Log,
+    /// The file that they are appended to.
+    #[serde(default = "standard_output")]
+    pub(crate) decision_log_file: PathBuf,
+    /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later filters.
+    #[serde(default)]
+    pub(crate) metadata: bool,
+}
+
+/// The configuration of a route or virtual host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RouteSettings {
+    /// `disabled: true`: its requests are not authorized.
+    Disabled,
+    /// Another policy.
+    Policy(Box<FilterSettings>),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Stale {
+    #[default]
+    Keep,
+    Deny,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Log {
+    Off,
+    #[default]
+    Denied,
+    All,
+}
+
+impl FilterSettings {
+    /// Reads the configuration of a filter.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(crate) fn read(config: &[u8]) -> Result<Self, String> {
+        if config.is_empty() {
+            return Err("`filter_config` is missing: it needs at least `policy`".to_owned());
+        }
+        serde_json::from_slice(config).map_err(|error| error.to_string())
+    }
+
+    /// Those about how the policy is kept current.
+    pub(crate) fn of_policy(&self) -> PolicySettings {
+        PolicySettings {
+            policy: self.policy.clone(),
+            poll_interval: self.poll_interval,
+            max_policy_age: self.max_policy_age,
+            max_keys_age: self.max_keys_age,
+            on_stale: match self.on_stale {
+                Stale::Keep => OnStale::Keep,
+                Stale::Deny => OnStale::Deny,
+            },
+            keys_needed: KeysNeeded::None,
+            decision_log: match self.decision_log {
+                Log::Off => DecisionLog::Off,
+                Log::Denied => DecisionLog::Denied,
+                Log::All => DecisionLog::All,
+            },
+        }
+    }
+}
+
+impl RouteSettings {
+    /// Reads the configuration of a route.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(crate) fn read(config: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Disabled {
+            disabled: bool,
+        }
+        match serde_json::from_slice(config) {
+            Ok(Disabled { disabled: true }) => Ok(Self::Disabled),
+            Ok(Disabled { disabled: false }) => {
+                Err("`disabled: false` says nothing: leave it out, or name a `policy`".to_owned())
+            }
+            Err(_) => FilterSettings::read(config).map(|settings| Self::Policy(Box::new(settings))),
+        }
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    units::duration(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
+}
+
+fn two_seconds() -> Duration {
+    Duration::from_secs(2)
+}
+
+fn three_seconds() -> Duration {
+    Duration::from_secs(3)
+}
+
+fn five_seconds() -> Duration {
+    Duration::from_secs(5)
+}
+
+fn queue() -> u16 {
+    256
+}
+
+fn standard_output() -> PathBuf {
+    PathBuf::from("/dev/stdout")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
+        for (config, problem) in [
+            ("", "`filter_config` is missing"),
+            ("{}", "missing field `policy`"),
+            (
+                r#"{"policy": "p", "poll-intervall": "5s"}"#,
+                "unknown field `poll-intervall`, expected one of `policy`",
+            ),
+            (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
+            (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected `keep` or `deny`"),
+            (r#"{"policy": "p", "hash-queue": -1}"#, "invalid value"),
+            ("policy", "expected value at line 1 column 1"),
+        ] {
+            let error = FilterSettings::read(config.as_bytes()).unwrap_err();
+            assert!(error.contains(problem), "{config}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_route_has_another_policy_or_none() {
+        assert_eq!(RouteSettings::read(br#"{"disabled": true}"#), Ok(RouteSettings::Disabled));
+        let other = FilterSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#).unwrap();
+        assert_eq!(other.hash_timeout, Duration::from_secs(1));
+        let route = RouteSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#);
+        assert_eq!(route, Ok(RouteSettings::Policy(Box::new(other))));
+        for config in ["", "{}", r#"{"disabled": false}"#, r#"{"disabled": true, "policy": "p"}"#] {
+            assert!(RouteSettings::read(config.as_bytes()).is_err(), "{config}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What one of Envoy's worker threads uses to authorize requests.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
+use identity::{Verification, Verified};
+use runtime::counters::ErrorKind;
+use runtime::{Decided, Received, RequestThread};
+use smallvec::SmallVec;
+
+use crate::abi::Headers;
+use crate::instance::Instance;
+use crate::response::Response;
+use crate::turns::Turns;
+
+/// The part of an instance that belongs to one thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) thread: RequestThread,
+    pub(crate) turns: Rc<Turns>,
+    /// What is to be done with the current request.
+    pub(crate) response: RefCell<Response>,
+}
+
+/// The result of a check.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    /// [`Worker::response`] says what is to be done.
+    Decided,
+    /// The credentials must be verified first.
+    Pending(Verification),
+}
+
+/// The most header lines that are read, as in the sidecar. Envoy accepts 100 by default.
+const MAX_HEADERS: usize = 10_000;
+
+/// The header lines of a request, on the stack if there are not more.
+type Lines<'a> = SmallVec<[Header<'a>; 48]>;
+
+thread_local! {
+    /// The workers of this thread, with their instances: mostly one.
+    static WORKERS: RefCell<Vec<(Weak<Instance>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Worker {
+    /// That of this thread.
+    pub(crate) fn of(instance: &Arc<Instance>) -> Rc<Self> {
+        WORKERS.with_borrow_mut(|workers| {
+            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(instance));
+            if let Some((_, worker)) = found {
+                return Rc::clone(worker);
+            }
+            workers.retain(|(instance, _)| instance.strong_count() > 0);
+            let thread = RequestThread::new(instance.policy.clone(), instance.counters());
+            let worker =
+                Rc::new(Self { thread, turns: Rc::default(), response: RefCell::new(Response::default()) });
+            workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
+            worker
+        })
+    }
+
+    /// Authorizes a request with the active snapshot. `client` is its address, as text, if it is needed.
+    ///
+    /// # Errors
+    /// If it cannot be authorized: it is then denied with 503.
+    pub(crate) fn check<'a>(
+        &self,
+        headers: &Headers<'a>,
+        client: impl Fn() -> &'a [u8],
+        verified: Option<&Verified>,
+        received: Received,
+    ) -> Result<Checked, ErrorKind> {
+        self.thread.with_snapshot(|authorizer, scratch| {
+            let mut lines = Lines::new();
+            let request = read(headers, &mut lines);
+            let too_many = headers.iter().len() > MAX_HEADERS;
+            let started = Instant::now();
+            let outcome = if too_many {
+                Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
+            } else {
+                authorizer.check(&request, verified, scratch, received.time)
+            };
+            match outcome {
+                Outcome::Pending(verification) => Ok(Checked::Pending(verification)),
+                Outcome::Decided(verdict) => {
+                    let decided = Instant::now();
+                    self.thread.counters().evaluated(decided.saturating_duration_since(started));
+                    self.record(&verdict, authorizer, &request, &client, received, decided);
+                    Ok(Checked::Decided)
+                }
+            }
+        })
+    }
+
+    /// Denies a request that exceeds a limit.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(crate) fn deny<'a>(
+        &self,
+        limit: Limit,
+        headers: &Headers<'a>,
+        client: impl Fn() -> &'a [u8],
+        received: Received,
+    ) -> Result<(), ErrorKind> {
+        self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
+            let mut lines = Lines::new();
+            let request = read(headers, &mut lines);
+            let verdict = authorizer.deny_over_limit(&request, limit, scratch);
+            self.record(&verdict, authorizer, &request, &client, received, Instant::now());
+            Ok(())
+        })
+    }
+
+    fn record<'a>(
+        &self,
+        verdict: &Verdict<'_>,
+        authorizer: &Authorizer,
+        request: &Request<'_>,
+        client: &impl Fn() -> &'a [u8],
+        received: Received,
+        decided: Instant,
+    ) {
+        self.response.borrow_mut().set(verdict, &authorizer.revision().policy);
+        let client = if self.thread.logs(verdict) { client() } else { &[] };
+        self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
+    }
+}
+
+/// The request of these headers. Envoy has combined nothing: each line is one.
+fn read<'a, 'l>(headers: &Headers<'a>, lines: &'l mut Lines<'a>) -> Request<'l>
+where
+    'a: 'l,
+{
+    let (mut method, mut path, mut host, mut id) = (&[][..], &[][..], &[][..], &[][..]);
+    for (name, value) in headers.iter() {
+        match name {
+            b":method" => method = value,
+            b":path" => path = value,
+            b":authority" => host = value,
+            b"x-request-id" => id = value,
+            _ => {}
+        }
+        lines.push(Header { name, value });
+    }
+    Request { method, host, path, headers: lines, id }
+}
