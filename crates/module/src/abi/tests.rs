@@ -341,3 +341,56 @@ fn hooks_in_a_wrong_order_forward_nothing() {
     assert_eq!(paused.request_headers(false), STOP_ALL_AND_WATERMARK);
     assert_eq!((paused.request_headers(false), paused.sent().unwrap().status), (STOP, 503));
 }
+
+/// A stream whose hooks are called in a random order, as its model says.
+#[test]
+fn no_order_of_hooks_forwards_what_was_not_allowed() {
+    let host = host();
+    for seed in 0..20_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let todo = [&b"allow"[..], b"change", b"pause", b"panic", b"reply, then panic", b"deny"];
+        let todo = todo[random.usize(..todo.len())];
+        let stream = asking(&host, todo);
+        let stream = if random.bool() { stream.ending_at_once() } else { stream };
+        let (mut allowed, mut decided) = (false, false);
+        for _ in 0..random.usize(..10) {
+            match random.u8(..6) {
+                0 => {
+                    let first = !decided && stream.request_headers(random.bool()) == CONTINUE;
+                    allowed |= first;
+                    assert!(!first || todo == b"allow" || todo == b"change", "seed {seed}");
+                    decided = true;
+                }
+                1 => {
+                    let event = random.u64(1..5);
+                    let waits = decided && todo == b"pause" && !stream.ended() && stream.sent().is_none();
+                    stream.scheduled(event);
+                    allowed |= waits && event == 1;
+                }
+                2 => {
+                    let goes_on = stream.request_body(random.bool()) == CONTINUE;
+                    assert!(!goes_on || allowed, "seed {seed}");
+                }
+                3 => assert!(stream.request_trailers() != CONTINUE || allowed, "seed {seed}"),
+                4 => {
+                    let schedulers = host.filter().schedulers.lock().unwrap();
+                    schedulers.iter().for_each(|scheduler| _ = scheduler.commit(4));
+                }
+                _ => stream.end(),
+            }
+            stream.deliver_events();
+            assert!(stream.resumed() <= 1 && (stream.resumed() == 0 || allowed), "seed {seed}");
+        }
+        stream.end();
+        let schedulers = std::mem::take(&mut *host.filter().schedulers.lock().unwrap());
+        assert!(!schedulers.into_iter().any(|scheduler| scheduler.commit(1)), "seed {seed}");
+        assert_eq!((stream.late_commits(), stream.schedulers()), (0, 0), "seed {seed}");
+        assert_eq!(host.filter().states.load(Ordering::SeqCst), 0, "seed {seed}");
+    }
+}
+
+/// This one has no callbacks.
+#[test]
+fn a_program_without_the_callbacks_is_rejected() {
+    assert!(super::hooks::program_init().is_null());
+}

@@ -35,7 +35,6 @@ pub(super) fn install() {
         scheduler_new,
         scheduler_commit,
         scheduler_delete,
-        set_metadata_batch: Some(set_metadata_batch),
     }
     .install();
 }
@@ -164,19 +163,6 @@ unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Bu
 unsafe extern "C" fn set_metadata(envoy: *mut c_void, namespace: Buffer, key: Buffer, value: Buffer) {
     let key = format!("{}.{}", text(namespace), text(key));
     stream(envoy).metadata.borrow_mut().insert(key, text(value));
-}
-
-unsafe extern "C" fn set_metadata_batch(
-    envoy: *mut c_void,
-    namespace: Buffer,
-    pairs: *const Pair,
-    count: usize,
-) {
-    // SAFETY: the module passes that many.
-    for pair in unsafe { std::slice::from_raw_parts(pairs, count) } {
-        // SAFETY: the arguments are those of the callback.
-        unsafe { set_metadata(envoy, namespace, pair.key, pair.value) };
-    }
 }
 
 unsafe extern "C" fn clear_route_cache(envoy: *mut c_void) {
