@@ -227,8 +227,7 @@ impl Comparison {
         else {
             return Ok(None);
         };
-        let mut plan =
-            Plan::http(&url).map_err(|error| Failed::new(scenario.name.clone(), error.to_string()))?;
+        let mut plan = Plan::http(&url)?;
         plan.workload = Workload::of(running.request(scenario));
         (plan.rate, plan.connections) = (*rate, CONNECTIONS);
         (plan.duration, plan.warmup) = (Some(cell.duration), self.schedule.warmup);

@@ -219,8 +219,7 @@ fn round(
     duration: Duration,
     stop: &Stop,
 ) -> Result<Round, Failed> {
-    let failed = |error: load::Failed| Failed::new("scale", error.to_string());
-    let mut plan = Plan::check(&of.address).map_err(failed)?;
+    let mut plan = Plan::check(&of.address)?;
     let request = Request { expect: vec![200], ..Request::get("/people") };
     plan.workload = Workload::of(request.basic("alice:wonderland"));
     plan.rate = Rate::Max;
@@ -229,7 +228,7 @@ fn round(
     (plan.duration, plan.warmup) = (Some(duration), Duration::from_millis(300));
     plan.stop = stop.clone();
     let (before, start) = (Usage::of(of.process), Instant::now());
-    let measured: RunResults = load::run(&plan).map_err(failed)?;
+    let measured: RunResults = load::run(&plan)?;
     let ran = Usage::of(of.process).ran.saturating_sub(before.ran);
     Ok(Round {
         checks: measured.generator.achieved,

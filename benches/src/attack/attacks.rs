@@ -14,10 +14,6 @@ mod requests;
 mod streams;
 pub(crate) mod tokens;
 
-/// Writes raw frames, including invalid ones. Shared with the tests of the wire.
-#[path = "../../../crates/sidecar/tests/wire/frames.rs"]
-mod frames;
-
 /// One attack.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,

@@ -66,12 +66,8 @@ pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&
         mib(most),
         mib(server.resident())
     ));
-    let verified = &tally.verified;
-    let (asked, allowed) = (verified.asked.load(Relaxed), verified.allowed.load(Relaxed));
-    print(&format!("the verified caller: {allowed} of {asked} allowed"));
-    let (asked, allowed) = (tally.sign_ins.asked.load(Relaxed), tally.sign_ins.allowed.load(Relaxed));
-    print(&format!("first sign-ins within 2 s: {allowed} of {asked}"));
-    let answered = tally.flood.hashed() + tally.sign_ins.hashed();
+    print(&tally.honest());
+    let answered = tally.hashed();
     print(&format!("hashes: {:.0}, of them answered in time: {answered}", last - hashes));
     // Measures again, because the speed of the machine may have changed since the start.
     if let Ok(at_the_end) = passwords::capacity(server, CAPACITY_TIME) {

@@ -65,7 +65,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// The calls whose password was hashed before they ended.
-    pub(crate) fn hashed(&self) -> u64 {
+    fn hashed(&self) -> u64 {
         self.allowed.load(Relaxed) + self.unauthenticated.load(Relaxed)
     }
 
@@ -81,6 +81,21 @@ impl Counts {
         };
         count.fetch_add(1, Relaxed);
         self.slowest.fetch_max(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+}
+
+impl Tally {
+    /// How the honest callers fared.
+    pub(crate) fn honest(&self) -> String {
+        let of =
+            |counts: &Counts| format!("{} of {}", counts.allowed.load(Relaxed), counts.asked.load(Relaxed));
+        let (verified, sign_ins) = (of(&self.verified), of(&self.sign_ins));
+        format!("verified caller: {verified} allowed; first sign-ins within 2 s: {sign_ins}")
+    }
+
+    /// The calls of those without verified passwords whose password was hashed before they ended.
+    pub(crate) fn hashed(&self) -> u64 {
+        self.flood.hashed() + self.sign_ins.hashed()
     }
 }
 

@@ -164,8 +164,7 @@ impl Reload {
     }
 
     fn window(&mut self, plan: &Plan, pins: &Pins) -> Result<RunResults, Failed> {
-        let measured = on(pins.outside.as_deref(), || load::run(plan))
-            .map_err(|error| Failed::new("reload", error.to_string()))?;
+        let measured = on(pins.outside.as_deref(), || load::run(plan))?;
         self.requests += measured.requests();
         self.failed += measured.errors() + measured.unexpected;
         self.unsent += measured.generator.unsent;
@@ -236,8 +235,7 @@ fn counted(admin: std::net::SocketAddr) -> Counted {
 }
 
 fn plan(socket: &Path, size: Size) -> Result<Plan, Failed> {
-    let wrong = |error: load::Failed| Failed::new("reload", error.to_string());
-    let mut plan = Plan::check(&format!("unix:{}", socket.display())).map_err(wrong)?;
+    let mut plan = Plan::check(&format!("unix:{}", socket.display()))?;
     let request = Request { expect: vec![200], ..Request::get("/r0/p0/items/1") };
     plan.workload = Workload::of(request.basic("u0:x"));
     plan.rate = Rate::Constant(RATE);

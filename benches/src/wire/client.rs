@@ -11,21 +11,14 @@ use load::check_message::CHECK_PATH;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::attack::frames::{
+    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
+};
+
 /// The requests that are under way on each of the two connections: as h2load with `-c 2 -m 32`.
 const STREAMS: usize = 32;
 
-/// Types of frames (RFC 9113, 6).
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
-/// Flags of frames.
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// The length of a frame's head.
 const HEAD: usize = 9;

@@ -30,7 +30,7 @@ pub use address::{Address, Target};
 pub use exit::Exit;
 pub use failed::Failed;
 pub use find::{Step, find_max};
-pub use plan::{Plan, Progress, Stop, Watch};
+pub use plan::{Plan, Progress, Signals, Stop, Watch, signalled};
 pub use results::{GeneratorStats, MAX_LATENCY, Protocol, Rate, Responses, RunResults, histogram};
 pub use run::run;
 pub use thresholds::Threshold;

@@ -109,16 +109,20 @@ impl Stop {
 }
 
 /// SIGTERM and SIGINT. Without handlers, the first process of a container would ignore them.
-pub(crate) fn signalled() -> io::Result<Signals> {
+///
+/// # Errors
+/// If the system permits no handlers.
+pub fn signalled() -> io::Result<Signals> {
     Ok(Signals(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?))
 }
 
 /// The signals that end a process.
-pub(crate) struct Signals(Signal, Signal);
+#[derive(Debug)]
+pub struct Signals(Signal, Signal);
 
 impl Signals {
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.0.recv() => {}
             _ = self.1.recv() => {}

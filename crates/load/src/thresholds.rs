@@ -67,17 +67,11 @@ impl Threshold {
             Limit::Number(number) => number,
             Limit::Percent(percent) => results.requests() as f64 * percent / 100.0,
         };
-        self.order.is(found, limit)
-    }
-}
-
-impl Order {
-    fn is(self, found: f64, limit: f64) -> bool {
-        match self {
-            Self::More => found > limit,
-            Self::MoreOrSame => found >= limit,
-            Self::Less => found < limit,
-            Self::LessOrSame => found <= limit,
+        match self.order {
+            Order::More => found > limit,
+            Order::MoreOrSame => found >= limit,
+            Order::Less => found < limit,
+            Order::LessOrSame => found <= limit,
         }
     }
 }

@@ -27,6 +27,12 @@ impl Failed {
     }
 }
 
+impl From<load::Failed> for Failed {
+    fn from(error: load::Failed) -> Self {
+        Self::new("load", error.to_string())
+    }
+}
+
 /// A running process. Dropping it stops it.
 #[derive(Debug)]
 pub struct Process {

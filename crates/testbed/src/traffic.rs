@@ -53,8 +53,7 @@ impl Traffic {
     ) -> Result<Self, Failed> {
         let (stop, answered) = (Stop::default(), <[Arc<AtomicU64>; 2]>::default());
         let run = |(method, path): (&str, &str), mark: &str, answered: &Arc<AtomicU64>| {
-            let mut plan = Plan::http(&format!("http://{envoy}{path}"))
-                .map_err(|error| Failed::new("traffic", error.to_string()))?;
+            let mut plan = Plan::http(&format!("http://{envoy}{path}"))?;
             let request = Request { method: method.to_owned(), ..Request::get(path) };
             let request = request.basic(kinds.credentials).header(mark, "1").header("host", "localhost");
             plan.workload = Workload::of(request);
@@ -100,10 +99,8 @@ impl Traffic {
     pub async fn stop(self) -> Result<Tally, Failed> {
         self.stop.stop();
         let [allowed, denied] = self.runs;
-        let failed = |why: String| Failed::new("traffic", why);
         let done = async |run: JoinHandle<Result<RunResults, load::Failed>>| {
-            let done = run.await.map_err(|error| failed(error.to_string()))?;
-            done.map_err(|error| failed(error.to_string()))
+            Ok::<_, Failed>(run.await.map_err(|error| Failed::new("traffic", error.to_string()))??)
         };
         Ok(Tally { allowed: done(allowed).await?, denied: done(denied).await? })
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Scene;
-use super::frames::*;
 use crate::attack::calls;
+use crate::attack::frames::*;
 
 /// CVE-2019-9511, CVE-2019-9517: sends many requests but opens no window for the responses.
 pub(crate) fn zero_windows(scene: &Scene) -> String {

@@ -1,7 +1,6 @@
 //! 300 wrong passwords per second, beside a verified caller and users who sign in for the first time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::Scene;
@@ -32,15 +31,12 @@ fn flood(scene: &Scene, one_address: bool) -> String {
     std::thread::sleep(scene.left());
     let (done, took) = (hashes(scene) - before, start.elapsed().as_secs_f64());
     // Counted now, because later answers do not belong to this round.
-    let answered = tally.flood.hashed() + tally.sign_ins.hashed();
+    let answered = tally.hashed();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let (asked, allowed) = (tally.sign_ins.asked.load(Relaxed), tally.sign_ins.allowed.load(Relaxed));
-    let verified = &tally.verified;
-    let (verified_asked, verified_allowed) = (verified.asked.load(Relaxed), verified.allowed.load(Relaxed));
     format!(
-        "verified caller: {verified_allowed} of {verified_asked} allowed; first sign-ins within 2 s: {allowed} of {asked}; \
-         {done:.0} hashes, {:.2} of capacity, {answered} of them answered in time; \
+        "{}; {done:.0} hashes, {:.2} of capacity, {answered} of them answered in time; \
          asked/allowed/401/denied/failed/timed out, slowest ms: verified {}; first sign-ins {}; flood {}",
+        tally.honest(),
         done / took / scene.capacity.unwrap_or(f64::NAN),
         shown(&tally.verified),
         shown(&tally.sign_ins),

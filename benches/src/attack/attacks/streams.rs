@@ -3,7 +3,7 @@
 use std::io::{Error, ErrorKind, Result};
 
 use super::Scene;
-use super::frames::*;
+use crate::attack::frames::*;
 
 /// CVE-2023-44487: 100,000 or more streams, each reset right after it is opened.
 pub(crate) fn rapid_reset(scene: &Scene) -> String {

@@ -57,8 +57,8 @@ fn the_table_says_what_was_measured() {
     let text = text(&run());
     for line in [
         "HTTP/1.1, 1,000 requests/s requested, 8 connections, 10.0 s",
-        "  answers               10,000\n",
-        "  errors                     2\n",
+        "  answers                10,000\n",
+        "  errors                      2\n",
         "  mean                  5.00 ms      2.50 ms\n",
         "  p50 (median)          5.00 ms      2.50 ms\n",
         "  p99                   9.90 ms      4.95 ms\n",
@@ -86,7 +86,7 @@ fn an_empty_run_has_no_figures_and_breaks_nothing() {
     let mut run = run();
     (run.corrected, run.uncorrected) = (histogram(), histogram());
     run.responses.clear();
-    assert!(text(&run).contains("  mean                      –            –"));
+    assert!(text(&run).contains("  mean                        –            –"));
     assert_eq!(fortio(&run, "")["DurationHistogram"]["Count"], 0);
     assert!(hgrm(&run.corrected).contains("Total count    =            0"));
     assert!(!csv(&run).contains("corrected,p50"));

@@ -15,7 +15,6 @@ use testbed::client::Version;
 use testbed::golden::{self, Caller, Ran};
 use testbed::policies::Example;
 use testbed::{Failed, Options, Stack};
-use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -40,12 +39,7 @@ async fn main() -> ExitCode {
 
 /// Waits for Ctrl-C or SIGTERM.
 async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    load::signalled()?.next().await;
     Ok(())
 }
 
