@@ -1,6 +1,6 @@
 //! Reads files for `policy`, and records the results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
@@ -66,6 +66,30 @@ impl Seen {
         })
     }
 
+    /// The files and folders whose results differ from those in `before`, or that only one of the two has. Without the
+    /// folder of such a file.
+    #[must_use]
+    pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
+        let sources = self.0.keys().chain(before.0.keys());
+        let changed: BTreeSet<&Source> =
+            sources.filter(|source| self.0.get(source) != before.0.get(source)).collect();
+        let is_shown = |source: &&Source| match source {
+            Source::File(_) => true,
+            Source::Folder(folder) => !changed
+                .iter()
+                .any(|other| matches!(other, Source::File(path) if path.parent() == Some(folder.as_path()))),
+        };
+        changed.iter().copied().filter(is_shown).map(|source| source.path().to_owned()).collect()
+    }
+
+    /// This, and what only `older` has seen.
+    #[must_use]
+    pub(crate) fn over(&self, older: &Self) -> Self {
+        let mut all = older.0.clone();
+        all.extend(self.0.clone());
+        Self(all)
+    }
+
     /// The folders in which a change can change a result: those of the files, as named and after following symbolic
     /// links.
     #[must_use]
@@ -78,6 +102,12 @@ impl Seen {
 }
 
 impl Source {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Folder(path) => path,
+        }
+    }
+
     fn folders(&self) -> Vec<PathBuf> {
         match self {
             Self::Folder(folder) => vec![folder.clone()],
@@ -201,9 +231,11 @@ fn fingerprint<T: Hash>(answer: &T) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use policy::{FileError, Files};
 
-    use super::{PART, RecordedFiles, read_at_most};
+    use super::{PART, RecordedFiles, Seen, Source, fingerprint, read_at_most};
 
     #[test]
     fn detects_whether_a_result_would_change() {
@@ -223,6 +255,41 @@ mod tests {
         std::fs::write(&missing, "").unwrap();
         assert!(!seen.still());
         assert!(seen.folders().contains(&folder.path().to_owned()));
+    }
+
+    #[test]
+    fn the_files_that_changed_are_named() {
+        let seen = |names: &[&str]| {
+            let folder = Path::new("roles");
+            let file = |name: &str| {
+                let (name, bytes) = name.split_once('=').unwrap_or((name, ""));
+                (Source::File(folder.join(name)), fingerprint(&bytes))
+            };
+            let names_alone: Vec<_> = names.iter().map(|name| name.split('=').next()).collect();
+            let listed = (Source::Folder(folder.to_owned()), fingerprint(&names_alone));
+            Seen(
+                names
+                    .iter()
+                    .filter(|name| **name != "README")
+                    .map(|name| file(name))
+                    .chain([listed])
+                    .collect(),
+            )
+        };
+        let changed = |before: &[&str], after: &[&str]| {
+            let changed = seen(after).changed_since(&seen(before));
+            changed.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(changed(&["a"], &["a"]), Vec::<String>::new());
+        assert_eq!(changed(&["a", "b"], &["a=1", "b"]), ["roles/a"]);
+        assert_eq!(changed(&["a"], &["b"]), ["roles/a", "roles/b"]);
+        assert_eq!(changed(&["a"], &["a", "README"]), ["roles"]);
+        let broken = seen(&["a=x"]).over(&seen(&["a", "b"]));
+        assert_eq!(
+            seen(&["a=1", "b"]).changed_since(&broken).len(),
+            1,
+            "`b` was not read when `a` was broken"
+        );
     }
 
     #[test]
