@@ -29,7 +29,7 @@ mod unix_socket;
 mod worker;
 mod wrong_protocol;
 
-pub use check::CheckService;
+pub use check::{CheckService, Readiness};
 pub use counters::{Distribution, ErrorKind, HashingTotals, Totals};
 pub use decision::{DecisionRecord, DecisionSink};
 pub use listener::Listener;

@@ -139,7 +139,7 @@ impl Server {
         tokio::spawn(fetcher.run(keys));
         wait_for_keys(&status, settings.keys_wait).await;
 
-        let (service, writer) = check_service(&settings, current, decisions)?;
+        let (service, writer) = check_service(&settings, current, status.clone(), decisions)?;
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let running = grpc::Server::start(listeners, service, options(&settings))?;
         let _ = counters.set(running.counters());
@@ -214,9 +214,10 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
 fn check_service(
     settings: &Settings,
     current: Arc<ArcSwapOption<authorizer::Authorizer>>,
+    status: Arc<Status>,
     counts: Arc<Counts>,
 ) -> io::Result<(CheckService, Option<Writer>)> {
-    let service = CheckService::new(current);
+    let service = CheckService::new(current).with_readiness(status);
     Ok(match Decisions::start(settings.decision_log, io::stdout(), counts)? {
         Some((decisions, writer)) => (service.with_decisions(Arc::new(decisions)), Some(writer)),
         None => (service, None),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use authorizer::Revision;
 use policy::KeyUrl;
 
+use crate::grpc::Readiness;
 use crate::settings::KeysNeeded;
 use crate::snapshot::Issuers;
 
@@ -120,16 +121,29 @@ impl Status {
             PolicyFacts { stale: true, .. } => return Err("the policy is stale".to_owned()),
             PolicyFacts { .. } => return Err("no policy".to_owned()),
         }
-        if self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed) {
-            self.had_keys.store(true, Ordering::Relaxed);
+        if self.note_keys_in(&facts) {
             return Ok(());
         }
         Err(format!("no keys yet of {}", facts.issuers_without_keys()))
     }
 
+    /// Whether there are enough keys, or were once.
+    fn note_keys_in(&self, facts: &Facts) -> bool {
+        let has = self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed);
+        self.had_keys.store(has, Ordering::Relaxed);
+        has
+    }
+
     /// A poisoned lock can be used: no code under it leaves a value half changed.
     fn lock(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Request threads answer health checks, so that they take the lock only until there are enough keys.
+impl Readiness for Status {
+    fn has_had_keys(&self) -> bool {
+        self.had_keys.load(Ordering::Relaxed) || self.note_keys_in(&self.lock())
     }
 }
 

@@ -23,6 +23,14 @@ use super::decision::{self, DecisionSink, Logged};
 pub struct CheckService {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     decisions: Option<Arc<dyn DecisionSink>>,
+    readiness: Option<Arc<dyn Readiness>>,
+}
+
+/// What health checks depend on besides the active policy.
+pub trait Readiness: fmt::Debug + Send + Sync {
+    /// Whether there are the keys that `keys-needed` requires, or were once. It is called on a request thread, so it must
+    /// not block for long.
+    fn has_had_keys(&self) -> bool;
 }
 
 /// The snapshot (policy, keys and caches) that is active while a request is answered. A guard of `arc_swap` and not an
@@ -90,7 +98,13 @@ impl CheckService {
     /// check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
-        Self { snapshot, decisions: None }
+        Self { snapshot, decisions: None, readiness: None }
+    }
+
+    /// Reports `NOT_SERVING` in health checks as long as `readiness` says so.
+    #[must_use]
+    pub fn with_readiness(self, readiness: Arc<dyn Readiness>) -> Self {
+        Self { readiness: Some(readiness), ..self }
     }
 
     /// Passes every decision to `sink`.
@@ -105,9 +119,10 @@ impl CheckService {
         self.snapshot.load().as_ref().is_some_and(|authorizer| authorizer.cache_verified(verified, now))
     }
 
-    /// Whether a policy is active.
+    /// Whether a policy is active, and there were enough keys once.
     pub(super) fn is_ready(&self) -> bool {
         self.snapshot.load().is_some()
+            && self.readiness.as_ref().is_none_or(|readiness| readiness.has_had_keys())
     }
 }
 

@@ -12,6 +12,8 @@ use load::check_message::{CHECK_PATH, Checked};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tonic_health::pb::HealthCheckResponse;
+use tonic_health::pb::health_check_response::ServingStatus;
 
 /// The answer to a check: the HTTP status (200 where allowed), or the gRPC status of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,16 @@ impl Envoy {
         body
     }
 
+    /// The status that `grpc.health.v1` reports for the process.
+    pub(crate) async fn health(&mut self) -> ServingStatus {
+        let mut send = self.send.clone().ready().await.unwrap();
+        let (answer, mut body) =
+            send.send_request(request_to("/grpc.health.v1.Health/Check"), false).unwrap();
+        body.send_data(Bytes::from_static(&[0; 5]), true).unwrap();
+        let data = answer.await.unwrap().into_body().data().await.unwrap().unwrap();
+        HealthCheckResponse::decode(data.get(5..).unwrap()).unwrap().status()
+    }
+
     /// Sends a check of a request with these headers.
     pub(crate) async fn check(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
         let message = Checked { method, path, headers, raw_headers: false, ..Checked::default() }.framed();
@@ -67,7 +79,11 @@ pub(crate) fn basic(pair: &str) -> String {
 }
 
 fn request() -> http::Request<()> {
-    http::Request::post(format!("http://rolegate{CHECK_PATH}"))
+    request_to(CHECK_PATH)
+}
+
+fn request_to(path: &str) -> http::Request<()> {
+    http::Request::post(format!("http://rolegate{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(())
