@@ -9,12 +9,14 @@ use identity::Verified;
 
 use crate::clock;
 use crate::record::DecisionSink;
+use crate::status::Status;
 
 /// The active snapshot (policy, keys and caches), and where decisions go. Cheap to clone.
 #[derive(Clone)]
 pub struct ActivePolicy {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     decisions: Option<Arc<dyn DecisionSink>>,
+    status: Option<Arc<Status>>,
 }
 
 impl ActivePolicy {
@@ -22,7 +24,7 @@ impl ActivePolicy {
     /// check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
-        Self { snapshot, decisions: None }
+        Self { snapshot, decisions: None, status: None }
     }
 
     /// Passes every decision to `sink`.
@@ -31,16 +33,22 @@ impl ActivePolicy {
         Self { decisions: Some(sink), ..self }
     }
 
+    /// Is not ready without the keys that `status` requires.
+    #[must_use]
+    pub fn with_status(self, status: Arc<Status>) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
     /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
     #[must_use]
     pub fn cache_verified(&self, verified: &Verified) -> bool {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_verified(verified, clock::now()))
     }
 
-    /// Whether a policy is active.
+    /// Whether a policy is active, and there were enough keys once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.load().is_some()
+        self.load().is_some() && self.status.as_ref().is_none_or(|status| status.has_had_keys())
     }
 
     /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all request threads would write

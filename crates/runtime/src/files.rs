@@ -1,6 +1,6 @@
 //! Reads files for `policy`, and records the results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
@@ -66,6 +66,30 @@ impl Seen {
         })
     }
 
+    /// The files and folders whose results differ from those in `before`, or that only one of the two has. Without the
+    /// folder of such a file.
+    #[must_use]
+    pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
+        let sources = self.0.keys().chain(before.0.keys());
+        let changed: BTreeSet<&Source> =
+            sources.filter(|source| self.0.get(source) != before.0.get(source)).collect();
+        let is_shown = |source: &&Source| match source {
+            Source::File(_) => true,
+            Source::Folder(folder) => !changed
+                .iter()
+                .any(|other| matches!(other, Source::File(path) if path.parent() == Some(folder.as_path()))),
+        };
+        changed.iter().copied().filter(is_shown).map(|source| source.path().to_owned()).collect()
+    }
+
+    /// This, and what only `older` has seen.
+    #[must_use]
+    pub(crate) fn over(&self, older: &Self) -> Self {
+        let mut all = older.0.clone();
+        all.extend(self.0.clone());
+        Self(all)
+    }
+
     /// The folders in which a change can change a result: those of the files, as named and after following symbolic
     /// links.
     #[must_use]
@@ -78,6 +102,12 @@ impl Seen {
 }
 
 impl Source {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Folder(path) => path,
+        }
+    }
+
     fn folders(&self) -> Vec<PathBuf> {
         match self {
             Self::Folder(folder) => vec![folder.clone()],
@@ -200,71 +230,4 @@ fn fingerprint<T: Hash>(answer: &T) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use policy::{FileError, Files};
-
-    use super::{PART, RecordedFiles, read_at_most};
-
-    #[test]
-    fn detects_whether_a_result_would_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let (here, missing) = (folder.path().join("here"), folder.path().join("missing"));
-        std::fs::write(&here, "1").unwrap();
-        let files = RecordedFiles::default();
-        assert_eq!(files.read(&here), Ok(b"1".to_vec()));
-        assert_eq!(files.read(&missing), Err(FileError::new("no such file")));
-        assert_eq!(files.list(folder.path()), Ok(vec!["here".to_owned()]));
-        let seen = files.into_seen();
-        assert!(seen.still());
-        std::fs::write(&here, "2").unwrap();
-        assert!(!seen.still());
-        std::fs::write(&here, "1").unwrap();
-        assert!(seen.still());
-        std::fs::write(&missing, "").unwrap();
-        assert!(!seen.still());
-        assert!(seen.folders().contains(&folder.path().to_owned()));
-    }
-
-    #[test]
-    fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 7] {
-            let bytes: Vec<u8> = (0..=250).cycle().take(size).collect();
-            std::fs::write(&file, &bytes).unwrap();
-            let files = RecordedFiles::default();
-            assert_eq!(files.read(&file), Ok(bytes.clone()), "{size}");
-            let seen = files.into_seen();
-            assert!(seen.still(), "{size}");
-            // A change of any byte, or of the size, is noticed.
-            for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|at| *at < size) {
-                let mut other = bytes.clone();
-                other[at] ^= 1;
-                std::fs::write(&file, other).unwrap();
-                assert!(!seen.still(), "{size} {at}");
-            }
-            std::fs::write(&file, [&bytes[..], b"+"].concat()).unwrap();
-            assert!(!seen.still(), "{size}");
-        }
-    }
-
-    #[test]
-    fn a_file_without_an_end_is_not_read_to_it() {
-        let endless = std::path::Path::new("/dev/zero");
-        assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 256 MiB".to_owned()));
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        for (size, fits) in [(PART - 1, true), (PART, true), (PART + 1, false), (3 * PART, false)] {
-            std::fs::write(&file, vec![b'x'; size]).unwrap();
-            assert_eq!(read_at_most(&file, PART).is_ok(), fits, "{size}");
-        }
-    }
-
-    #[test]
-    fn a_folder_is_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = RecordedFiles::default();
-        assert_eq!(files.read(folder.path()), Err(FileError::new("it is a folder")));
-        assert!(files.into_seen().still());
-    }
-}
+mod tests;

@@ -80,6 +80,8 @@ pub(crate) struct Reloader {
     good: Snapshot,
     /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
+    /// What the last successful attempt has read.
+    good_seen: Arc<Seen>,
     fetched: FetchedKeys,
     fetched_at: HashMap<KeyUrl, Instant>,
 }
@@ -118,6 +120,7 @@ impl Reloader {
     ) -> Result<Self, Vec<Problem>> {
         let file = snapshot::policy_file(&settings.policy);
         let attempt = snapshot::load(&file, &FetchedKeys::new());
+        let seen = Arc::new(attempt.seen);
         let mut reloader = Self {
             file,
             rules: Rules::of(settings),
@@ -125,7 +128,8 @@ impl Reloader {
             status,
             key_urls: watch::Sender::default(),
             good: attempt.result?,
-            seen: Arc::new(attempt.seen),
+            good_seen: seen.clone(),
+            seen,
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
         };
@@ -238,7 +242,7 @@ impl Reloader {
     fn reload(&mut self, background: &Background) {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
         let attempt = background.run(TIMEOUT, move || snapshot::load(&file, &fetched));
-        self.seen = Arc::new(attempt.seen);
+        let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
         // Not in the background: this takes locks that requests take too. A background thread that holds one may wait
         // for a processor that requests keep busy, and those requests would wait for the lock.
         let result = attempt.result.and_then(|mut snapshot| {
@@ -249,13 +253,28 @@ impl Reloader {
         });
         match result {
             Ok(snapshot) => {
-                let (before, after) = (self.good.loaded.clone(), snapshot.loaded.clone());
-                self.good = snapshot;
+                let mended = self.status.facts().policy.failing_since.is_some();
+                let before = mem::replace(&mut self.good, snapshot);
+                let good_seen = mem::replace(&mut self.good_seen, self.seen.clone());
                 self.publish(true);
-                background.run(TIMEOUT, move || Change::of(&before, &after)).log();
+                if mended {
+                    let files = change::joined(&self.seen.changed_since(&tried.over(&good_seen)));
+                    tracing::info!(files, "the policy loads again");
+                }
+                self.log_policy_change(&before, &self.seen.changed_since(&good_seen), background);
                 self.forget_unused_keys();
             }
             Err(problems) => self.keep(&problems),
+        }
+    }
+
+    /// `files` may have changed without effect on the policy: where it includes `*.yaml`, any file may be added.
+    fn log_policy_change(&self, before: &Snapshot, files: &[PathBuf], background: &Background) {
+        if before.authorizer.revision().policy != self.good.authorizer.revision().policy {
+            let (before, after) = (before.loaded.clone(), self.good.loaded.clone());
+            background.run(TIMEOUT, move || Change::of(&before.policy, &after.policy)).log(files);
+        } else if !files.is_empty() {
+            tracing::info!(files = change::joined(files), "policy unchanged");
         }
     }
 

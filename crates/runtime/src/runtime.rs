@@ -63,7 +63,7 @@ impl LoadedPolicy {
     pub fn start(self, decisions: impl Write + Send + 'static) -> io::Result<Runtime> {
         let Self { settings, snapshot, status, reloader } = self;
         let lines = Arc::new(Counts::default());
-        let mut policy = ActivePolicy::new(snapshot.clone());
+        let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
         let mut writer = None;
         if let Some((log, thread)) = Decisions::start(settings.decision_log, decisions, lines.clone())? {
             policy = policy.with_decisions(Arc::new(log));

@@ -120,11 +120,24 @@ impl Status {
             PolicyFacts { stale: true, .. } => return Err("the policy is stale".to_owned()),
             PolicyFacts { .. } => return Err("no policy".to_owned()),
         }
-        if self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed) {
-            self.had_keys.store(true, Ordering::Relaxed);
+        if self.note_keys_in(&facts) {
             return Ok(());
         }
         Err(format!("no keys yet of {}", facts.issuers_without_keys()))
+    }
+
+    /// Whether there are enough keys, or were once.
+    fn note_keys_in(&self, facts: &Facts) -> bool {
+        let has = self.had_keys.load(Ordering::Relaxed) || facts.has(self.keys_needed);
+        self.had_keys.store(has, Ordering::Relaxed);
+        has
+    }
+
+    /// Whether there are the keys that `keys_needed` requires, or were once. Request threads answer health checks, so it
+    /// takes the lock only until there are enough keys.
+    #[must_use]
+    pub fn has_had_keys(&self) -> bool {
+        self.had_keys.load(Ordering::Relaxed) || self.note_keys_in(&self.lock())
     }
 
     /// A poisoned lock can be used: no code under it leaves a value half changed.

@@ -145,8 +145,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_KEYS_WAIT", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
-    /// Which issuers' keys must be fetched before /readyz reports ready for the first time. Once it has, missing keys no
-    /// longer matter: an issuer that fails, or a new one, must not take all instances out of service.
+    /// Which issuers' keys must be fetched before /readyz and gRPC health checks report ready for the first time. Once they
+    /// have, missing keys no longer matter: an issuer that fails, or a new one, must not take all instances out of service.
     #[arg(long, env = "ROLEGATE_KEYS_NEEDED", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 

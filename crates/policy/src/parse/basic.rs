@@ -45,7 +45,7 @@ pub(crate) fn read(
     }
     let users_file = fields.value("users_file");
     let is_read = users_file.is_none_or(|node| from_file(reader, sources, file, node, &mut users));
-    // The passwords that are missing may be in a file that could not be read.
+    // The passwords that are missing may be in a file or a line that could not be read.
     if is_read {
         users.finish(reader, users_file.is_some());
     }
@@ -182,7 +182,7 @@ fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
     password::check(reader, text.at, text.text).then(|| Secret(hash.clone()))
 }
 
-/// Adds the users of the `users_file`; false if it cannot be read.
+/// Adds the users of the `users_file`; false if it, or a line of it, cannot be read.
 fn from_file(
     reader: &mut Reader,
     sources: &mut Sources<'_>,
@@ -198,6 +198,7 @@ fn from_file(
     match sources.read(&path) {
         Ok(bytes) => {
             let (read, problems) = htpasswd::parse(&path, &bytes);
+            let faulty = problems.iter().any(|problem| !problem.is_warning());
             problems.into_iter().for_each(|problem| reader.push(problem));
             if read.is_empty() {
                 users.empty_file = Some((name.at, path));
@@ -205,13 +206,13 @@ fn from_file(
             for user in read {
                 users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
             }
+            !faulty
         }
         Err(error) => {
             unreadable(reader, name.at, &path, &error);
-            return false;
+            false
         }
     }
-    true
 }
 
 fn realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {

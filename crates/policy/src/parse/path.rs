@@ -172,10 +172,30 @@ impl PathParser<'_, '_> {
                 "" if number < last => {
                     self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
                 }
-                part => segments.extend(self.segment(part)),
+                part => {
+                    if part.ends_with("...") && !part.contains(['*', '{', '}']) {
+                        self.warn_of_dots(part, number == last);
+                    }
+                    segments.extend(self.segment(part));
+                }
             }
         }
         (segments, rest)
+    }
+
+    /// Warns of a segment that ends in `...`, as Go and Bazel write what is below.
+    fn warn_of_dots(&mut self, part: &str, is_last: bool) {
+        let help = match part.trim_end_matches('.') {
+            _ if !is_last => {
+                "`**` is only the last segment: write `{id}` for exactly one segment, or a rule for \
+                              each number of segments"
+                    .to_owned()
+            }
+            "" => "did you mean `**`?".to_owned(),
+            name => format!("did you mean `/{name}/**`?"),
+        };
+        let message = format!("`{part}` is these very characters");
+        self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
     }
 
     fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
@@ -326,10 +346,7 @@ fn meant_by(part: &str) -> Option<String> {
     };
     let angled = part.strip_prefix('<').and_then(|part| part.strip_suffix('>'));
     let name = part.strip_prefix(':').or_else(|| part.strip_prefix('$')).or(angled);
-    match part {
-        "..." => Some("**".to_owned()),
-        _ => name.filter(is_name).map(|name| format!("{{{name}}}")),
-    }
+    name.filter(is_name).map(|name| format!("{{{name}}}"))
 }
 
 /// Why a placeholder with this name is an error: it looks like one that paths do not have, and would match any segment.

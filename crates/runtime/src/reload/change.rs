@@ -1,16 +1,13 @@
-//! What a reload changed, in numbers: the files, and what they grant or revoke.
+//! What a reload grants or revokes, in numbers.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::path::PathBuf;
 
-use policy::{Loaded, Policy};
+use policy::Policy;
 
 /// What differs between two policies.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// The files that were added, removed or have other contents.
-    files: Vec<String>,
     users: Delta,
     grants: Delta,
 }
@@ -24,7 +21,7 @@ struct Delta {
 
 impl Change {
     /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
-    pub(super) fn of(before: &Loaded, after: &Loaded) -> Self {
+    pub(super) fn of(before: &Policy, after: &Policy) -> Self {
         let seed = RandomState::new();
         let users = |policy: &Policy| -> Vec<u64> {
             let users = policy.identity.basic.iter().flat_map(|basic| &basic.users);
@@ -40,16 +37,15 @@ impl Change {
             hashes
         };
         Self {
-            files: files(before, after),
-            users: Delta::of(users(&before.policy), users(&after.policy)),
-            grants: Delta::of(grants(&before.policy), grants(&after.policy)),
+            users: Delta::of(users(before), users(after)),
+            grants: Delta::of(grants(before), grants(after)),
         }
     }
 
-    pub(super) fn log(&self) {
-        let Self { files, users, grants } = self;
+    pub(super) fn log(&self, files: &[PathBuf]) {
+        let Self { users, grants } = self;
         tracing::info!(
-            files = files.join(", "),
+            files = joined(files),
             users_added = users.added,
             users_removed = users.removed,
             grants_added = grants.added,
@@ -59,16 +55,9 @@ impl Change {
     }
 }
 
-fn files(before: &Loaded, after: &Loaded) -> Vec<String> {
-    let before: HashMap<&Path, &[u8]> =
-        before.sources.iter().map(|source| (&*source.path, &*source.bytes)).collect();
-    let is_same = |path: &Path, bytes: &[u8]| before.get(path).is_some_and(|known| *known == bytes);
-    let changed = after.sources.iter().filter(|source| !is_same(&source.path, &source.bytes));
-    let mut files: Vec<String> = changed.map(|source| source.path.display().to_string()).collect();
-    let removed = before.keys().filter(|path| !after.sources.iter().any(|source| source.path == **path));
-    files.extend(removed.map(|path| path.display().to_string()));
-    files.sort_unstable();
-    files
+/// Paths in a log line.
+pub(super) fn joined(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl Delta {
@@ -86,28 +75,26 @@ impl Delta {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
-    fn files_users_and_grants_are_compared() {
+    fn users_and_grants_are_compared() {
         let load = |users: &str, grants: &str| {
             let text = format!(
                 "version: 1\nidentity: {{ basic: {{ users_file: htpasswd }} }}\nroles: {{ r: {{ allow: [GET /a] }} }}\n\
                  grants: {{ r: {{ users: [{grants}], groups: [x] }} }}\n"
             );
             let files = policy::MapFiles::of("policy.yaml", text).and("htpasswd", users);
-            policy::load(&files, Path::new("policy.yaml")).unwrap()
+            policy::load(&files, Path::new("policy.yaml")).unwrap().policy
         };
         let before = load("a:$6$x$y\nb:$6$x$y\n", "a, b");
         assert_eq!(Change::of(&before, &before), Change::default());
         let change = Change::of(&before, &load("a:$6$x$y\nc:$6$x$y\nd:$6$x$y\n", "a, b"));
-        assert_eq!(change.files, ["htpasswd"]);
         assert_eq!(change.users, Delta { added: 2, removed: 1 });
         assert_eq!(change.grants, Delta::default());
         let change = Change::of(&before, &load("a:$6$x$y\nb:$6$x$y\n", "c"));
-        assert_eq!(
-            (&*change.files, change.grants),
-            (&["policy.yaml".to_owned()][..], Delta { added: 1, removed: 2 })
-        );
+        assert_eq!(change.grants, Delta { added: 1, removed: 2 });
     }
 }

@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use load::check_message::{CHECK_PATH, Checked};
+use prost::Message as _;
 pub(crate) use testbed::grpc::basic;
 use testbed::grpc::{Client, call, handshake, head};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tonic_health::pb::HealthCheckResponse;
+use tonic_health::pb::health_check_response::ServingStatus;
 
 /// The answer to a check: the HTTP status (200 where allowed), or the gRPC status of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,13 @@ impl Envoy {
         let (_, mut body) = send.send_request(head(CHECK_PATH).body(()).unwrap(), false).unwrap();
         body.send_data(Bytes::from_static(&[0, 0]), false).unwrap();
         body
+    }
+
+    /// The status that `grpc.health.v1` reports for the process.
+    pub(crate) async fn health(&mut self) -> ServingStatus {
+        let message = Bytes::from_static(&[0; 5]);
+        let reply = call(&self.0, "/grpc.health.v1.Health/Check", message).await.unwrap();
+        HealthCheckResponse::decode(reply.body.get(5..).unwrap()).unwrap().status()
     }
 
     /// Sends a check of a request with these headers.

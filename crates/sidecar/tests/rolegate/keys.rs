@@ -10,6 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
 use testbed::tokens::Signer;
+use tonic_health::pb::health_check_response::ServingStatus;
 
 use crate::client::{Answer, Envoy};
 use crate::process::{LONG, PolicyFolder, Server, rolegate, run, wait_until};
@@ -344,9 +345,12 @@ async fn readiness_waits_for_the_first_keys_if_configured() {
             (503, "not ready: no keys yet of https://id.example\n".to_owned())
         );
         assert_eq!(server.metric("rolegate_ready"), Some(0.0));
+        let mut envoy = Envoy::connect(server.address()).await;
+        assert_eq!(envoy.health().await, ServingStatus::NotServing);
         issuer.publish(&key_set(&signer, "k"));
         server.wait_for_metric("rolegate_ready", 1.0);
         assert_eq!(server.page("/readyz"), (200, "ready\n".to_owned()));
+        assert_eq!(envoy.health().await, ServingStatus::Serving);
     }
 }
 

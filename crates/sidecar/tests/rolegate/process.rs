@@ -111,6 +111,12 @@ impl Server {
         wait_until(|| self.log().matches(text).count() >= times, || format!("`{text}` in\n{}", self.log()));
     }
 
+    /// Waits until one line of its log has all of this.
+    pub(crate) fn wait_for_log_line(&self, texts: &[&str]) {
+        let logged = || self.log().lines().any(|line| texts.iter().all(|text| line.contains(text)));
+        wait_until(logged, || format!("{texts:?} in one line of\n{}", self.log()));
+    }
+
     /// The address that it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.logged_address("listening")

@@ -144,6 +144,48 @@ async fn the_last_good_policy_is_kept_if_the_new_one_does_not_load() {
     assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
 }
 
+/// Whoever has broken a policy and mended it learns from the log that it loads, also if it is the one from before.
+#[test]
+fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
+    let folder = PolicyFolder::new(
+        "version: 1\ninclude: [\"roles/*.yaml\"]\nidentity: { basic: { users_file: htpasswd } }\n",
+    );
+    let write = |name: &str, text: &str| {
+        folder.write("new", text);
+        std::fs::rename(folder.path().join("new"), folder.path().join(name)).unwrap();
+    };
+    std::fs::create_dir(folder.path().join("roles")).unwrap();
+    write("roles/a.yaml", "roles: { anyone: { allow: [\"GET /a\"] } }\n");
+    write("htpasswd", "u:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    let changed = |names: &[&str], message: &str| {
+        let names: Vec<String> =
+            names.iter().map(|name| folder.path().join(name).display().to_string()).collect();
+        server.wait_for_log_line(&[&format!("\"files\":\"{}\"", names.join(", ")), message]);
+    };
+    // Broken, and mended to what it was.
+    write("roles/a.yaml", "roles: { anyone: { alow: [] } }\n");
+    server.wait_for_metric(FAILED, 1.0);
+    write("roles/a.yaml", "roles: { anyone: { allow: [\"GET /a\"] } }\n");
+    changed(&["roles/a.yaml"], "the policy loads again");
+    assert!(!server.log().contains("policy changed"), "{}", server.log());
+    // Two files are changed, one of them is broken and mended.
+    write("roles/a.yaml", "roles: { anyone: { alow: [] } }\n");
+    server.wait_for_metric(FAILED, 2.0);
+    write("htpasswd", "v:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    server.wait_for_metric(FAILED, 3.0);
+    write("roles/a.yaml", "roles: { anyone: { allow: [\"GET /b\"] } }\n");
+    changed(&["roles/a.yaml"], "the policy loads again");
+    changed(&["htpasswd", "roles/a.yaml"], "policy changed");
+    // Renamed: the same policy, with the same revision.
+    std::fs::rename(folder.path().join("roles/a.yaml"), folder.path().join("roles/b.yaml")).unwrap();
+    changed(&["roles/a.yaml", "roles/b.yaml"], "policy unchanged");
+    // A file that is not part of the policy.
+    write("roles/README", "");
+    changed(&["roles"], "policy unchanged");
+    assert!(!server.log().contains("\"files\":\"\""), "{}", server.log());
+}
+
 fn revision(server: &Server) -> String {
     let (_, page) = server.page("/metrics");
     page.lines().find(|line| line.starts_with("rolegate_policy_info{")).unwrap().to_owned()
@@ -168,6 +210,8 @@ async fn a_swapped_config_map_is_activated() {
         std::fs::rename(folder.path().join("..data_tmp"), folder.path().join("..data")).unwrap();
         std::fs::remove_dir_all(folder.path().join(format!("..{}", number - 1))).unwrap();
         server.wait_for_metric(OK, f64::from(number - 1));
+        let named = folder.path().join("policy.yaml").display().to_string();
+        server.wait_for_log_line(&["policy changed", &format!("\"files\":\"{named}\"")]);
         assert_eq!(envoy.check("GET", path, &[]).await, Answer::Http(200));
     }
 }

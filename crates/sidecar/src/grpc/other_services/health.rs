@@ -1,4 +1,5 @@
-//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop.
+//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop, once there were the keys that
+//! `keys-needed` requires.
 
 use std::future::poll_fn;
 use std::time::Duration;

@@ -1,0 +1,94 @@
+//! Files that are read, and whether they have changed since.
+
+use std::path::Path;
+
+use policy::{FileError, Files};
+
+use super::{PART, RecordedFiles, Seen, Source, fingerprint, read_at_most};
+
+#[test]
+fn detects_whether_a_result_would_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let (here, missing) = (folder.path().join("here"), folder.path().join("missing"));
+    std::fs::write(&here, "1").unwrap();
+    let files = RecordedFiles::default();
+    assert_eq!(files.read(&here), Ok(b"1".to_vec()));
+    assert_eq!(files.read(&missing), Err(FileError::new("no such file")));
+    assert_eq!(files.list(folder.path()), Ok(vec!["here".to_owned()]));
+    let seen = files.into_seen();
+    assert!(seen.still());
+    std::fs::write(&here, "2").unwrap();
+    assert!(!seen.still());
+    std::fs::write(&here, "1").unwrap();
+    assert!(seen.still());
+    std::fs::write(&missing, "").unwrap();
+    assert!(!seen.still());
+    assert!(seen.folders().contains(&folder.path().to_owned()));
+}
+
+#[test]
+fn the_files_that_changed_are_named() {
+    let seen = |names: &[&str]| {
+        let folder = Path::new("roles");
+        let file = |name: &str| {
+            let (name, bytes) = name.split_once('=').unwrap_or((name, ""));
+            (Source::File(folder.join(name)), fingerprint(&bytes))
+        };
+        let names_alone: Vec<_> = names.iter().map(|name| name.split('=').next()).collect();
+        let listed = (Source::Folder(folder.to_owned()), fingerprint(&names_alone));
+        Seen(names.iter().filter(|name| **name != "README").map(|name| file(name)).chain([listed]).collect())
+    };
+    let changed = |before: &[&str], after: &[&str]| {
+        let changed = seen(after).changed_since(&seen(before));
+        changed.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&["a"], &["a"]), Vec::<String>::new());
+    assert_eq!(changed(&["a", "b"], &["a=1", "b"]), ["roles/a"]);
+    assert_eq!(changed(&["a"], &["b"]), ["roles/a", "roles/b"]);
+    assert_eq!(changed(&["a"], &["a", "README"]), ["roles"]);
+    let broken = seen(&["a=x"]).over(&seen(&["a", "b"]));
+    assert_eq!(seen(&["a=1", "b"]).changed_since(&broken).len(), 1, "`b` was not read when `a` was broken");
+}
+
+#[test]
+fn an_unchanged_file_of_any_size_has_the_same_fingerprint() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 7] {
+        let bytes: Vec<u8> = (0..=250).cycle().take(size).collect();
+        std::fs::write(&file, &bytes).unwrap();
+        let files = RecordedFiles::default();
+        assert_eq!(files.read(&file), Ok(bytes.clone()), "{size}");
+        let seen = files.into_seen();
+        assert!(seen.still(), "{size}");
+        // A change of any byte, or of the size, is noticed.
+        for at in [0, size / 2, size.saturating_sub(1)].into_iter().filter(|at| *at < size) {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            std::fs::write(&file, other).unwrap();
+            assert!(!seen.still(), "{size} {at}");
+        }
+        std::fs::write(&file, [&bytes[..], b"+"].concat()).unwrap();
+        assert!(!seen.still(), "{size}");
+    }
+}
+
+#[test]
+fn a_file_without_an_end_is_not_read_to_it() {
+    let endless = std::path::Path::new("/dev/zero");
+    assert_eq!(read_at_most(endless, 1 << 20), Err("it is larger than 256 MiB".to_owned()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    for (size, fits) in [(PART - 1, true), (PART, true), (PART + 1, false), (3 * PART, false)] {
+        std::fs::write(&file, vec![b'x'; size]).unwrap();
+        assert_eq!(read_at_most(&file, PART).is_ok(), fits, "{size}");
+    }
+}
+
+#[test]
+fn a_folder_is_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = RecordedFiles::default();
+    assert_eq!(files.read(folder.path()), Err(FileError::new("it is a folder")));
+    assert!(files.into_seen().still());
+}
