@@ -70,7 +70,7 @@ fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) 
 fn decide_one(engine: &Engine, sample: &Sample<'_>) {
     let decision = engine.decide(
         black_box(&sample.roles),
-        Some(engine::Owner::named(b"user")),
+        Some(engine::PatternSubject::named(b"user")),
         black_box(sample.question),
     );
     assert_eq!(matches!(decision, Decision::Allowed(_)), sample.allowed);

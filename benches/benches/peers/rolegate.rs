@@ -21,7 +21,7 @@ impl Decider for Rolegate {
     fn allows(&mut self, (roles, user, path): &Self::Asked) -> bool {
         let question = Question { action: b"GET", scope: b"api.example.com", resource: path.as_bytes() };
         matches!(
-            self.0.decide(roles, Some(engine::Owner::named(user.as_bytes())), question),
+            self.0.decide(roles, Some(engine::PatternSubject::named(user.as_bytes())), question),
             Decision::Allowed(_)
         )
     }

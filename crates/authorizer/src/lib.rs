@@ -29,7 +29,7 @@ mod who_can;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, Owner, Question, RoleSet};
+use engine::{Decision, Engine, PatternSubject, Question, RoleSet};
 use identity::{
     Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
     NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
@@ -377,10 +377,10 @@ impl Authorizer {
 
     fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
         let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
-        let owner = caller.map(owner);
+        let subject = caller.map(pattern_subject);
         self.engine.decide(
             roles,
-            owner,
+            subject,
             Question { action: parsed.method, scope: parsed.host, resource: path },
         )
     }
@@ -444,9 +444,9 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn owner(known: &CachedSubject<SubjectData>) -> Owner<'_> {
+fn pattern_subject(known: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
     let CachedSubject { subject, attached } = known;
-    Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
+    PatternSubject { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 
 fn is_bearer(authorization: Option<&[u8]>) -> bool {

@@ -83,13 +83,13 @@ fn everyone_and_every_authenticated_caller_are_described_by_source() {
 }
 
 #[test]
-fn an_owner_is_whoever_has_the_name_in_the_path() {
+fn a_rule_for_the_user_is_for_whoever_has_the_name_in_the_path() {
     assert_eq!(
         callers("GET", "/users/%61lice"),
         ["the user `alice` by Basic", "any token of https://id.example.com for the user `alice`"]
     );
     let rules = who_can("GET", "/users/alice").rules;
-    assert_eq!((rules.len(), rules[0].owner.as_deref()), (1, Some("alice")));
+    assert_eq!((rules.len(), rules[0].user.as_deref()), (1, Some("alice")));
     assert_eq!(
         callers("GET", "/users/plain:eve"),
         [
@@ -140,8 +140,8 @@ fn who_can_agrees_with_asking_for_each_caller() {
         let shape = Shape {
             roles: 7,
             deny: 30,
-            owner: 15,
-            owner_id: if seed % 2 == 0 { 15 } else { 0 },
+            user: 15,
+            user_id: if seed % 2 == 0 { 15 } else { 0 },
             rest: 35,
             roles_per_caller: 2,
             extends: 15,

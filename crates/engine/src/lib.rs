@@ -26,7 +26,7 @@ mod scopes;
 mod segments;
 mod trie;
 
-pub use policy::pattern::Owner;
+pub use policy::pattern::PatternSubject;
 pub use policy::{Decision, Question};
 pub use roles::RoleSet;
 
@@ -93,13 +93,18 @@ impl Engine {
     /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
     /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
-    /// `owner` is the subject, unless it is anonymous; `{user}` in a pattern matches its name, and `{user.id}` its name
+    /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and `{user.id}` its name
     /// without the prefix of its source.
     /// `roles` must come from this engine: role ids differ between engines.
     #[must_use]
-    pub fn decide(&self, roles: &RoleSet, owner: Option<Owner<'_>>, question: Question<'_>) -> Decision {
+    pub fn decide(
+        &self,
+        roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
+        question: Question<'_>,
+    ) -> Decision {
         let mut search = Search::new(roles, self.actions.find(question.action));
-        if let Some(mut walk) = Walk::new(question.resource, owner) {
+        if let Some(mut walk) = Walk::new(question.resource, subject) {
             self.scopes.roots(question.scope, |roots| walk.start(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }

@@ -15,7 +15,7 @@ mod build;
 
 use hashbrown::HashMap;
 use policy::ids::{IdVec, SourceId, id_types};
-use policy::pattern::Owner;
+use policy::pattern::PatternSubject;
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
@@ -54,7 +54,7 @@ pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
     /// The targets of `{user.id}` for each source. Few nodes have any, so they are not in the node.
-    owner_ids: HashMap<(NodeId, Option<SourceId>), NodeId>,
+    user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: IdVec<GlobsId, Globs>,
     glob_set: GlobSet,
@@ -66,7 +66,7 @@ pub(crate) struct Trie {
 /// resource reaches more than sixteen nodes at once, which takes patterns that overlap at sixteen places.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
-    owner: Option<Owner<'q>>,
+    subject: Option<PatternSubject<'q>>,
     /// The first start node.
     first: NodeId,
     /// The nodes reached by the segments so far, except the one that is kept in a register.
@@ -75,10 +75,10 @@ pub(crate) struct Walk<'q> {
     next: SmallVec<[NodeId; 16]>,
     /// The globs to match with the current segment, for all nodes that have any.
     globs: SmallVec<[GlobsId; 16]>,
-    /// The start of the last segment that was compared with the owner's name, and the result.
-    owned: Option<(usize, bool)>,
+    /// The start of the last segment that was compared with the subject's name, and the result.
+    user_match: Option<(usize, bool)>,
     /// The same without the prefix of the name.
-    owned_id: Option<(usize, bool)>,
+    user_id_match: Option<(usize, bool)>,
 }
 
 /// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node would be larger,
@@ -90,11 +90,11 @@ struct Node {
     /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is all they cost.
     others: bool,
     /// Whether it has edges for `{user.id}`.
-    owner_ids: bool,
+    user_id_edges: bool,
     /// The target of `{id}`.
     one: NodeId,
     /// The target of `{user}`.
-    owner: NodeId,
+    user: NodeId,
     globs: GlobsId,
     /// The row of the patterns that end here.
     here: RowId,
@@ -104,17 +104,17 @@ struct Node {
 
 impl<'q> Walk<'q> {
     /// Returns `None` for a resource of 4 GiB or more: nothing matches it, so nothing allows it.
-    pub(crate) fn new(resource: &'q [u8], owner: Option<Owner<'q>>) -> Option<Self> {
+    pub(crate) fn new(resource: &'q [u8], subject: Option<PatternSubject<'q>>) -> Option<Self> {
         let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
         fits.then(|| Self {
             resource,
-            owner,
+            subject,
             first: NodeId::NONE,
             here: SmallVec::new(),
             next: SmallVec::new(),
             globs: SmallVec::new(),
-            owned: None,
-            owned_id: None,
+            user_match: None,
+            user_id_match: None,
         })
     }
 
@@ -133,28 +133,30 @@ impl<'q> Walk<'q> {
         self.resource.first() == Some(&b'/')
     }
 
-    /// Whether this segment is the owner's name. Both may be long, so they are compared only once for all nodes.
-    fn is_owner(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.owned {
-            Some((at, owned)) if at == start => owned,
+    /// Whether this segment is the subject's name. Both may be long, so they are compared only once for all nodes.
+    fn is_user(&mut self, start: usize, segment: &[u8]) -> bool {
+        match self.user_match {
+            Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.user));
-                self.owned = Some((start, owned));
-                owned
+                let user_match =
+                    self.subject.is_some_and(|subject| policy::canonical::names(segment, subject.user));
+                self.user_match = Some((start, user_match));
+                user_match
             }
         }
     }
 
     /// The same for the name without its prefix.
-    fn is_owner_id(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.owned_id {
-            Some((at, owned)) if at == start => owned,
+    fn is_user_id(&mut self, start: usize, segment: &[u8]) -> bool {
+        match self.user_id_match {
+            Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.id()));
-                self.owned_id = Some((start, owned));
-                owned
+                let user_match =
+                    self.subject.is_some_and(|subject| policy::canonical::names(segment, subject.id()));
+                self.user_id_match = Some((start, user_match));
+                user_match
             }
         }
     }
@@ -260,11 +262,11 @@ impl Trie {
         if at.one != NodeId::NONE && segment != b"." && segment != b".." {
             walk.next.push(at.one);
         }
-        if at.owner != NodeId::NONE && walk.is_owner(start, segment) {
-            walk.next.push(at.owner);
+        if at.user != NodeId::NONE && walk.is_user(start, segment) {
+            walk.next.push(at.user);
         }
-        if at.owner_ids {
-            self.owner_id(node, start, segment, walk);
+        if at.user_id_edges {
+            self.user_id(node, start, segment, walk);
         }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
@@ -276,13 +278,13 @@ impl Trie {
         }
     }
 
-    /// Pushes the target of `{user.id}` for the owner's source to `next`. A subject whose source is not known has no
+    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject whose source is not known has no
     /// such target, because no rule is inserted without a source.
     #[inline(never)]
-    fn owner_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
-        let source = walk.owner.and_then(|owner| owner.source);
-        if let Some(to) = self.owner_ids.get(&(node, source))
-            && walk.is_owner_id(start, segment)
+    fn user_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
+        let source = walk.subject.and_then(|subject| subject.source);
+        if let Some(to) = self.user_id_edges.get(&(node, source))
+            && walk.is_user_id(start, segment)
         {
             walk.next.push(*to);
         }
@@ -334,9 +336,9 @@ impl Node {
     const EMPTY: Self = Self {
         literals: false,
         others: false,
-        owner_ids: false,
+        user_id_edges: false,
         one: NodeId::NONE,
-        owner: NodeId::NONE,
+        user: NodeId::NONE,
         globs: GlobsId::NONE,
         here: RowId::NONE,
         rest: RowId::NONE,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Owner, Question};
+use engine::{Decision, Engine, PatternSubject, Question};
 use generator::{Generator, Shape};
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -23,7 +23,7 @@ fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
         let group = caller.groups.first().map(String::as_str);
         let counted = allocation_counter::measure(|| {
             let roles = engine.roles_of(user, [], []);
-            let decision = engine.decide(&roles, Some(Owner::named(user.as_bytes())), question);
+            let decision = engine.decide(&roles, Some(PatternSubject::named(user.as_bytes())), question);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
             let roles = engine.roles_of("somebody", group, []);
             let decision = engine.decide(&roles, None, question);

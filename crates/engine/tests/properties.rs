@@ -38,7 +38,7 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
 
 fn decide(engine: &Engine, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
     let roles = roles_of(engine, caller);
-    engine.decide(&roles, caller.owner(), question.borrowed())
+    engine.decide(&roles, caller.pattern_subject(), question.borrowed())
 }
 
 fn is_allowed(decision: Decision) -> bool {

@@ -15,7 +15,7 @@ pub use yaml::to_yaml;
 use std::path::Path;
 
 use policy::Question;
-use policy::pattern::Owner;
+use policy::pattern::PatternSubject;
 use policy::problem::Place;
 use policy::reference::Caller;
 
@@ -45,9 +45,9 @@ impl OwnedQuestion {
 impl OwnedCaller {
     /// The caller as the engine sees it.
     #[must_use]
-    pub fn owner(&self) -> Option<Owner<'_>> {
+    pub fn pattern_subject(&self) -> Option<PatternSubject<'_>> {
         let Self { user, prefix, source, .. } = self;
-        user.as_ref().map(|user| Owner { user: user.as_bytes(), prefix: *prefix, source: *source })
+        user.as_ref().map(|user| PatternSubject { user: user.as_bytes(), prefix: *prefix, source: *source })
     }
 
     /// Borrows it.

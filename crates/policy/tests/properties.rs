@@ -160,7 +160,7 @@ fn a_policy_that_is_written_and_read_means_the_same() {
     let usual = Shape::default();
     let shapes = [
         Shape { glob: 60, words: 40, depth: 2, ..usual.clone() },
-        Shape { owner: 20, owner_id: 20, scopes: 60, slash: 20, ..usual.clone() },
+        Shape { user: 20, user_id: 20, scopes: 60, slash: 20, ..usual.clone() },
         Shape { roles: 60, rules_per_role: 2, roles_per_caller: 20, users: 20, ..usual.clone() },
         usual,
     ];

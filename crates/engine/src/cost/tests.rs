@@ -87,7 +87,7 @@ fn hostiles() -> Vec<Hostile> {
         Hostile {
             before: "/zabc/",
             ..hostile(
-                "owners",
+                "users",
                 vec!["/*a*/{user}".into(), "/*b*/{user}".into(), "/{id}/{user}".into()],
                 &["alice", "z"],
             )
@@ -158,7 +158,7 @@ impl Hostile {
 
 fn pattern(text: &str) -> Pattern {
     let segments = text.strip_prefix('/').unwrap().split('/').map(|part| match part {
-        "{user}" => Segment::Owner,
+        "{user}" => Segment::User,
         _ if part.starts_with('{') => Segment::One(part.into()),
         _ if part.contains('*') => Segment::Glob(Glob(part.split('*').map(Into::into).collect())),
         _ => Segment::Literal(part.into()),
@@ -169,7 +169,7 @@ fn pattern(text: &str) -> Pattern {
 fn steps(engine: &Engine, path: &str) -> u64 {
     of(|| {
         let question = Question { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
-        let _ = engine.decide(engine.anonymous(), Some(crate::Owner::named(b"alice")), question);
+        let _ = engine.decide(engine.anonymous(), Some(crate::PatternSubject::named(b"alice")), question);
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::SourceId;
-use crate::pattern::{Glob, Owner, Segment};
+use crate::pattern::{Glob, PatternSubject, Segment};
 
 /// Like `canonical::path`, but leaks its buffers so that the result has no lifetime of its own.
 fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<PathInterpretations<'a>, PathError> {
@@ -403,12 +403,13 @@ fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
     }
     for segment in [
         Segment::One("id".into()),
-        Segment::Owner,
-        Segment::OwnerId(vec![SourceId::BASIC]),
+        Segment::User,
+        Segment::UserId(vec![SourceId::BASIC]),
         Segment::Glob(Glob(vec!["".into(), "".into()])),
     ] {
         assert!(
-            !segment.matches(b"", Some(Owner { user: b"", prefix: 0, source: Some(SourceId::BASIC) })),
+            !segment
+                .matches(b"", Some(PatternSubject { user: b"", prefix: 0, source: Some(SourceId::BASIC) })),
             "{segment}"
         );
     }
