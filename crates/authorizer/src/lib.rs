@@ -29,7 +29,7 @@ mod who_can;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, PatternSubject, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
     Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
     NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
@@ -381,7 +381,7 @@ impl Authorizer {
         self.engine.decide(
             roles,
             subject,
-            Question { action: parsed.method, scope: parsed.host, resource: path },
+            AccessRequest { action: parsed.method, scope: parsed.host, resource: path },
         )
     }
 

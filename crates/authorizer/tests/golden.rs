@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::{Decision, Engine, PatternSubject, Question};
+use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
@@ -107,8 +107,9 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
     );
     let by_reference =
-        |resource: &[u8]| reference::decide(policy, &caller, &Question { action, scope, resource });
-    let by_engine = |resource: &[u8]| engine.decide(&roles, subject, Question { action, scope, resource });
+        |resource: &[u8]| reference::decide(policy, &caller, &AccessRequest { action, scope, resource });
+    let by_engine =
+        |resource: &[u8]| engine.decide(&roles, subject, AccessRequest { action, scope, resource });
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }
 

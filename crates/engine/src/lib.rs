@@ -27,7 +27,7 @@ mod segments;
 mod trie;
 
 pub use policy::pattern::PatternSubject;
-pub use policy::{Decision, Question};
+pub use policy::{AccessRequest, Decision};
 pub use roles::RoleSet;
 
 use policy::Policy;
@@ -82,7 +82,7 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// Evaluates one question. Allocates only if more than sixteen patterns overlap on the resource.
+    /// Evaluates one request. Allocates only if more than sixteen patterns overlap on the resource.
     ///
     /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
     /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the
@@ -101,11 +101,11 @@ impl Engine {
         &self,
         roles: &RoleSet,
         subject: Option<PatternSubject<'_>>,
-        question: Question<'_>,
+        request: AccessRequest<'_>,
     ) -> Decision {
-        let mut search = Search::new(roles, self.actions.find(question.action));
-        if let Some(mut walk) = Walk::new(question.resource, subject) {
-            self.scopes.roots(question.scope, |roots| walk.start(roots));
+        let mut search = Search::new(roles, self.actions.find(request.action));
+        if let Some(mut walk) = Walk::new(request.resource, subject) {
+            self.scopes.roots(request.scope, |roots| walk.start(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
         search.decision()

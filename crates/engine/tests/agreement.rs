@@ -1,4 +1,4 @@
-//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the question.
+//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the request.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -50,10 +50,10 @@ fn agree_on_one_policy(number: usize) -> Shares {
         let caller = generator.caller();
         let roles = roles_of(&engine, &caller);
         for _ in 0..QUESTIONS_OF_A_POLICY / CALLERS_OF_A_POLICY {
-            let question = generator.question(&policy, &caller);
-            let decision = engine.decide(&roles, caller.pattern_subject(), question.borrowed());
-            let expected = reference::decide(&policy, &caller.borrowed(), &question.borrowed());
-            assert_eq!(decision, expected, "policy {number}: {caller:?} asks {question:?}");
+            let request = generator.request(&policy, &caller);
+            let decision = engine.decide(&roles, caller.pattern_subject(), request.borrowed());
+            let expected = reference::decide(&policy, &caller.borrowed(), &request.borrowed());
+            assert_eq!(decision, expected, "policy {number}: {caller:?}: {request:?}");
             shares.count(decision);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, PatternSubject, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -93,14 +93,14 @@ fn every_pattern_that_matches_is_found_and_no_other() {
             let resource = resource(&mut rng);
             let scope = *rng.pick(&["a.test", "b.test", "test"]).unwrap();
             let subject = rng.percent(50).then_some(PatternSubject::named(b"a"));
-            let question =
-                Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
+            let request =
+                AccessRequest { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
             for ((id, _, rule, _), roles) in policy.rules().zip(&sets) {
                 let matches = (rule.scopes.is_empty()
-                    || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                    && rule.resources.iter().any(|pattern| pattern.matches(question.resource, subject));
+                    || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
+                    && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject));
                 let expected = if matches { Decision::Allowed(id) } else { Decision::NotAllowed };
-                let decision = engine.decide(roles, subject, question);
+                let decision = engine.decide(roles, subject, request);
                 assert_eq!(decision, expected, "`{resource}` of `{scope}`: {rule:#?}");
                 matched += usize::from(matches);
                 decided += 1;

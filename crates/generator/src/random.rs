@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{OwnedQuestion, Rng, nowhere};
+use crate::{OwnedAccessRequest, Rng, nowhere};
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
     Rule, SourceId,
@@ -67,7 +67,7 @@ pub struct OwnedCaller {
     pub roles: Vec<String>,
 }
 
-/// Generates policies, callers and questions with these parameters.
+/// Generates policies, callers and requests with these parameters.
 #[derive(Clone, Debug)]
 pub struct Generator {
     shape: Shape,
@@ -109,7 +109,7 @@ impl Default for Shape {
 }
 
 impl Generator {
-    /// Equal seeds give equal policies, callers and questions.
+    /// Equal seeds give equal policies, callers and requests.
     #[must_use]
     pub fn new(shape: Shape, seed: u64) -> Self {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
@@ -189,13 +189,13 @@ impl Generator {
         caller
     }
 
-    /// A question. Most are derived from a rule of the policy, so that they match or nearly match.
-    pub fn question(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedQuestion {
+    /// A request. Most are derived from a rule of the policy, so that they match or nearly match.
+    pub fn request(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedAccessRequest {
         let user = caller.user.as_deref().unwrap_or("a");
         let rules: Vec<&Rule> =
             policy.roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)).collect();
         let rule = self.rng.pick(&rules).copied().filter(|_| self.rng.percent(85));
-        OwnedQuestion {
+        OwnedAccessRequest {
             action: self.action_of(rule),
             scope: self.scope_of(rule),
             resource: self.resource_of(rule, user),

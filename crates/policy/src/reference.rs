@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Decision, Question};
+use crate::decision::{AccessRequest, Decision};
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, SourceId};
 use crate::pattern::PatternSubject;
 
@@ -22,18 +22,18 @@ pub struct Caller<'a> {
     pub roles: Vec<&'a str>,
 }
 
-/// Evaluates a question.
+/// Evaluates a request.
 #[must_use]
-pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Decision {
+pub fn decide(policy: &Policy, caller: &Caller<'_>, request: &AccessRequest<'_>) -> Decision {
     let roles = roles_of(policy, caller);
     let subject = caller.user.map(|user| pattern_subject(policy, user, caller.source));
     let matching = |wanted: Effect| {
         policy.rules().find(|(_, role, rule, effect)| {
             *effect == wanted
                 && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
-                && rule.actions.matches(question.action)
-                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                && rule.resources.iter().any(|pattern| pattern.matches(question.resource, subject))
+                && rule.actions.matches(request.action)
+                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
+                && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
         })
     };
     if let Some((rule, ..)) = matching(Effect::Deny) {

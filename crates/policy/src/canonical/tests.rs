@@ -512,8 +512,8 @@ fn policy(rule: &str) -> crate::Policy {
 }
 
 fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
-    let question = crate::Question { action: b"GET", scope, resource };
-    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &question);
+    let request = crate::AccessRequest { action: b"GET", scope, resource };
+    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &request);
     matches!(answer, crate::Decision::Allowed(_))
 }
 
