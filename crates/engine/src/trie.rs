@@ -139,8 +139,9 @@ impl<'q> Walk<'q> {
             Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let user_match =
-                    self.subject.is_some_and(|subject| policy::canonical::names(segment, subject.user));
+                let user_match = self
+                    .subject
+                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.user));
                 self.user_match = Some((start, user_match));
                 user_match
             }
@@ -153,8 +154,9 @@ impl<'q> Walk<'q> {
             Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let user_match =
-                    self.subject.is_some_and(|subject| policy::canonical::names(segment, subject.id()));
+                let user_match = self
+                    .subject
+                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.id()));
                 self.user_id_match = Some((start, user_match));
                 user_match
             }

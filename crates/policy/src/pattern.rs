@@ -147,12 +147,14 @@ impl Segment {
             Self::Literal(literal) => literal.as_bytes() == name,
             Self::One(_) => !matches!(name, b"" | b"." | b".."),
             Self::User => {
-                !name.is_empty() && subject.is_some_and(|subject| crate::canonical::names(name, subject.user))
+                !name.is_empty()
+                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.user))
             }
             Self::UserId(sources) => {
                 let subject =
                     subject.filter(|subject| subject.source.is_some_and(|source| sources.contains(&source)));
-                !name.is_empty() && subject.is_some_and(|subject| crate::canonical::names(name, subject.id()))
+                !name.is_empty()
+                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.id()))
             }
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
         }

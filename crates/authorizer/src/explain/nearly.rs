@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 
 use policy::Policy;
-use policy::canonical::{decoded, names};
+use policy::canonical::{decoded, segment_is_name};
 use policy::model::{Effect, Rule};
 use policy::pattern::{Pattern, PatternSubject, Segment};
 use serde::Serialize;
@@ -121,7 +121,7 @@ impl Compared<'_> {
                 Some((true, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
             }
             (Segment::User, Some(subject)) => Some((true, own(subject.user))),
-            (Segment::UserId(_), Some(subject)) if names(name, subject.id()) => {
+            (Segment::UserId(_), Some(subject)) if segment_is_name(name, subject.id()) => {
                 Some((true, format!("`{segment}` is not for callers of this source")))
             }
             (Segment::UserId(_), Some(subject)) => Some((true, own(subject.id()))),
