@@ -42,7 +42,7 @@ pub use excerpt::{excerpt, excerpts};
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};
-pub use password::{Recipe, RecipeError, hash_password};
+pub use password::{HashAlgorithm, HashPasswordError, hash_password};
 pub use unknown_kids::UnknownKids;
 pub use verification::{Verification, VerificationKind, Verified};
 

@@ -93,7 +93,7 @@ fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
 /// RFC 7617, 2: the password may have colons, the user cannot.
 #[test]
 fn credentials_are_split_at_the_first_colon() {
-    let hash = identity::hash_password("won:der:land", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
+    let hash = identity::hash_password("won:der:land", identity::HashAlgorithm::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("alice", &hash), ("alice:won", &hash)]));
     assert_eq!(&*authenticate(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
     assert!(authenticate(&auth, &header("alice:won:won:der:land")).is_err());
@@ -160,7 +160,7 @@ fn only_canonical_base64_is_accepted() {
 
 #[test]
 fn names_and_passwords_are_utf8() {
-    let hash = identity::hash_password("pässwörd", identity::Recipe::Bcrypt { cost: 4 }).unwrap();
+    let hash = identity::hash_password("pässwörd", identity::HashAlgorithm::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("zoë", &hash)]));
     assert_eq!(&*authenticate(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
     assert!(authenticate(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
@@ -191,14 +191,15 @@ fn overlong_credentials_are_rejected_before_any_hash() {
 #[test]
 fn a_password_of_more_than_256_bytes_is_rejected_before_it_is_hashed() {
     let rounds = std::num::NonZeroU32::new(1_000).unwrap();
-    let recipes = [
-        identity::Recipe::Argon2id { memory: 64, passes: 1, lanes: 1 },
-        identity::Recipe::Pbkdf2Sha256 { rounds },
-        identity::Recipe::Pbkdf2Sha512 { rounds },
-        identity::Recipe::Sha512Crypt { rounds: 1_000 },
+    let algorithms = [
+        identity::HashAlgorithm::Argon2id { memory: 64, passes: 1, lanes: 1 },
+        identity::HashAlgorithm::Pbkdf2Sha256 { rounds },
+        identity::HashAlgorithm::Pbkdf2Sha512 { rounds },
+        identity::HashAlgorithm::Sha512Crypt { rounds: 1_000 },
     ];
     let (longest, too_long) = ("x".repeat(256), "x".repeat(257));
-    let mut hashes = recipes.map(|recipe| identity::hash_password(&longest, recipe).unwrap()).to_vec();
+    let mut hashes =
+        algorithms.map(|algorithm| identity::hash_password(&longest, algorithm).unwrap()).to_vec();
     hashes.extend([BCRYPT.to_owned(), "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=".to_owned()]);
     for hash in hashes {
         let auth = compile(&basic(&[("alice", &hash)]));

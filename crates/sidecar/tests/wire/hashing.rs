@@ -112,7 +112,7 @@ async fn a_cancelled_check_is_not_hashed() {
 /// time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(500_000).unwrap();
-    let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
+    let hash = identity::hash_password(password, identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
     format!(
         "version: 1\nidentity: {{ basic: {{ users: {{ alice: {{ password: \"{hash}\" }} }} }} }}\n\
          roles: {{ guest: {{ allow: [GET /people] }} }}\ngrants: {{ guest: {{ users: [alice] }} }}\n"
