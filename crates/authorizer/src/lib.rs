@@ -32,7 +32,7 @@ use std::sync::Arc;
 use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
     Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
-    NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
+    NotAuthenticated, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -151,14 +151,14 @@ impl Authorizer {
     }
 
     /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
-    /// this again with the result as `verified`.
+    /// this again with the result as `result`.
     ///
     /// A reload may replace the authorizer between the two calls; then call this on the new one, whose policy decides.
-    /// If it has another hash for the user, or other keys, `verified` is ignored, and the outcome may be pending again.
+    /// If it has another hash for the user, or other keys, `result` is ignored, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Outcome<'a> {
@@ -168,19 +168,19 @@ impl Authorizer {
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.subject_data(subject);
-        let caller =
-            match self.authenticator.authenticate(parsed.authorization, verified, now, callers, attach) {
-                Ok(caller) => Ok(caller),
-                Err(NotAuthenticated::Invalid(error)) => Err(error),
-                Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
-            };
+        let caller = match self.authenticator.authenticate(parsed.authorization, result, now, callers, attach)
+        {
+            Ok(caller) => Ok(caller),
+            Err(NotAuthenticated::Invalid(error)) => Err(error),
+            Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+        };
         Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
-    pub fn cache_verified(&self, verified: &Verified, now: UnixTime) -> bool {
-        self.authenticator.cache_verified(verified, now, |subject| self.subject_data(subject))
+    pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
+        self.authenticator.cache_result(result, now, |subject| self.subject_data(subject))
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes

@@ -20,16 +20,16 @@ use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
-use crate::basic::{Credentials, PasswordChecked, PasswordResult};
+use crate::basic::{Credentials, PasswordMatch, PasswordResult};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwks::KeySet;
-use crate::jwt::{self, Issuer, TokenCheck, TokenChecked};
+use crate::jwt::{self, Issuer, PendingToken, TokenResult};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
 use crate::local_cache::{Found, LocalCache};
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
-use crate::verification::{Check, Checked, Verification, Verified};
+use crate::verification::{CredentialsResult, Pending, Verification, VerificationResult};
 use crate::{
     CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime, UnknownKids,
 };
@@ -133,7 +133,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// Authenticates a caller by the value of its one `Authorization` header. Without such a header, the caller is
     /// anonymous: `Ok(None)`.
     ///
-    /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
+    /// `result` is that of a [`Verification`] that an earlier call with the same header returned. It may come
     /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it is
     /// ignored, and this may return another verification.
     ///
@@ -145,13 +145,13 @@ impl<T: HeapSize> Authenticator<T> {
     pub fn authenticate<'c>(
         &self,
         authorization: Option<&[u8]>,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
         let Some(value) = authorization else { return Ok(None) };
-        let look_up = || self.look_up(value, verified, now, attach);
+        let look_up = || self.look_up(value, result, now, attach);
         if value.len() > MAX_CACHED_VALUE {
             return Ok(Some(cache.hold(look_up()?.known)));
         }
@@ -173,7 +173,7 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(value) = authorization else { return Ok(None) };
-        let look_up = |verified: Option<&Verified>| self.look_up(value, verified, now, &attach);
+        let look_up = |result: Option<&VerificationResult>| self.look_up(value, result, now, &attach);
         let found = look_up(None).or_else(|why| match why {
             NotAuthenticated::Pending(verification) => look_up(Some(&verification.run())),
             NotAuthenticated::Invalid(_) => Err(why),
@@ -190,8 +190,13 @@ impl<T: HeapSize> Authenticator<T> {
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
     /// never cached. Call it when the verification has run, even if no request waits for the result any more: the
     /// client's next attempt then needs no verification. It may be called more than once.
-    pub fn cache_verified(&self, verified: &Verified, now: UnixTime, attach: impl Fn(&Subject) -> T) -> bool {
-        matches!(self.resolve(verified, now, attach), Some(Ok(_)))
+    pub fn cache_result(
+        &self,
+        result: &VerificationResult,
+        now: UnixTime,
+        attach: impl Fn(&Subject) -> T,
+    ) -> bool {
+        matches!(self.resolve(result, now, attach), Some(Ok(_)))
     }
 
     /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
@@ -231,15 +236,13 @@ impl<T: HeapSize> Authenticator<T> {
     fn look_up(
         &self,
         value: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
-                self.token(token, verified, now, attach)
-            }
+            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, result, now, attach),
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, result, now, attach),
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
                 Err(CredentialsError::UnsupportedScheme.into())
             }
@@ -250,7 +253,7 @@ impl<T: HeapSize> Authenticator<T> {
         &self,
         basic: &Basic<T>,
         encoded: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
@@ -274,12 +277,12 @@ impl<T: HeapSize> Authenticator<T> {
                 Lookup::Missing => false,
             },
         };
-        match self.resolve_for(key, verified, now, attach) {
+        match self.resolve_for(key, result, now, attach) {
             Some(result) => Ok(result?),
-            None => match basic.accounts.check(&credentials, key, &self.hasher) {
-                Some(check) => {
-                    let check = check.with_verified_before(verified_before);
-                    Err(NotAuthenticated::Pending(Verification(Check::Password(check))))
+            None => match basic.accounts.pending(&credentials, key, &self.hasher) {
+                Some(pending) => {
+                    let pending = pending.with_verified_before(verified_before);
+                    Err(NotAuthenticated::Pending(Verification(Pending::Password(pending))))
                 }
                 None => Err(CredentialsError::BadPassword.into()),
             },
@@ -305,7 +308,7 @@ impl<T: HeapSize> Authenticator<T> {
     fn token(
         &self,
         text: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
@@ -316,11 +319,11 @@ impl<T: HeapSize> Authenticator<T> {
         if let Some(found) = self.find_token(hash, now) {
             return Ok(found);
         }
-        match self.resolve_for(hash, verified, now, attach) {
+        match self.resolve_for(hash, result, now, attach) {
             Some(result) => Ok(result?),
             None => {
-                let check = TokenCheck::new(text, &self.issuers, now, hash);
-                Err(NotAuthenticated::Pending(Verification(Check::Token(check))))
+                let pending = PendingToken::new(text, &self.issuers, now, hash);
+                Err(NotAuthenticated::Pending(Verification(Pending::Token(pending))))
             }
         }
     }
@@ -335,28 +338,28 @@ impl<T: HeapSize> Authenticator<T> {
         self.tokens.find(hash, now, found).valid()
     }
 
-    /// The result of [`Self::resolve`], if `verified` belongs to the credentials with this cache key; otherwise `None`.
+    /// The result of [`Self::resolve`], if `result` belongs to the credentials with this cache key; otherwise `None`.
     fn resolve_for(
         &self,
         key: u128,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        self.resolve(verified.filter(|verified| verified.credentials() == key)?, now, attach)
+        self.resolve(result.filter(|result| result.credentials() == key)?, now, attach)
     }
 
     /// What the result of a verification means under this policy; `None` if the verification was made under another
     /// policy, in which the hash or the keys differ, or the token is not valid now. A subject is also cached.
     fn resolve(
         &self,
-        verified: &Verified,
+        result: &VerificationResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        match &verified.0 {
-            Checked::Password(checked) => self.resolve_password(checked, now, attach),
-            Checked::Token(checked) => self.resolve_token(checked, now, attach),
+        match &result.0 {
+            CredentialsResult::Password(result) => self.resolve_password(result, now, attach),
+            CredentialsResult::Token(result) => self.resolve_token(result, now, attach),
         }
     }
 
@@ -364,41 +367,41 @@ impl<T: HeapSize> Authenticator<T> {
     /// check, or exists in neither.
     fn resolve_password(
         &self,
-        checked: &PasswordChecked,
+        result: &PasswordResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.result_of(checked)? {
-            PasswordResult::Right(account) => {
-                let key = checked.credentials;
+        Some(match basic.accounts.match_of(result)? {
+            PasswordMatch::Right(account) => {
+                let key = result.credentials;
                 let found = basic.find(key, now).valid();
                 let insert = || basic.insert_account(key, account, self.credentials_window(now), attach);
                 Ok(found.unwrap_or_else(insert))
             }
-            PasswordResult::Wrong => Err(CredentialsError::BadPassword),
+            PasswordMatch::Wrong => Err(CredentialsError::BadPassword),
         })
     }
 
     /// A token verification counts if it used the keys and settings of this authenticator, and the token is valid now.
     fn resolve_token(
         &self,
-        checked: &TokenChecked,
+        result: &TokenResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        if !Arc::ptr_eq(&self.issuers, &checked.issuers) {
+        if !Arc::ptr_eq(&self.issuers, &result.issuers) {
             return None;
         }
-        let token = match &checked.result {
+        let token = match &result.result {
             Ok(token) if token.window.contains(now) => token,
             Ok(_) => return None,
             Err(error) => return Some(Err(*error)),
         };
-        Some(Ok(self.find_token(checked.hash, now).unwrap_or_else(|| {
+        Some(Ok(self.find_token(result.hash, now).unwrap_or_else(|| {
             let known = cached_subject(&token.subject, attach);
             let bytes = known.bytes(Names::OwnedBySubject);
-            self.tokens.insert(checked.hash, Arc::clone(&known), token.window, bytes);
+            self.tokens.insert(result.hash, Arc::clone(&known), token.window, bytes);
             Found { known, window: token.window, bytes, keep_for: Duration::MAX }
         })))
     }

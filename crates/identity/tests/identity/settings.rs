@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
-    UnixTime, Verified,
+    UnixTime, VerificationResult,
 };
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
@@ -135,11 +135,11 @@ pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: UnixTime) -> Resu
 pub(crate) fn try_authenticate(
     auth: &Auth,
     header: &[u8],
-    verified: Option<&Verified>,
+    result: Option<&VerificationResult>,
     now: UnixTime,
 ) -> Result<Caller, NotAuthenticated> {
     let mut cache = LocalCache::default();
-    let known = auth.authenticate(Some(header), verified, now, &mut cache, attach)?;
+    let known = auth.authenticate(Some(header), result, now, &mut cache, attach)?;
     Ok(Caller::of(known.unwrap()))
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
-use identity::{Verification, Verified};
+use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, Decided, Received, RequestThread};
 use smallvec::SmallVec;
@@ -72,16 +72,16 @@ impl Checker {
         Self { thread: RequestThread::new(policy, counters), encoder: RefCell::default() }
     }
 
-    /// Authorizes a message with the active snapshot. `verified` is the result of the verification that the message has
+    /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
     /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied.
     pub(super) fn check(
         &self,
         message: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         received: Received,
     ) -> CheckResult {
         let authorize = |authorizer: &Authorizer, scratch: &mut Scratch| {
-            self.authorize(message, authorizer, verified, scratch, received)
+            self.authorize(message, authorizer, result, scratch, received)
         };
         self.thread.with_snapshot(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
@@ -90,7 +90,7 @@ impl Checker {
     ///
     /// # Errors
     /// If it panics.
-    pub(super) fn verify(&self, verification: Verification) -> Result<Verified, Failure> {
+    pub(super) fn verify(&self, verification: Verification) -> Result<VerificationResult, Failure> {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
@@ -120,7 +120,7 @@ impl Checker {
         &self,
         message: &[u8],
         authorizer: &Authorizer,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<CheckResult, ErrorKind> {
@@ -140,7 +140,7 @@ impl Checker {
         let outcome = if decoded.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
-            authorizer.check(&request, verified, scratch, received.time)
+            authorizer.check(&request, result, scratch, received.time)
         };
         match outcome {
             Outcome::Pending(verification) => {

@@ -12,7 +12,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, StatusCode};
-use identity::{Verification, VerificationKind, Verified};
+use identity::{Verification, VerificationKind, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
 use runtime::{ClientNetwork, Received};
@@ -131,11 +131,15 @@ impl Exchange {
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
     fn check(&mut self, message: &[u8]) -> Option<Unverified> {
-        self.check_verified(message, None)
+        self.check_with_result(message, None)
     }
 
-    fn check_verified(&mut self, message: &[u8], verified: Option<&Verified>) -> Option<Unverified> {
-        match self.context.checker.check(message, verified, self.received) {
+    fn check_with_result(
+        &mut self,
+        message: &[u8],
+        result: Option<&VerificationResult>,
+    ) -> Option<Unverified> {
+        match self.context.checker.check(message, result, self.received) {
             CheckResult::Answered(answer) => {
                 self.answer(answer);
                 None
@@ -168,8 +172,8 @@ impl Exchange {
                 VerificationKind::Password => {
                     let mut wait = self.context.hashing.submit(verification, network);
                     let hashed = async { wait.hashed().await.map_err(not_hashed) };
-                    let verified = self.in_time(hashed).await?;
-                    self.check_verified(message, Some(&verified))
+                    let result = self.in_time(hashed).await?;
+                    self.check_with_result(message, Some(&result))
                 }
                 VerificationKind::Token => {
                     let turn = self.context.token_queue.enqueue(network)?;
@@ -178,8 +182,8 @@ impl Exchange {
                     // now.
                     match self.check(message) {
                         Some(Unverified(verification, _)) => {
-                            let verified = self.context.checker.verify(verification)?;
-                            self.check_verified(message, Some(&verified))
+                            let result = self.context.checker.verify(verification)?;
+                            self.check_with_result(message, Some(&result))
                         }
                         None => None,
                     }
