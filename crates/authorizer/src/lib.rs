@@ -67,8 +67,8 @@ pub struct Authorizer {
     revision: Revision,
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a known
-/// caller allocates nothing and writes to no memory that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a
+/// caller whose credentials are cached allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     parse: ParseScratch,
@@ -232,8 +232,8 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The names
-    /// have the prefixes of its source.
+    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
+    /// names have the prefixes of its source.
     #[must_use]
     pub fn subject_named<T: AsRef<str>>(&self, user: &str, groups: &[T], roles: &[T]) -> Subject {
         let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
@@ -347,13 +347,13 @@ impl Authorizer {
         // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
         // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
-        let subject = caller.map(|known| &known.subject);
+        let subject = caller.map(|cached| &cached.subject);
         self.deny(request, parsed, reason, rule, subject, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
-    /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself. Returns the decision
-    /// and the interpretation that it was made on; if allowed, the canonical one.
+    /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself.
+    /// Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = parsed.paths.first();
         let first = self.decide_one(parsed, canonical, caller);
@@ -376,7 +376,7 @@ impl Authorizer {
     }
 
     fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
-        let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
+        let roles = caller.map_or_else(|| self.engine.anonymous(), |cached| &cached.attached.roles);
         let subject = caller.map(pattern_subject);
         self.engine.decide(
             roles,
@@ -393,12 +393,12 @@ impl Authorizer {
         rule: RuleId,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let subject = caller.map(|known| &known.subject);
+        let subject = caller.map(|cached| &cached.subject);
         let AnswerScratch { with_rule, aliases, body } = scratch;
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }
-        let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
+        let values = caller.map_or(&*self.anonymous, |cached| &cached.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
         let changes =
@@ -444,8 +444,8 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn pattern_subject(known: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
-    let CachedSubject { subject, attached } = known;
+fn pattern_subject(cached: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
+    let CachedSubject { subject, attached } = cached;
     PatternSubject { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 

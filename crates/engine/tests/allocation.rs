@@ -10,7 +10,7 @@ use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;
 
 #[test]
-fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
+fn a_decision_and_the_roles_of_a_cached_caller_allocate_nothing() {
     let mut generator = Generator::new(Shape::default(), 7);
     let policy = generator.policy();
     let engine = Engine::compile(&policy);

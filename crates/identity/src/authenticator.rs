@@ -59,8 +59,8 @@ pub struct Authenticator<T> {
     id: u64,
     basic: Option<Basic<T>>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key sets
-    /// may not accept them.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key
+    /// sets may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -114,11 +114,11 @@ impl<T: HeapSize> Authenticator<T> {
         Ok((this, problems))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it before
-    /// this authenticator serves requests.
+    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it
+    /// before this authenticator serves requests.
     ///
-    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in a
-    /// thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
+    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in
+    /// a thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
     /// and requests would wait for it.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
@@ -153,7 +153,7 @@ impl<T: HeapSize> Authenticator<T> {
         let Some(value) = authorization else { return Ok(None) };
         let look_up = || self.look_up(value, result, now, attach);
         if value.len() > MAX_CACHED_VALUE {
-            return Ok(Some(cache.hold(look_up()?.known)));
+            return Ok(Some(cache.hold(look_up()?.cached)));
         }
         // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
         // too, but then each hit would first parse the value and decode its base64.
@@ -179,7 +179,7 @@ impl<T: HeapSize> Authenticator<T> {
             NotAuthenticated::Invalid(_) => Err(why),
         });
         match found {
-            Ok(found) => Ok(Some(cache.hold(found.known))),
+            Ok(found) => Ok(Some(cache.hold(found.cached))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             // Cannot happen: this authenticator made the verification, so it does not ignore the result. It returns an
             // error, so that a bug here denies the request.
@@ -222,8 +222,8 @@ impl<T: HeapSize> Authenticator<T> {
         sets.flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to fetch
-    /// it again. The calling program limits how often it does.
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to
+    /// fetch it again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -300,8 +300,8 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Found<T> {
         let key = self.hasher.hash(user.as_bytes());
         basic.find(key, now).valid().unwrap_or_else(|| {
-            let known = cached_subject(&basic.accounts.unverified_subject(user), attach);
-            basic.insert(key, known, None, self.credentials_window(now))
+            let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);
+            basic.insert(key, cached, None, self.credentials_window(now))
         })
     }
 
@@ -329,8 +329,8 @@ impl<T: HeapSize> Authenticator<T> {
     }
 
     fn find_token(&self, hash: u128, now: UnixTime) -> Option<Found<T>> {
-        let found = |known: &Arc<CachedSubject<T>>, window, bytes| Found {
-            known: Arc::clone(known),
+        let found = |cached: &Arc<CachedSubject<T>>, window, bytes| Found {
+            cached: Arc::clone(cached),
             window,
             bytes,
             keep_for: Duration::MAX,
@@ -399,10 +399,10 @@ impl<T: HeapSize> Authenticator<T> {
             Err(error) => return Some(Err(*error)),
         };
         Some(Ok(self.find_token(result.hash, now).unwrap_or_else(|| {
-            let known = cached_subject(&token.subject, attach);
-            let bytes = known.bytes(Names::OwnedBySubject);
-            self.tokens.insert(result.hash, Arc::clone(&known), token.window, bytes);
-            Found { known, window: token.window, bytes, keep_for: Duration::MAX }
+            let cached = cached_subject(&token.subject, attach);
+            let bytes = cached.bytes(Names::OwnedBySubject);
+            self.tokens.insert(result.hash, Arc::clone(&cached), token.window, bytes);
+            Found { cached, window: token.window, bytes, keep_for: Duration::MAX }
         })))
     }
 

@@ -11,9 +11,9 @@ use crate::{CredentialsError, UnixTime};
 
 /// A token to parse and verify.
 ///
-/// Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a known
-/// caller about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). If tokens were verified as
-/// they arrive, a flood of wrong signatures would delay all other requests of the thread.
+/// Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a caller
+/// whose credentials are cached about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). If
+/// tokens were verified as they arrive, a flood of wrong signatures would delay all other requests of the thread.
 pub(crate) struct PendingToken {
     token: Zeroizing<Box<[u8]>>,
     issuers: Arc<[Issuer]>,

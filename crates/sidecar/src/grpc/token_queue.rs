@@ -1,10 +1,11 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
 //!
-//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a known
-//! caller about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). Anybody can send
-//! well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them would delay all
-//! requests. So a worker verifies at most one token per iteration of its event loop, in which other connections are
-//! served too. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
+//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a caller
+//! whose credentials are cached about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`).
+//! Anybody can send well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them
+//! would delay all requests. So a worker verifies at most one token per iteration of its event loop, in which other
+//! connections are served too. An idle worker begins the next iteration at once, so it still verifies as many as its
+//! core can.
 //!
 //! The networks of the clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
 //! one token of each other network, however many these have sent.

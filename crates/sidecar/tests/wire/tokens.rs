@@ -107,7 +107,7 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_invalid_tokens_does_not_delay_known_callers() {
+async fn a_flood_of_invalid_tokens_does_not_delay_cached_callers() {
     let before = answered_before(|_| from_address("192.0.2.1", ALICE)).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }
