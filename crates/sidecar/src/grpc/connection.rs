@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::context::ExchangeContext;
 use super::exchange::{self, Stream};
 use super::options::Options;
-use super::registry::{Connected, Mode};
+use super::registry::{Mode, RegisteredConnection};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 use super::wrong_protocol::{Peer, WrongProtocol};
@@ -64,11 +64,15 @@ const SEND_BUFFER: usize = 64 << 10;
 const LOCAL_ERROR_RESETS: usize = 1024;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<I>(context: Rc<ExchangeContext>, connected: Connected, io: I, peer: Peer)
-where
+pub(super) async fn serve<I>(
+    context: Rc<ExchangeContext>,
+    registered: RegisteredConnection,
+    io: I,
+    peer: Peer,
+) where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let streams = streams(&context.options, connected.others());
+    let streams = streams(&context.options, registered.other_connections());
     let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
     let http2 = http2_builder(streams, resets);
     let slice = Rc::<Slice>::default();
@@ -79,13 +83,13 @@ where
     };
     let h2 = tokio::select! {
         h2 = handshake => h2,
-        () = connected.closed() => return,
+        () = registered.closed() => return,
     };
     match h2 {
         Ok(Ok(h2)) => {
             let mut connection = Connection {
                 context,
-                connected,
+                registered,
                 peer,
                 h2,
                 slice,
@@ -138,7 +142,7 @@ fn http2_builder(streams: u32, resets: usize) -> server::Builder {
 
 struct Connection<I> {
     context: Rc<ExchangeContext>,
-    connected: Connected,
+    registered: RegisteredConnection,
     peer: Peer,
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
@@ -171,7 +175,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             self.accepted = 0;
         }
         loop {
-            match self.connected.mode(cx) {
+            match self.registered.mode(cx) {
                 Mode::Close => return Poll::Ready(()),
                 Mode::Drain if !self.draining => {
                     self.draining = true;
@@ -234,9 +238,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     fn answer(&mut self, cx: &mut Context<'_>) {
         let received = Received::now();
-        self.connected.active(received.at);
+        self.registered.record_request(received.at);
         for stream in self.batch.drain(..) {
-            match exchange::accept(&self.context, &self.connected, self.peer, stream, received, cx) {
+            match exchange::accept(&self.context, &self.registered, self.peer, stream, received, cx) {
                 StreamState::Open => self.resets = self.resets.saturating_sub(1),
                 StreamState::Reset => self.resets += 1,
             }

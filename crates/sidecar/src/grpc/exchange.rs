@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::check::{Answer, CheckResult, Failure};
 use super::context::ExchangeContext;
 use super::message::Incoming;
-use super::registry::Connected;
+use super::registry::RegisteredConnection;
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
@@ -38,7 +38,7 @@ pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 /// Accepts a stream: answers it now, or spawns a task that answers it.
 pub(super) fn accept(
     context: &Rc<ExchangeContext>,
-    connected: &Connected,
+    registered: &RegisteredConnection,
     peer: Peer,
     (request, mut respond): Stream,
     received: Received,
@@ -65,10 +65,10 @@ pub(super) fn accept(
             if let Some(unverified) = exchange.check(&message) {
                 incoming.release();
                 exchange.deadline = Some(deadline(context, &head.headers));
-                let pending = connected.pending();
+                let guard = registered.count_pending();
                 spawn_local(async move {
                     exchange.verify(message, unverified).await;
-                    drop(pending);
+                    drop(guard);
                 });
             }
         }
@@ -84,10 +84,10 @@ pub(super) fn accept(
                 return StreamState::Open;
             }
             exchange.deadline = Some(deadline(context, &head.headers));
-            let pending = connected.pending();
+            let guard = registered.count_pending();
             spawn_local(async move {
                 exchange.receive(incoming).await;
-                drop(pending);
+                drop(guard);
             });
         }
     }
