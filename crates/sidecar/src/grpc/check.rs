@@ -86,7 +86,7 @@ impl Checker {
         self.thread.with_snapshot(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
 
-    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_queue`.
+    /// Verifies a token on this thread. To be called only when `token_queue` has admitted the request.
     ///
     /// # Errors
     /// If it panics.

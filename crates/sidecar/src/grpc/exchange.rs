@@ -176,9 +176,9 @@ impl Exchange {
                     self.check_with_result(message, Some(&result))
                 }
                 VerificationKind::Token => {
-                    let turn = self.context.token_queue.enqueue(network)?;
-                    self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
-                    // Another request with the same token may have had its turn already, so that the token is cached
+                    let admission = self.context.token_queue.enqueue(network)?;
+                    self.in_time(async { admission.await.map_err(|_| Limit::Capacity.into()) }).await?;
+                    // Another request with the same token may have been admitted earlier, so that the token is cached
                     // now.
                     match self.check(message) {
                         Some(Unverified(verification, _)) => {

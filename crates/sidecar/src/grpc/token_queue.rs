@@ -19,11 +19,11 @@ use runtime::ClientNetwork;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
-/// Maximum number of requests of one worker that wait for their turn. An idle worker verifies as many RS256 tokens in
+/// Maximum number of requests of one worker that wait for admission. An idle worker verifies as many RS256 tokens in
 /// about 30 ms, and Envoy waits for 200 ms by default: a longer queue would hold requests that nobody waits for.
 const MAX_WAITING: usize = 1024;
 
-/// The requests of one worker that wait for their turn.
+/// The requests of one worker that wait for admission.
 #[derive(Debug, Default)]
 pub(super) struct TokenQueue {
     queue: RefCell<Queue<oneshot::Sender<()>>>,
@@ -40,34 +40,34 @@ struct Queue<T> {
 }
 
 impl TokenQueue {
-    /// Queues a request. When the receiver resolves, the request may verify one token; when it fails, a request of
+    /// Queues a request. When the receiver resolves, the request is admitted: it may verify one token. When it fails, a request of
     /// another network has taken the place.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this one.
     pub(super) fn enqueue(&self, network: ClientNetwork) -> Result<oneshot::Receiver<()>, Limit> {
-        let (turn, granted) = oneshot::channel();
+        let (admit, admission) = oneshot::channel();
         let mut queue = self.queue.borrow_mut();
         if queue.len >= MAX_WAITING {
             // Cancelled requests take no room.
-            queue.retain(|turn| !turn.is_closed());
+            queue.retain(|admit| !admit.is_closed());
         }
         if queue.len >= MAX_WAITING && !queue.displace(network) {
             return Err(Limit::Capacity);
         }
-        queue.push(network, turn);
+        queue.push(network, admit);
         self.wake.notify_one();
-        Ok(granted)
+        Ok(admission)
     }
 
-    /// Grants the turns. Never returns.
+    /// Admits the requests, one per iteration of the event loop. Never returns.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
-                // A cancelled request takes no turn.
-                Some(turn) => {
-                    if turn.send(()).is_ok() {
+                // A cancelled request is not admitted.
+                Some(admit) => {
+                    if admit.send(()).is_ok() {
                         // The runtime resumes this task only after it has run other tasks and polled for I/O events.
                         yield_now().await;
                     }
