@@ -70,7 +70,7 @@ pub(crate) struct Walk<'q> {
     /// The first start node.
     first: NodeId,
     /// The nodes reached by the segments so far, except the one that is kept in a register.
-    here: SmallVec<[NodeId; 16]>,
+    current: SmallVec<[NodeId; 16]>,
     /// The nodes that the current segment leads to, with the same exception.
     next: SmallVec<[NodeId; 16]>,
     /// The globs to match with the current segment, for all nodes that have any.
@@ -86,20 +86,20 @@ pub(crate) struct Walk<'q> {
 #[derive(Clone, Copy)]
 struct Node {
     /// Whether it has edges for literals. Without any, the look-up is skipped.
-    literals: bool,
+    has_literals: bool,
     /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is all they cost.
-    others: bool,
+    has_other_edges: bool,
     /// Whether it has edges for `{user.id}`.
-    user_id_edges: bool,
+    has_user_id_edges: bool,
     /// The target of `{id}`.
-    one: NodeId,
+    any_segment: NodeId,
     /// The target of `{user}`.
     user: NodeId,
     globs: GlobsId,
     /// The row of the patterns that end here.
-    here: RowId,
+    end_row: RowId,
     /// The row of the patterns that end here in `**`.
-    rest: RowId,
+    tail_row: RowId,
 }
 
 impl<'q> Walk<'q> {
@@ -110,7 +110,7 @@ impl<'q> Walk<'q> {
             resource,
             subject,
             first: NodeId::NONE,
-            here: SmallVec::new(),
+            current: SmallVec::new(),
             next: SmallVec::new(),
             globs: SmallVec::new(),
             user_match: None,
@@ -125,7 +125,7 @@ impl<'q> Walk<'q> {
         if self.first == NodeId::NONE {
             self.first = root;
         } else {
-            self.here.push(root);
+            self.current.push(root);
         }
     }
 
@@ -172,12 +172,12 @@ impl Trie {
     /// runs).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
-        let mut alone = walk.here.is_empty();
+        let mut alone = walk.current.is_empty();
         while node != NodeId::NONE {
             let Some(prefix) = segment_at(walk.resource, start) else {
                 self.end(node, visit);
                 if !alone {
-                    walk.here.iter().for_each(|node| self.end(*node, visit));
+                    walk.current.iter().for_each(|node| self.end(*node, visit));
                 }
                 return;
             };
@@ -186,7 +186,7 @@ impl Trie {
             node = self.step(node, prefix, start, end, walk, &mut forked, visit);
             if forked || !alone {
                 node = self.step_others(node, prefix, start, end, walk, visit);
-                alone = walk.here.is_empty();
+                alone = walk.current.is_empty();
             }
             start = end + 1;
         }
@@ -211,18 +211,18 @@ impl Trie {
             return NodeId::NONE;
         }
         let at = self.nodes.at(node);
-        if at.rest != RowId::NONE {
-            visit(at.rest);
+        if at.tail_row != RowId::NONE {
+            visit(at.tail_row);
         }
-        if at.others {
+        if at.has_other_edges {
             *forked = true;
             self.fork(at, node, start, end, walk);
         }
-        if at.literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
+        if at.has_literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
     }
 
     /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the node to continue
-    /// with: the first node's literal target if there is one. The others are left in `here`.
+    /// with: the first node's literal target if there is one. The others are left in `walk.current`.
     #[inline(never)]
     fn step_others(
         &self,
@@ -233,7 +233,7 @@ impl Trie {
         walk: &mut Walk<'_>,
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
-        while let Some(node) = walk.here.pop() {
+        while let Some(node) = walk.current.pop() {
             let to = self.step(node, prefix, start, end, walk, &mut false, visit);
             if to != NodeId::NONE {
                 walk.next.push(to);
@@ -246,12 +246,12 @@ impl Trie {
             literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
         if !walk.next.is_empty() {
-            std::mem::swap(&mut walk.here, &mut walk.next);
+            std::mem::swap(&mut walk.current, &mut walk.next);
         }
         literal
     }
 
-    /// Pushes the targets of the edges that are not literals to `next`; globs that are not simple are left to
+    /// Pushes the targets of the edges that are not literals to `next`; globs that may need a scan are left to
     /// `match_globs`.
     ///
     /// A separate function because `step` has no registers to spare.
@@ -261,21 +261,22 @@ impl Trie {
         if segment.is_empty() {
             return;
         }
-        if at.one != NodeId::NONE && segment != b"." && segment != b".." {
-            walk.next.push(at.one);
+        if at.any_segment != NodeId::NONE && segment != b"." && segment != b".." {
+            walk.next.push(at.any_segment);
         }
         if at.user != NodeId::NONE && walk.is_user(start, segment) {
             walk.next.push(at.user);
         }
-        if at.user_id_edges {
+        if at.has_user_id_edges {
             self.user_id(node, start, segment, walk);
         }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
-            if globs.is_simple() {
-                globs.try_always(segment, |node| walk.next.push(node));
-            } else {
+            // Cheap globs read only the ends of the segment. The others of all nodes share one scan of it.
+            if globs.scan_needed() {
                 walk.globs.push(at.globs);
+            } else {
+                globs.match_cheap(segment, |node| walk.next.push(node));
             }
         }
     }
@@ -300,7 +301,7 @@ impl Trie {
         let nodes = globs.len();
         let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
         for id in globs.drain(..) {
-            starts.extend(self.globs.at(id).try_each(segment, nodes, |node| next.push(node)));
+            starts.extend(self.globs.at(id).match_cheap_or_defer(segment, nodes, |node| next.push(node)));
         }
         if !starts.is_empty() {
             self.glob_set.matching(segment, &starts, |node| next.push(node));
@@ -316,7 +317,7 @@ impl Trie {
             return;
         }
         let at = self.nodes.at(node);
-        for row in [at.rest, at.here] {
+        for row in [at.tail_row, at.end_row] {
             if row != RowId::NONE {
                 visit(row);
             }
@@ -336,20 +337,23 @@ impl NodeId {
 
 impl Node {
     const EMPTY: Self = Self {
-        literals: false,
-        others: false,
-        user_id_edges: false,
-        one: NodeId::NONE,
+        has_literals: false,
+        has_other_edges: false,
+        has_user_id_edges: false,
+        any_segment: NodeId::NONE,
         user: NodeId::NONE,
         globs: GlobsId::NONE,
-        here: RowId::NONE,
-        rest: RowId::NONE,
+        end_row: RowId::NONE,
+        tail_row: RowId::NONE,
     };
 
     /// The id to use for this node: its row if it is a leaf, else `id`. A wide row has no room in it.
     fn or_leaf(&self, id: NodeId) -> NodeId {
-        let is_leaf = !self.literals && !self.others && self.rest == RowId::NONE && !self.here.is_wide();
-        if is_leaf { NodeId(self.here.0 | LEAF) } else { id }
+        let is_leaf = !self.has_literals
+            && !self.has_other_edges
+            && self.tail_row == RowId::NONE
+            && !self.end_row.is_wide();
+        if is_leaf { NodeId(self.end_row.0 | LEAF) } else { id }
     }
 }
 
