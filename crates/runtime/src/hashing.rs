@@ -100,7 +100,7 @@ pub struct HashingTotals {
     /// Checks that used the hash of an equal check.
     pub shared: u64,
     /// Checks denied with 503, because the queue was full of checks that take precedence.
-    pub rejected: u64,
+    pub denied: u64,
     /// Checks removed from the queue, because the gRPC client had cancelled all requests that waited for them.
     pub abandoned: u64,
     /// Hashes finished after the gRPC client had cancelled all requests that waited for them.
@@ -157,7 +157,7 @@ impl Hashing {
             let verified_before = check.verified_before();
             let item = Job { check, waiters: Waiters(HashMap::from([(number, on_result)])) };
             displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
-            totals.rejected += u64::from(displaced.is_some());
+            totals.denied += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
         }
         drop(state);

@@ -120,9 +120,9 @@ fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
     )?;
     page.counter("rolegate_hashes_unawaited", "Passwords hashed whose callers had left", hashing.unawaited)?;
     page.counter(
-        "rolegate_hashes_rejected",
+        "rolegate_hashes_denied",
         "Password checks denied because the queue was full",
-        hashing.rejected,
+        hashing.denied,
     )
 }
 

@@ -51,7 +51,7 @@ fn passwords_are_compared_as_bytes() {
     assert!(!long.matches(&[b'x'; 199]));
 }
 
-/// `SECURITY.md`, S18: more than 72 bytes are rejected, not truncated.
+/// `SECURITY.md`, S18: more than 72 bytes are invalid, not truncated.
 #[test]
 fn a_password_of_more_than_72_bytes_never_matches_a_bcrypt_hash() {
     let stored = stored("$2b$04$abcdefghijklmnopqrstuubzadhGtS2zEF.gu0yd0opP6cVzb.e0i");
@@ -208,7 +208,7 @@ fn an_unusable_password_is_not_hashed() {
 }
 
 #[test]
-fn a_recipe_that_a_policy_would_reject_is_rejected() {
+fn an_algorithm_that_a_policy_would_reject_is_rejected() {
     let rounds = std::num::NonZeroU32::MAX;
     let algorithms = [
         HashAlgorithm::Argon2id { memory: 1 << 21, passes: 1, lanes: 1 },

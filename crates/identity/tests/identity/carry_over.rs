@@ -41,7 +41,7 @@ fn a_password_is_hashed_again_if_its_stored_hash_changes() {
 }
 
 #[test]
-fn a_removed_user_is_rejected() {
+fn a_removed_user_is_unauthenticated() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(authenticate(&before, &alice).is_ok());

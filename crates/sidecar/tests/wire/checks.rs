@@ -127,7 +127,7 @@ async fn a_check_is_denied_if_the_hash_queue_is_full() {
         overloaded += usize::from(reply.denied() == 503);
     }
     assert!(overloaded >= 20, "{overloaded}");
-    assert_eq!(server.totals().hashing.rejected, overloaded as u64);
+    assert_eq!(server.totals().hashing.denied, overloaded as u64);
     // Afterwards checks are answered again.
     assert!(check(&client, &by_alice()).await.is_ok());
 }

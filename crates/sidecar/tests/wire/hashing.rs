@@ -76,7 +76,7 @@ async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
     }
     assert!(honest.await.unwrap().is_ok());
     assert!(displaced > 20, "{displaced}");
-    assert_eq!(server.totals().hashing.rejected, displaced);
+    assert_eq!(server.totals().hashing.denied, displaced);
 }
 
 /// Sends a check and does not read the answer.
