@@ -47,6 +47,16 @@ fn an_expired_token_is_invalid() {
     assert!(subject_under(strict, &claims_with("exp", Some(json!(NOW + 1)))).is_ok());
 }
 
+/// A clock that cannot be read is at the end of time: `runtime/src/clock.rs`.
+#[test]
+fn every_token_has_expired_at_the_end_of_time() {
+    for exp in [json!(NOW), json!(u64::MAX), json!(1e300)] {
+        let token = bearer(&signed("ES256", &header("ES256"), &claims_with("exp", Some(exp))));
+        let result = authenticate_at(&compile(&tokens_of(test_issuer())), token.as_bytes(), Duration::MAX);
+        assert_eq!(result.err(), Some(CredentialsError::Expired));
+    }
+}
+
 /// RFC 7519, 4.1.5.
 #[test]
 fn a_token_before_its_nbf_or_iat_is_invalid() {
