@@ -210,7 +210,7 @@ impl Authorizer {
         })
     }
 
-    /// Denies a request that exceeds a limit of the server, without evaluating it. Fields not yet known may be empty.
+    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet known may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,

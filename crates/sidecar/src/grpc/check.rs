@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Error(ErrorKind),
 }
 
-/// Why a message is not evaluated.
+/// Why a message is not authorized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
@@ -46,9 +46,10 @@ pub(super) struct Checker {
     encoder: RefCell<envoy::Encoder>,
 }
 
-/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it. A
-/// client hardly influences its size: the headers to set are those of the policy, with the caller's user name, roles and
-/// claims, and at most sixteen of those to remove come from the request. Envoy accepts 60 KiB of headers by default.
+/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until Envoy reads it. Its
+/// headers to set are those of the policy, with the caller's user name, roles and claims; at most sixteen of those to
+/// remove come from the request. A larger one becomes a denial, not an error: a client can cause it, with long claims
+/// (S8). Envoy accepts 60 KiB of headers by default.
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
@@ -94,7 +95,7 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request that is not evaluated. `message` is what has been received of it, possibly nothing.
+    /// Answers a request that is not authorized. `message` is what has been received of it, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
         let answer = match failure {
             Failure::Error(kind) => Err(kind),
@@ -149,9 +150,8 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                // Claims of a token may be long.
                 if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
-                    let denied = self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
+                    let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);
                 }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));

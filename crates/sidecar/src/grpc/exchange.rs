@@ -1,5 +1,6 @@
-//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation,
-//! or in a task of its own if it has to wait for the rest of the message or for the verification of its credentials.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
+//! allocation, or in a task of its own if it has to wait for the rest of the message or for the verification of its
+//! credentials.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -217,7 +218,7 @@ impl Exchange {
         drop(sent);
     }
 
-    /// Answers a request that is not evaluated.
+    /// Answers a request that is not authorized.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
         let answer = self.context.checker.fail(failure, message, self.received);
         self.answer(answer);
