@@ -366,6 +366,8 @@ impl Authorizer {
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
+        // The path with its dot segments kept: a backend that does not remove them would see a path that a `deny` rule
+        // covers.
         for path in parsed.paths.deny_only() {
             match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}
@@ -395,6 +397,7 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let subject = caller.map(|cached| &cached.subject);
         let AnswerScratch { with_rule, aliases, body } = scratch;
+        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12).
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }

@@ -82,7 +82,7 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// Evaluates one request. Allocates only if more than sixteen patterns overlap on the resource.
+    /// Evaluates one request. Allocates only if more than sixteen trie nodes are reached by the same segment.
     ///
     /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
     /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the

@@ -40,7 +40,8 @@ impl GlobsId {
 }
 
 /// The two tries of one scope. Absolute and relative resources never match each other's patterns, so the first byte of
-/// the resource selects the trie and no node has to check it again.
+/// the resource selects the trie and no node has to check it again. For HTTP: a path begins with `/` and is absolute;
+/// the only relative resource is the `*` of `OPTIONS *`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roots {
     /// For absolute patterns.
@@ -62,8 +63,8 @@ pub(crate) struct Trie {
 
 /// A walk over the segments of one resource.
 ///
-/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if its
-/// resource reaches more than sixteen nodes at once, which takes patterns that overlap at sixteen places.
+/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if more than
+/// sixteen trie nodes are reached by the same segment.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
@@ -207,6 +208,7 @@ impl Trie {
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
         cost::add(1);
+        // A leaf has no edges, and a segment is left: nothing matches.
         if node.is_leaf() {
             return NodeId::NONE;
         }
@@ -245,6 +247,7 @@ impl Trie {
         if literal == NodeId::NONE {
             literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
+        // `current` is empty now: the loop has popped all.
         if !walk.next.is_empty() {
             std::mem::swap(&mut walk.current, &mut walk.next);
         }
@@ -258,6 +261,8 @@ impl Trie {
     #[inline(never)]
     fn fork(&self, at: &Node, node: NodeId, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
+        // As `Segment::matches` in `policy` says: only a literal matches an empty segment, the one after a trailing
+        // slash, and `{id}` matches neither `.` nor `..`, which are no ids in paths whose dot segments are kept.
         if segment.is_empty() {
             return;
         }

@@ -266,6 +266,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::BadPassword.into());
         }
         let key = self.hasher.hash_pair(credentials.user().as_bytes(), credentials.password());
+        // Expired means that the password was right before: the hash queue serves such a caller first (S19).
         let verified_before = match basic.find(key, now) {
             Lookup::Valid(found) => return Ok(found),
             Lookup::Expired => true,
@@ -284,6 +285,7 @@ impl<T: HeapSize> Authenticator<T> {
                     let pending = pending.with_verified_before(verified_before);
                     Err(NotAuthenticated::Pending(Verification(Pending::Password(pending))))
                 }
+                // No user of the policy has a hash: all fail alike, so the time tells nothing about a name.
                 None => Err(CredentialsError::BadPassword.into()),
             },
         }

@@ -77,9 +77,11 @@ impl<T> LocalCache<T> {
         }
         let Self { sets, last, .. } = self;
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
+            // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty cache, 0.
             return Ok(last.insert(look_up()?.cached));
         };
-        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced.
+        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced:
+        // which was used last is not recorded, and the first is free again after `MAX_AGE` at the latest.
         let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
         let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
         let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
