@@ -118,7 +118,7 @@ fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
         "Password checks dropped from the queue because the caller had gone",
         hashing.abandoned,
     )?;
-    page.counter("rolegate_hashes_unawaited", "Passwords hashed whose callers had left", hashing.unawaited)?;
+    page.counter("rolegate_hashes_unawaited", "Passwords hashed whose checks Envoy had cancelled", hashing.unawaited)?;
     page.counter(
         "rolegate_hashes_denied",
         "Password checks denied because the queue was full",
