@@ -1,4 +1,4 @@
-//! The processes of a comparison: application, authorization servers and Envoy, each on its cores.
+//! The processes of a comparison: application, authorization services and Envoy, each on its cores.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) struct Running {
     pub(crate) commands: Vec<String>,
 }
 
-/// One authorization server.
+/// One authorization service.
 #[derive(Debug)]
 struct Started {
     server: Server,
