@@ -87,7 +87,7 @@ fn authorize<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread
     match authorizer.check(&request, None, scratch, NOW) {
         Outcome::Decided(verdict) => answer(&verdict),
         Outcome::Pending(verification) => {
-            assert!(authorizer.cache_verified(&verification.run(), NOW));
+            assert!(authorizer.cache_result(&verification.run(), NOW));
             (0, Vec::new())
         }
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use engine::{Decision, Engine, Question};
+use engine::{AccessRequest, Decision, Engine};
 use generator::{Regular, to_yaml};
 use identity::FetchedKeys;
 use policy::{Loaded, MapFiles};
@@ -117,13 +117,13 @@ fn assert_answers(engine: &Engine, size: Regular) {
     for caller in (0..size.callers).step_by(size.callers / 100) {
         let roles = engine.roles_of(&size.user(caller), [], []);
         for resource in [size.allowed_resource(caller, caller), caller % size.resources, 0] {
-            let asked = size.question(resource);
-            let question = Question {
+            let asked = size.request(resource);
+            let request = AccessRequest {
                 action: asked.action.as_bytes(),
                 scope: asked.scope.as_bytes(),
                 resource: asked.resource.as_bytes(),
             };
-            let allowed = matches!(engine.decide(&roles, None, question), Decision::Allowed(_));
+            let allowed = matches!(engine.decide(&roles, None, request), Decision::Allowed(_));
             assert_eq!(allowed, size.allowed(caller, resource));
         }
     }

@@ -1,9 +1,9 @@
 //! How flat the cost of a decision is: from a known set of roles and a canonical method, host and path to the answer,
 //! over the number of resources, of roles, of roles a caller has, and of callers.
 //!
-//! `warm` asks the same 64 questions again and again; `random` asks any of them by any caller. What is asked lies in
-//! memory in the order in which it is asked, as a request does that has just been read: what is timed is the index.
-//! `loop` is the same with the answers taken from the questions: what picking and asserting costs. It is not subtracted.
+//! `warm` evaluates the same 64 requests again and again; `random` evaluates any of them by any caller. The requests lie in
+//! memory in the order of evaluation, as a request does that has just been read: what is timed is the index.
+//! `loop` is the same with the answers taken from the requests: what picking and asserting costs. It is not subtracted.
 
 #![expect(clippy::indexing_slicing, reason = "a benchmark that fails ends")]
 
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, RoleSet};
 use generator::{Regular, Rng};
 
 const WARM: usize = 64;
@@ -22,19 +22,19 @@ const DEFAULT: Regular = Regular { resources: 1_000, roles: 100, callers: 1_000,
 /// One decision whose answer is known.
 struct Sample<'a> {
     roles: RoleSet,
-    question: Question<'a>,
+    request: AccessRequest<'a>,
     allowed: bool,
 }
 
-/// What is asked of a policy, by whom, and where the resource stands in one text.
+/// A request, its caller, and where the resource is in one text.
 struct Asked {
     caller: usize,
     resource: usize,
     text: Range<usize>,
 }
 
-/// Half of what is asked is allowed on purpose, half is left to chance.
-fn questions(size: &Regular) -> (String, Vec<Asked>) {
+/// Half of the requests are allowed on purpose, half are left to chance.
+fn requests(size: &Regular) -> (String, Vec<Asked>) {
     let (mut text, mut asked) = (String::new(), Vec::new());
     let mut rng = Rng::new(1);
     for number in 0..RANDOM {
@@ -44,7 +44,7 @@ fn questions(size: &Regular) -> (String, Vec<Asked>) {
             _ => rng.below(size.resources),
         };
         let start = text.len();
-        text.push_str(&size.question(resource).resource);
+        text.push_str(&size.request(resource).resource);
         asked.push(Asked { caller, resource, text: start..text.len() });
     }
     (text, asked)
@@ -53,7 +53,7 @@ fn questions(size: &Regular) -> (String, Vec<Asked>) {
 fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) -> Vec<Sample<'a>> {
     let sample = |asked: &Asked| Sample {
         roles: engine.roles_of(&size.user(asked.caller), [], []),
-        question: Question {
+        request: AccessRequest {
             action: b"GET",
             scope: b"api.example.com",
             resource: &text.as_bytes()[asked.text.clone()],
@@ -70,17 +70,17 @@ fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) 
 fn decide_one(engine: &Engine, sample: &Sample<'_>) {
     let decision = engine.decide(
         black_box(&sample.roles),
-        Some(engine::Owner::named(b"user")),
-        black_box(sample.question),
+        Some(engine::PatternSubject::named(b"user")),
+        black_box(sample.request),
     );
     assert_eq!(matches!(decision, Decision::Allowed(_)), sample.allowed);
 }
 
 /// Everything that is done for a decision but the decision.
 fn pick_one(sample: &Sample<'_>) {
-    let question = black_box(sample.question);
+    let request = black_box(sample.request);
     let roles = black_box(&sample.roles);
-    let answer = black_box(!question.resource.is_empty() && std::ptr::eq(roles, &sample.roles));
+    let answer = black_box(!request.resource.is_empty() && std::ptr::eq(roles, &sample.roles));
     assert!(answer);
 }
 
@@ -98,7 +98,7 @@ fn each<'s, 'a>(samples: &'s [Sample<'a>]) -> impl FnMut() -> &'s Sample<'a> {
 fn curve(criterion: &mut Criterion, name: &str, sizes: impl IntoIterator<Item = (usize, Regular)>) {
     for (number, size) in sizes {
         let engine = Engine::compile(&size.policy());
-        let (text, asked) = questions(&size);
+        let (text, asked) = requests(&size);
         let all = samples(&size, &engine, &text, &asked);
         all.iter().for_each(|sample| decide_one(&engine, sample));
         for (kind, samples) in [("warm", &all[..WARM]), ("random", &all[..])] {
@@ -130,7 +130,7 @@ fn decide(criterion: &mut Criterion) {
 /// What the loop costs by itself.
 fn nothing(criterion: &mut Criterion) {
     let engine = Engine::compile(&DEFAULT.policy());
-    let (text, asked) = questions(&DEFAULT);
+    let (text, asked) = requests(&DEFAULT);
     let all = samples(&DEFAULT, &engine, &text, &asked);
     let mut group = criterion.benchmark_group("decide/loop");
     let mut next = each(&all[..WARM]);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use benches::note::note;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use engine::{Decision, Engine, Question};
+use engine::{AccessRequest, Decision, Engine};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -189,9 +189,9 @@ fn pattern(text: &str) -> Pattern {
 }
 
 fn decide(engine: &Engine, path: &str) -> Decision {
-    let question =
-        Question { action: b"GET", scope: b"api.example.com", resource: black_box(path.as_bytes()) };
-    engine.decide(engine.anonymous(), None, question)
+    let request =
+        AccessRequest { action: b"GET", scope: b"api.example.com", resource: black_box(path.as_bytes()) };
+    engine.decide(engine.anonymous(), None, request)
 }
 
 /// The least of so many times.

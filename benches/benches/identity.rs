@@ -85,7 +85,7 @@ fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
     else {
         panic!("the first time costs the hash")
     };
-    assert!(authenticator.cache_verified(&verification.run(), NOW, |_| ()));
+    assert!(authenticator.cache_result(&verification.run(), NOW, |_| ()));
 }
 
 fn compile(settings: &Identity, limits: Limits) -> Authenticator<()> {

@@ -1,5 +1,5 @@
-//! The parts of a request of a known caller, on one thread and on two at once. A part that writes to memory that threads
-//! share takes longer on two (P9: at most 1.05 times as long).
+//! The parts of a request of a caller whose credentials are cached, on one thread and on two at once. A part that
+//! writes to memory that threads share takes longer on two (P9: at most 1.05 times as long).
 //!
 //! `control` shares nothing: what it takes longer on two threads is the machine's doing, not ours.
 
@@ -48,12 +48,12 @@ fn threads(criterion: &mut Criterion) {
     for (name, authorizer, credentials) in
         [("anonymous", &basic, None), ("Basic", &basic, Some(ALICE)), ("JWT", &tokens, Some(bearer.as_str()))]
     {
-        measure(criterion, name, || known_caller(authorizer, credentials));
+        measure(criterion, name, || cached_caller(authorizer, credentials));
     }
 }
 
 /// Checks requests of one caller, whose credentials are verified first.
-fn known_caller<'a>(authorizer: &'a Authorizer, credentials: Option<&'a str>) -> impl FnMut() + use<'a> {
+fn cached_caller<'a>(authorizer: &'a Authorizer, credentials: Option<&'a str>) -> impl FnMut() + use<'a> {
     let line = credentials.map(|value| Header { name: b"authorization", value: value.as_bytes() });
     let status = if credentials.is_some() { 200 } else { 401 };
     let mut scratch = Scratch::default();

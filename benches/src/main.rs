@@ -1,8 +1,9 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
 //! `compare`, `scale`, `wire` and `attack` measure running servers; `results` evaluates what criterion measured. They
-//! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about process
-//! and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or Markdown).
+//! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
+//! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
+//! Markdown).
 
 #![expect(clippy::disallowed_methods, reason = "it starts processes, reads clocks and writes reports")]
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
@@ -44,7 +45,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// Compares rolegate with other authorization servers through Envoy, and writes a report (`make load`).
+    /// Compares rolegate with other authorization services through Envoy, and writes a report (`make load`).
     Compare(Box<compare::CompareArgs>),
     /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),

@@ -5,7 +5,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// The cores of each part. They are the same for every scenario, so that ratios are comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pins {
-    /// For the authorization server: one core.
+    /// For the authorization service: one core.
     pub(crate) server: Option<Vec<usize>>,
     /// For Envoy: one core.
     pub(crate) envoy: Option<Vec<usize>>,
@@ -14,8 +14,8 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// The assignment for this machine: Envoy and the authorization server share one core, or have one each if there are
-    /// at least four; application and load generator use the others.
+    /// The assignment for this machine: Envoy and the authorization service share one core, or have one each if there
+    /// are at least four; application and load generator use the others.
     pub(crate) fn new() -> Self {
         Self::of(&available())
     }

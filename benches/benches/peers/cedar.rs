@@ -1,6 +1,6 @@
 //! cedar-policy: users are entities whose parents are their roles; each rule is a policy, its principal and its action in
 //! the scope, where Cedar looks first, and so is the path where it is literal; else it is compared with `like`. The
-//! request is made before it is asked, the entities are there once and for all.
+//! request is made before the timed evaluation, the entities are there once and for all.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -27,13 +27,13 @@ use policy::pattern::{Pattern, Segment};
 
 /// Who decides.
 trait Decider {
-    /// A question in the form in which it is asked.
+    /// A request in the form that the evaluator takes.
     type Asked;
 
     /// With this active policy.
     fn new(policy: &Policy) -> Self;
 
-    /// A question, as far as it can be made before it is asked.
+    /// A request, as far as it can be prepared.
     fn prepare(&self, user: &str, path: &str) -> Self::Asked;
 
     /// Whether the user may `GET` the path.
@@ -93,7 +93,7 @@ fn measure<D: Decider>(criterion: &mut Criterion, name: &str, rules: usize) {
     group.finish();
 }
 
-/// Half of the questions are allowed on purpose, half are left to chance; the formula knows the answers.
+/// Half of the requests are allowed on purpose, half are left to chance; the formula knows the answers.
 fn cases<D: Decider>(size: &Regular, decider: &D) -> Vec<(D::Asked, bool)> {
     let mut rng = Rng::new(1);
     let case = |number: usize| {
@@ -102,7 +102,7 @@ fn cases<D: Decider>(size: &Regular, decider: &D) -> Vec<(D::Asked, bool)> {
             0 => size.allowed_resource(caller, rng.below(1 << 30)),
             _ => rng.below(size.resources),
         };
-        let path = size.question(resource).resource;
+        let path = size.request(resource).resource;
         (decider.prepare(&size.user(caller), &path), size.allowed(caller, resource))
     };
     let cases: Vec<_> = (0..CASES).map(case).collect();
@@ -132,7 +132,7 @@ fn form(rule: &Rule) -> Form {
             Segment::Literal(literal) => path = format!("{path}/{literal}"),
             Segment::One(_) => return Form::One(path),
             Segment::Glob(glob) => return Form::Glob(format!("{path}/{}", glob.0.concat())),
-            Segment::Owner => panic!("{}", rule.name),
+            Segment::User => panic!("{}", rule.name),
         }
     }
     if *rest { Form::Below(path) } else { Form::Exact(path) }

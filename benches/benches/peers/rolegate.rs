@@ -1,6 +1,6 @@
 //! Ours: the roles of the caller are known, as they are once it is.
 
-use engine::{Decision, Engine, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, RoleSet};
 use policy::Policy;
 
 use crate::Decider;
@@ -19,9 +19,9 @@ impl Decider for Rolegate {
     }
 
     fn allows(&mut self, (roles, user, path): &Self::Asked) -> bool {
-        let question = Question { action: b"GET", scope: b"api.example.com", resource: path.as_bytes() };
+        let request = AccessRequest { action: b"GET", scope: b"api.example.com", resource: path.as_bytes() };
         matches!(
-            self.0.decide(roles, Some(engine::Owner::named(user.as_bytes())), question),
+            self.0.decide(roles, Some(engine::PatternSubject::named(user.as_bytes())), request),
             Decision::Allowed(_)
         )
     }

@@ -26,7 +26,7 @@ pub(crate) struct Attack {
     pub(crate) times: u32,
     /// Whether the server's password hashing rate is measured before.
     pub(crate) hashes: bool,
-    /// Attacks until the time is over. Returns a note on how far it came.
+    /// Attacks until the time is over. Returns a note on its progress.
     pub(crate) run: fn(&Scene) -> String,
 }
 

@@ -40,7 +40,7 @@ const COLUMNS: [&str; 9] = [
     "errors",
     "wrong",
     "recovery s",
-    "how far it came (last round)",
+    "attack progress (last round)",
 ];
 
 impl Row {

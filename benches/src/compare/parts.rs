@@ -35,7 +35,7 @@ impl Comparison {
 
     fn opening(&self) -> Vec<Part> {
         vec![Part::Text(format!(
-            "GET /people with a known caller, HTTP/1.1 over {} connections. A + means: through Envoy, which asks that server \
+            "GET /people with cached credentials, HTTP/1.1 over {} connections. A + means: through Envoy, which asks that server \
              first, over a Unix socket and with Envoy's own gRPC client unless stated otherwise. Rounds: {}, interleaved: \
              in each round every rate, at each rate every scenario. Latencies are counted from the moment a request was \
              due. {}.",

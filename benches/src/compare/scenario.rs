@@ -41,7 +41,7 @@ pub(crate) enum Client {
     Google,
 }
 
-/// An authorization server.
+/// An authorization service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) name: String,
@@ -140,7 +140,7 @@ impl Scenario {
         all
     }
 
-    /// The index of the authorization server, if there is one.
+    /// The index of the authorization service, if there is one.
     pub(crate) fn server(&self) -> Option<usize> {
         match self.endpoint {
             Endpoint::Check { server, .. } => Some(server),

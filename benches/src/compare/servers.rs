@@ -1,4 +1,4 @@
-//! The processes of a comparison: application, authorization servers and Envoy, each on its cores.
+//! The processes of a comparison: application, authorization services and Envoy, each on its cores.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) struct Running {
     pub(crate) commands: Vec<String>,
 }
 
-/// One authorization server.
+/// One authorization service.
 #[derive(Debug)]
 struct Started {
     server: Server,
@@ -128,22 +128,22 @@ impl Running {
         Some(&self.servers.get(scenario.server()?)?.server.role)
     }
 
-    /// Verifies that a scenario works as described: the known caller is allowed, and behind a policy all others are
-    /// not. This also hashes the password, which happens only once.
+    /// Verifies that a scenario works as described: a caller with credentials is allowed, and behind a policy all
+    /// others are not. This also hashes the password, which happens only once.
     pub(crate) fn check(&self, number: usize, scenario: &Scenario) -> Result<(), Failed> {
         let failed = |why: String| Failed::new(scenario.name.clone(), why);
         let at = self.address(number, scenario).ok_or_else(|| failed("no listener".to_owned()))?;
         let status = |headers: &[(String, String)]| {
             block_on(get(at, "/people", headers)).map(|response| response.status)
         };
-        let known = status(&self.request(scenario).headers)?;
-        if known != 200 {
-            return Err(failed(format!("a known caller got {known} instead of 200")));
+        let with = status(&self.request(scenario).headers)?;
+        if with != 200 {
+            return Err(failed(format!("a caller with credentials got {with} instead of 200")));
         }
         if matches!(self.role(scenario), Some(Role::Basic | Role::Jwt)) {
-            let unknown = status(&[])?;
-            if unknown != 401 {
-                return Err(failed(format!("a caller without credentials got {unknown} instead of 401")));
+            let without = status(&[])?;
+            if without != 401 {
+                return Err(failed(format!("a caller without credentials got {without} instead of 401")));
             }
         }
         Ok(())

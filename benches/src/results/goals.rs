@@ -10,7 +10,7 @@ pub(crate) const AXES: [&str; 4] = ["resources", "roles", "roles-per-caller", "c
 /// The other engines, at 1,000 rules.
 const PEERS: [&str; 4] = ["cedar-policy", "casbin", "regorus", "regorus, virtual machine"];
 
-/// The parts of a request of a known caller.
+/// The parts of a request of a caller whose credentials are cached.
 const PARTS: [&str; 4] = ["snapshot", "anonymous", "Basic", "JWT"];
 
 /// The verdicts on P1, P4, P6, P9 and hostile paths.

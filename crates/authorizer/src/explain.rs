@@ -194,12 +194,12 @@ impl Authorizer {
                 explanation.rule = rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
             }
             Decision::NotAllowed => {
-                let owner = caller.map(crate::owner);
-                let matching = matching(policy, parsed.method, parsed.host, path, owner);
+                let subject = caller.map(crate::pattern_subject);
+                let matching = matching(policy, parsed.method, parsed.host, path, subject);
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
-                let compared = Compared { method: parsed.method, host: parsed.host, path, owner };
+                let compared = Compared { method: parsed.method, host: parsed.host, path, subject };
                 explanation.nearly = nearly::nearly(policy, &explanation.roles, compared);
             }
         }

@@ -29,10 +29,10 @@ mod who_can;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{Decision, Engine, Owner, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
     Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
-    NotAuthenticated, Subject, UnixTime, UnknownKids, Verified,
+    NotAuthenticated, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::RuleId;
@@ -67,8 +67,8 @@ pub struct Authorizer {
     revision: Revision,
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a known
-/// caller allocates nothing and writes to no memory that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a
+/// caller whose credentials are cached allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     parse: ParseScratch,
@@ -151,14 +151,14 @@ impl Authorizer {
     }
 
     /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
-    /// this again with the result as `verified`.
+    /// this again with the result as `result`.
     ///
     /// A reload may replace the authorizer between the two calls; then call this on the new one, whose policy decides.
-    /// If it has another hash for the user, or other keys, `verified` is ignored, and the outcome may be pending again.
+    /// If it has another hash for the user, or other keys, `result` is ignored, and the outcome may be pending again.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Outcome<'a> {
@@ -168,19 +168,19 @@ impl Authorizer {
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
         };
         let attach = |subject: &Subject| self.subject_data(subject);
-        let caller =
-            match self.authenticator.authenticate(parsed.authorization, verified, now, callers, attach) {
-                Ok(caller) => Ok(caller),
-                Err(NotAuthenticated::Invalid(error)) => Err(error),
-                Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
-            };
+        let caller = match self.authenticator.authenticate(parsed.authorization, result, now, callers, attach)
+        {
+            Ok(caller) => Ok(caller),
+            Err(NotAuthenticated::Invalid(error)) => Err(error),
+            Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+        };
         Outcome::Decided(self.authorize(request, parsed, caller, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
-    pub fn cache_verified(&self, verified: &Verified, now: UnixTime) -> bool {
-        self.authenticator.cache_verified(verified, now, |subject| self.subject_data(subject))
+    pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
+        self.authenticator.cache_result(result, now, |subject| self.subject_data(subject))
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
@@ -210,7 +210,7 @@ impl Authorizer {
         })
     }
 
-    /// Denies a request that exceeds a limit of the server, without evaluating it. Fields not yet known may be empty.
+    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet known may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
@@ -232,8 +232,8 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The names
-    /// have the prefixes of its source.
+    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
+    /// names have the prefixes of its source.
     #[must_use]
     pub fn subject_named<T: AsRef<str>>(&self, user: &str, groups: &[T], roles: &[T]) -> Subject {
         let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
@@ -347,13 +347,13 @@ impl Authorizer {
         // An anonymous caller is asked for credentials (401), even if a `deny` rule matches: with credentials, the
         // caller has other roles, and the answer may differ.
         let reason = if caller.is_none() { Reason::MissingCredentials } else { reason };
-        let subject = caller.map(|known| &known.subject);
+        let subject = caller.map(|cached| &cached.subject);
         self.deny(request, parsed, reason, rule, subject, &mut scratch.body)
     }
 
     /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
-    /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself. Returns the decision
-    /// and the interpretation that it was made on; if allowed, the canonical one.
+    /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself.
+    /// Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = parsed.paths.first();
         let first = self.decide_one(parsed, canonical, caller);
@@ -366,6 +366,8 @@ impl Authorizer {
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
+        // The path with its dot segments kept: a backend that does not remove them would see a path that a `deny` rule
+        // covers.
         for path in parsed.paths.deny_only() {
             match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}
@@ -376,12 +378,12 @@ impl Authorizer {
     }
 
     fn decide_one(&self, parsed: &ParsedRequest<'_>, path: &[u8], caller: Caller<'_>) -> Decision {
-        let roles = caller.map_or_else(|| self.engine.anonymous(), |known| &known.attached.roles);
-        let owner = caller.map(owner);
+        let roles = caller.map_or_else(|| self.engine.anonymous(), |cached| &cached.attached.roles);
+        let subject = caller.map(pattern_subject);
         self.engine.decide(
             roles,
-            owner,
-            Question { action: parsed.method, scope: parsed.host, resource: path },
+            subject,
+            AccessRequest { action: parsed.method, scope: parsed.host, resource: path },
         )
     }
 
@@ -393,12 +395,13 @@ impl Authorizer {
         rule: RuleId,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let subject = caller.map(|known| &known.subject);
+        let subject = caller.map(|cached| &cached.subject);
         let AnswerScratch { with_rule, aliases, body } = scratch;
+        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12).
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }
-        let values = caller.map_or(&*self.anonymous, |known| &known.attached.values);
+        let values = caller.map_or(&*self.anonymous, |cached| &cached.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
         let changes =
@@ -444,9 +447,9 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 }
 
 /// The subject, as patterns see it.
-fn owner(known: &CachedSubject<SubjectData>) -> Owner<'_> {
-    let CachedSubject { subject, attached } = known;
-    Owner { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
+fn pattern_subject(cached: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
+    let CachedSubject { subject, attached } = cached;
+    PatternSubject { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
 }
 
 fn is_bearer(authorization: Option<&[u8]>) -> bool {

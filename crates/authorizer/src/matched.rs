@@ -4,7 +4,7 @@ use std::fmt;
 
 use policy::Policy;
 use policy::model::{Effect, Role, Rule};
-use policy::pattern::Owner;
+use policy::pattern::PatternSubject;
 use serde::Serialize;
 
 /// A rule of a role.
@@ -26,12 +26,12 @@ pub(crate) fn matching<'p>(
     method: &[u8],
     host: &[u8],
     path: &[u8],
-    owner: Option<Owner<'_>>,
+    subject: Option<PatternSubject<'_>>,
 ) -> impl Iterator<Item = (&'p Role, &'p Rule, Effect)> {
     policy.rules().map(|(_, role, rule, effect)| (role, rule, effect)).filter(move |(_, rule, _)| {
         rule.actions.matches(method)
             && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host)))
-            && rule.resources.iter().any(|resource| resource.matches(path, owner))
+            && rule.resources.iter().any(|resource| resource.matches(path, subject))
     })
 }
 

@@ -20,7 +20,7 @@ pub enum Reason {
     ControlBytes,
     /// More than one `Authorization` header: 400.
     DuplicateAuthorization,
-    /// The request exceeds a limit and is not evaluated: 400, 413 or 503.
+    /// The request exceeds a limit: 400, 413 or 503.
     Limit(Limit),
     /// The caller is anonymous, and the policy does not allow the request without credentials: 401.
     MissingCredentials,
@@ -32,14 +32,16 @@ pub enum Reason {
     Denied,
 }
 
-/// A limit that a request can exceed before it is evaluated.
+/// A limit that a request can exceed.
 ///
 /// A client can cause each of these. So the answer is a denial and not an error of the server: on an error, an Envoy
 /// with `failure_mode_allow: true` lets the request through, so a client could get past the policy by causing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// The request has more header lines than are read: 400.
+    /// The request has more header lines than are read, or more aliases of the policy's headers than are removed: 400.
     HeaderLines,
+    /// The response that allows the request would be larger than is kept in memory, as with long claims: 400.
+    ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
     /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110, 15.6.4).
@@ -99,11 +101,12 @@ impl Reason {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 4] = [Self::HeaderLines, Self::MessageSize, Self::Capacity, Self::Deadline];
+    pub const ALL: [Self; 5] =
+        [Self::HeaderLines, Self::ResponseSize, Self::MessageSize, Self::Capacity, Self::Deadline];
 
     fn status(self) -> u16 {
         match self {
-            Self::HeaderLines => 400,
+            Self::HeaderLines | Self::ResponseSize => 400,
             Self::MessageSize => 413,
             Self::Capacity | Self::Deadline => 503,
         }
@@ -112,6 +115,7 @@ impl Limit {
     fn name(self) -> &'static str {
         match self {
             Self::HeaderLines => "too_many_headers",
+            Self::ResponseSize => "response_too_large",
             Self::MessageSize => "message_too_large",
             Self::Capacity => "overloaded",
             Self::Deadline => "deadline_exceeded",
@@ -122,7 +126,8 @@ impl Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::HeaderLines => "too many header lines",
+            Self::HeaderLines => "too many header lines, or too many aliases of the headers to set or remove",
+            Self::ResponseSize => "the headers to set are too large",
             Self::MessageSize => "the message is larger than `max-message-size`",
             Self::Capacity => "the server is overloaded",
             Self::Deadline => "the deadline has passed",

@@ -11,7 +11,7 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// The host, with its port if it has one, in its original case.
     pub host: &'a [u8],
-    /// The path with its query, not decoded.
+    /// The path with its query, as Envoy passes it on.
     pub path: &'a [u8],
     /// The header lines, duplicates included. Names may be in any case. Pseudo-headers may be among them and are
     /// ignored.

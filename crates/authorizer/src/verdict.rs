@@ -1,4 +1,5 @@
-//! The outcome of a request.
+//! The outcome of a request: pending, or a verdict, which is what the engine's decision about the rules means for the
+//! request and its response.
 
 use identity::{Subject, Verification};
 
@@ -42,7 +43,8 @@ pub struct Allowed<'a> {
 pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
-    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication scheme.
+    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured authentication
+    /// scheme.
     pub headers: &'a [ResponseHeader],
     /// The body of the answer.
     pub body: &'a str,
@@ -55,8 +57,8 @@ pub struct Denied<'a> {
 }
 
 impl<'a> Allowed<'a> {
-    /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case; values
-    /// are not empty and have no control characters.
+    /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case;
+    /// values are not empty and have no control characters.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
         self.changes.set()
     }

@@ -81,8 +81,8 @@ pub struct MatchingRule {
     pub path: String,
     /// The roles that have it: its own role, and those that extend it.
     pub roles: Vec<String>,
-    /// If it is only for the owner of the path: the user name that the caller must have.
-    pub owner: Option<String>,
+    /// If it is only for the user whom the path names: the user name that the caller must have.
+    pub user: Option<String>,
 }
 
 impl Authorizer {

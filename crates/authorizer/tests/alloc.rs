@@ -1,4 +1,4 @@
-//! The request of a known caller allocates nothing, in this crate and in those that it uses.
+//! The request of a caller whose credentials are cached allocates nothing, in this crate and in those that it uses.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -71,7 +71,7 @@ fn length(verdict: &Verdict<'_>) -> usize {
 }
 
 #[test]
-fn a_known_caller_costs_no_allocation() {
+fn a_cached_caller_costs_no_allocation() {
     let authorizer = authorizer();
     let others = [
         Header { name: b":path", value: b"/people" },

@@ -91,7 +91,7 @@ fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
     let nobody = explain("GET", "/nothing", given("alice", &[], &[]));
     assert!(nobody.missing.is_empty());
     let other = explain("GET", "/users/bob/x", given("alice", &[], &[]));
-    assert!(other.missing.is_empty(), "an owner rule of bob is not missing to alice");
+    assert!(other.missing.is_empty(), "a rule for the user bob is not missing to alice");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use authorizer::Authorizer;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::{Decision, Engine, Owner, Question};
+use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use identity::{Authenticator, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
@@ -98,17 +98,18 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
     let mut lowered = Vec::new();
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);
-    let owner = caller.user.map(|user| {
+    let subject = caller.user.map(|user| {
         let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source)).len();
-        Owner { user: user.as_bytes(), prefix, source: caller.source }
+        PatternSubject { user: user.as_bytes(), prefix, source: caller.source }
     });
     let roles = caller.user.map_or_else(
         || engine.anonymous().clone(),
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
     );
     let by_reference =
-        |resource: &[u8]| reference::decide(policy, &caller, &Question { action, scope, resource });
-    let by_engine = |resource: &[u8]| engine.decide(&roles, owner, Question { action, scope, resource });
+        |resource: &[u8]| reference::decide(policy, &caller, &AccessRequest { action, scope, resource });
+    let by_engine =
+        |resource: &[u8]| engine.decide(&roles, subject, AccessRequest { action, scope, resource });
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }
 

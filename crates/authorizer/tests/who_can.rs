@@ -12,7 +12,7 @@ use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret, SourceId};
 use policy::problem::Place;
-use policy::{Decision, Loaded, Policy, Question, reference};
+use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
 
 const POLICY: &str = r#"version: 1
@@ -83,13 +83,13 @@ fn everyone_and_every_authenticated_caller_are_described_by_source() {
 }
 
 #[test]
-fn an_owner_is_whoever_has_the_name_in_the_path() {
+fn a_rule_for_the_user_is_for_whoever_has_the_name_in_the_path() {
     assert_eq!(
         callers("GET", "/users/%61lice"),
         ["the user `alice` by Basic", "any token of https://id.example.com for the user `alice`"]
     );
     let rules = who_can("GET", "/users/alice").rules;
-    assert_eq!((rules.len(), rules[0].owner.as_deref()), (1, Some("alice")));
+    assert_eq!((rules.len(), rules[0].user.as_deref()), (1, Some("alice")));
     assert_eq!(
         callers("GET", "/users/plain:eve"),
         [
@@ -140,8 +140,8 @@ fn who_can_agrees_with_asking_for_each_caller() {
         let shape = Shape {
             roles: 7,
             deny: 30,
-            owner: 15,
-            owner_id: if seed % 2 == 0 { 15 } else { 0 },
+            user: 15,
+            user_id: if seed % 2 == 0 { 15 } else { 0 },
             rest: 35,
             roles_per_caller: 2,
             extends: 15,
@@ -156,10 +156,10 @@ fn who_can_agrees_with_asking_for_each_caller() {
         let authorizer = Authorizer::compile(policy.clone(), &FetchedKeys::new(), None).unwrap().0;
         for _ in 0..4 {
             let caller = generator.caller();
-            let question = generator.question(&policy.policy, &caller);
-            let path = with_parameters(&question.resource, &mut rng);
+            let request = generator.request(&policy.policy, &caller);
+            let path = with_parameters(&request.resource, &mut rng);
             let who =
-                authorizer.who_can(question.action.as_bytes(), question.scope.as_bytes(), path.as_bytes());
+                authorizer.who_can(request.action.as_bytes(), request.scope.as_bytes(), path.as_bytes());
             if who.reason.is_some() {
                 continue;
             }
@@ -167,7 +167,7 @@ fn who_can_agrees_with_asking_for_each_caller() {
             unless += who.callers.iter().filter(|callers| !callers.unless.is_empty()).count();
             except += who.callers.iter().filter(|callers| !callers.except_users.is_empty()).count();
             several += who.callers.iter().filter(|callers| callers.needs.len() > 1).count();
-            let asked = (question.action.as_str(), question.scope.as_str(), path.as_str());
+            let asked = (request.action.as_str(), request.scope.as_str(), path.as_str());
             for caller in every_caller(&policy.policy, &path, &mut rng) {
                 let says = who.callers.iter().any(|callers| includes(callers, &caller));
                 let is = is_allowed(&policy.policy, asked, &caller);
@@ -217,7 +217,7 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
     let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers).unwrap();
     let scope = canonical::host(host.as_bytes(), &mut host_buffer).unwrap();
     let decide = |resource| {
-        reference::decide(policy, &caller, &Question { action: method.as_bytes(), scope, resource })
+        reference::decide(policy, &caller, &AccessRequest { action: method.as_bytes(), scope, resource })
     };
     paths.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
         && !paths.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))

@@ -70,8 +70,8 @@ fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End>
 /// `{user.id}`, the pattern does not depend on the source and is inserted once.
 fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
     let mut named = pattern.segments.iter().filter_map(|segment| match segment {
-        Segment::OwnerId(sources) => Some(sources),
-        Segment::Literal(_) | Segment::One(_) | Segment::Owner | Segment::Glob(_) => None,
+        Segment::UserId(sources) => Some(sources),
+        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => None,
     });
     let Some(first) = named.next() else { return vec![None] };
     let others: Vec<_> = named.collect();

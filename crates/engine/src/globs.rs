@@ -43,26 +43,31 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// Whether all globs are always tried one by one, which costs at most their own length: they have a first and a
-    /// last piece only, so the rest of the segment is not read.
-    pub(crate) fn is_simple(&self) -> bool {
-        self.start == StepId::NONE
+    /// Whether some globs may need a scan of the segment. If none does, all are cheap: they have a first and a last piece
+    /// only, so one by one they cost at most their own length, and the rest of the segment is not read.
+    pub(crate) fn scan_needed(&self) -> bool {
+        self.start != StepId::NONE
     }
 
     /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found` with the node of each
     /// match. Returns `None` if all globs have been tried; else the step at which to start the scan for the remaining
     /// ones. `nodes` is the number of nodes that match this segment.
-    pub(crate) fn try_each(&self, segment: &[u8], nodes: usize, found: impl FnMut(NodeId)) -> Option<StepId> {
+    pub(crate) fn match_cheap_or_defer(
+        &self,
+        segment: &[u8],
+        nodes: usize,
+        found: impl FnMut(NodeId),
+    ) -> Option<StepId> {
         if !self.few.is_empty() && segment.len() <= SHORT && nodes <= FEW {
             one_by_one(&self.few, segment, found);
             return None;
         }
         one_by_one(&self.always, segment, found);
-        (!self.is_simple()).then_some(self.start)
+        self.scan_needed().then_some(self.start)
     }
 
-    /// Tries the globs that are always tried one by one.
-    pub(crate) fn try_always(&self, segment: &[u8], found: impl FnMut(NodeId)) {
+    /// Matches the globs that are always tried one by one.
+    pub(crate) fn match_cheap(&self, segment: &[u8], found: impl FnMut(NodeId)) {
         one_by_one(&self.always, segment, found);
     }
 }

@@ -26,8 +26,8 @@ mod scopes;
 mod segments;
 mod trie;
 
-pub use policy::pattern::Owner;
-pub use policy::{Decision, Question};
+pub use policy::pattern::PatternSubject;
+pub use policy::{AccessRequest, Decision};
 pub use roles::RoleSet;
 
 use policy::Policy;
@@ -82,7 +82,7 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// Evaluates one question. Allocates only if more than sixteen patterns overlap on the resource.
+    /// Evaluates one request. Allocates only if more than sixteen trie nodes are reached by the same segment.
     ///
     /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
     /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the
@@ -93,14 +93,19 @@ impl Engine {
     /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
     /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
-    /// `owner` is the subject, unless it is anonymous; `{user}` in a pattern matches its name, and `{user.id}` its name
+    /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and `{user.id}` its name
     /// without the prefix of its source.
     /// `roles` must come from this engine: role ids differ between engines.
     #[must_use]
-    pub fn decide(&self, roles: &RoleSet, owner: Option<Owner<'_>>, question: Question<'_>) -> Decision {
-        let mut search = Search::new(roles, self.actions.find(question.action));
-        if let Some(mut walk) = Walk::new(question.resource, owner) {
-            self.scopes.roots(question.scope, |roots| walk.start(roots));
+    pub fn decide(
+        &self,
+        roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
+        request: AccessRequest<'_>,
+    ) -> Decision {
+        let mut search = Search::new(roles, self.actions.find(request.action));
+        if let Some(mut walk) = Walk::new(request.resource, subject) {
+            self.scopes.roots(request.scope, |roots| walk.start(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
         search.decision()

@@ -24,8 +24,8 @@ pub(crate) struct Scopes {
     any: Roots,
     exact: Interner<ExactId>,
     exact_roots: IdVec<ExactId, Roots>,
-    below: Interner<SuffixId>,
-    below_roots: IdVec<SuffixId, Roots>,
+    suffixes: Interner<SuffixId>,
+    suffix_roots: IdVec<SuffixId, Roots>,
     /// The length of the longest suffix. Longer suffixes of a request's scope are not looked up, so a scope that
     /// consists of dots costs little.
     longest: usize,
@@ -37,8 +37,8 @@ impl Scopes {
             any: trie.roots(),
             exact: Interner::default(),
             exact_roots: IdVec::new(),
-            below: Interner::default(),
-            below_roots: IdVec::new(),
+            suffixes: Interner::default(),
+            suffix_roots: IdVec::new(),
             longest: 0,
         }
     }
@@ -50,7 +50,7 @@ impl Scopes {
             Some(Scope::Exact(name)) => add(name, &mut self.exact, &mut self.exact_roots, trie),
             Some(Scope::Below(suffix)) => {
                 self.longest = self.longest.max(suffix.len());
-                add(suffix, &mut self.below, &mut self.below_roots, trie)
+                add(suffix, &mut self.suffixes, &mut self.suffix_roots, trie)
             }
         }
     }
@@ -61,9 +61,9 @@ impl Scopes {
         if !self.exact.is_empty() {
             self.exact.find(scope).into_iter().for_each(|id| found(*self.exact_roots.at(id)));
         }
-        if !self.below.is_empty() {
-            let ids = suffixes(scope, self.longest).filter_map(|suffix| self.below.find(suffix));
-            ids.for_each(|id| found(*self.below_roots.at(id)));
+        if !self.suffixes.is_empty() {
+            let ids = suffixes(scope, self.longest).filter_map(|suffix| self.suffixes.find(suffix));
+            ids.for_each(|id| found(*self.suffix_roots.at(id)));
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_stand_behind_dots_that_something_stands_before() {
+    fn a_suffix_follows_a_dot_that_is_not_the_first_byte() {
         let all =
             |scope: &'static str, longest| -> Vec<&[u8]> { suffixes(scope.as_bytes(), longest).collect() };
         assert_eq!(all("a.b.example", 100), [b"example".as_slice(), b"b.example"]);

@@ -15,7 +15,7 @@ mod build;
 
 use hashbrown::HashMap;
 use policy::ids::{IdVec, SourceId, id_types};
-use policy::pattern::Owner;
+use policy::pattern::PatternSubject;
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
@@ -40,7 +40,8 @@ impl GlobsId {
 }
 
 /// The two tries of one scope. Absolute and relative resources never match each other's patterns, so the first byte of
-/// the resource selects the trie and no node has to check it again.
+/// the resource selects the trie and no node has to check it again. For HTTP: a path begins with `/` and is absolute;
+/// the only relative resource is the `*` of `OPTIONS *`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roots {
     /// For absolute patterns.
@@ -54,7 +55,7 @@ pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
     /// The targets of `{user.id}` for each source. Few nodes have any, so they are not in the node.
-    owner_ids: HashMap<(NodeId, Option<SourceId>), NodeId>,
+    user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: IdVec<GlobsId, Globs>,
     glob_set: GlobSet,
@@ -62,23 +63,23 @@ pub(crate) struct Trie {
 
 /// A walk over the segments of one resource.
 ///
-/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if its
-/// resource reaches more than sixteen nodes at once, which takes patterns that overlap at sixteen places.
+/// The lists are inline in the walk, because a decision must not allocate: a request allocates here only if more than
+/// sixteen trie nodes are reached by the same segment.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
-    owner: Option<Owner<'q>>,
+    subject: Option<PatternSubject<'q>>,
     /// The first start node.
     first: NodeId,
     /// The nodes reached by the segments so far, except the one that is kept in a register.
-    here: SmallVec<[NodeId; 16]>,
+    current: SmallVec<[NodeId; 16]>,
     /// The nodes that the current segment leads to, with the same exception.
     next: SmallVec<[NodeId; 16]>,
     /// The globs to match with the current segment, for all nodes that have any.
     globs: SmallVec<[GlobsId; 16]>,
-    /// The start of the last segment that was compared with the owner's name, and the result.
-    owned: Option<(usize, bool)>,
+    /// The start of the last segment that was compared with the subject's name, and the result.
+    user_match: Option<(usize, bool)>,
     /// The same without the prefix of the name.
-    owned_id: Option<(usize, bool)>,
+    user_id_match: Option<(usize, bool)>,
 }
 
 /// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node would be larger,
@@ -86,35 +87,35 @@ pub(crate) struct Walk<'q> {
 #[derive(Clone, Copy)]
 struct Node {
     /// Whether it has edges for literals. Without any, the look-up is skipped.
-    literals: bool,
+    has_literals: bool,
     /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is all they cost.
-    others: bool,
+    has_other_edges: bool,
     /// Whether it has edges for `{user.id}`.
-    owner_ids: bool,
+    has_user_id_edges: bool,
     /// The target of `{id}`.
-    one: NodeId,
+    any_segment: NodeId,
     /// The target of `{user}`.
-    owner: NodeId,
+    user: NodeId,
     globs: GlobsId,
     /// The row of the patterns that end here.
-    here: RowId,
+    end_row: RowId,
     /// The row of the patterns that end here in `**`.
-    rest: RowId,
+    tail_row: RowId,
 }
 
 impl<'q> Walk<'q> {
     /// Returns `None` for a resource of 4 GiB or more: nothing matches it, so nothing allows it.
-    pub(crate) fn new(resource: &'q [u8], owner: Option<Owner<'q>>) -> Option<Self> {
+    pub(crate) fn new(resource: &'q [u8], subject: Option<PatternSubject<'q>>) -> Option<Self> {
         let fits = u32::try_from(resource.len()).is_ok_and(|length| length < u32::MAX);
         fits.then(|| Self {
             resource,
-            owner,
+            subject,
             first: NodeId::NONE,
-            here: SmallVec::new(),
+            current: SmallVec::new(),
             next: SmallVec::new(),
             globs: SmallVec::new(),
-            owned: None,
-            owned_id: None,
+            user_match: None,
+            user_id_match: None,
         })
     }
 
@@ -125,7 +126,7 @@ impl<'q> Walk<'q> {
         if self.first == NodeId::NONE {
             self.first = root;
         } else {
-            self.here.push(root);
+            self.current.push(root);
         }
     }
 
@@ -133,28 +134,32 @@ impl<'q> Walk<'q> {
         self.resource.first() == Some(&b'/')
     }
 
-    /// Whether this segment is the owner's name. Both may be long, so they are compared only once for all nodes.
-    fn is_owner(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.owned {
-            Some((at, owned)) if at == start => owned,
+    /// Whether this segment is the subject's name. Both may be long, so they are compared only once for all nodes.
+    fn is_user(&mut self, start: usize, segment: &[u8]) -> bool {
+        match self.user_match {
+            Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.user));
-                self.owned = Some((start, owned));
-                owned
+                let user_match = self
+                    .subject
+                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.user));
+                self.user_match = Some((start, user_match));
+                user_match
             }
         }
     }
 
     /// The same for the name without its prefix.
-    fn is_owner_id(&mut self, start: usize, segment: &[u8]) -> bool {
-        match self.owned_id {
-            Some((at, owned)) if at == start => owned,
+    fn is_user_id(&mut self, start: usize, segment: &[u8]) -> bool {
+        match self.user_id_match {
+            Some((at, user_match)) if at == start => user_match,
             _ => {
                 cost::add(segment.len());
-                let owned = self.owner.is_some_and(|owner| policy::canonical::names(segment, owner.id()));
-                self.owned_id = Some((start, owned));
-                owned
+                let user_match = self
+                    .subject
+                    .is_some_and(|subject| policy::canonical::segment_is_name(segment, subject.id()));
+                self.user_id_match = Some((start, user_match));
+                user_match
             }
         }
     }
@@ -168,12 +173,12 @@ impl Trie {
     /// runs).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
-        let mut alone = walk.here.is_empty();
+        let mut alone = walk.current.is_empty();
         while node != NodeId::NONE {
             let Some(prefix) = segment_at(walk.resource, start) else {
                 self.end(node, visit);
                 if !alone {
-                    walk.here.iter().for_each(|node| self.end(*node, visit));
+                    walk.current.iter().for_each(|node| self.end(*node, visit));
                 }
                 return;
             };
@@ -182,7 +187,7 @@ impl Trie {
             node = self.step(node, prefix, start, end, walk, &mut forked, visit);
             if forked || !alone {
                 node = self.step_others(node, prefix, start, end, walk, visit);
-                alone = walk.here.is_empty();
+                alone = walk.current.is_empty();
             }
             start = end + 1;
         }
@@ -203,22 +208,23 @@ impl Trie {
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
         cost::add(1);
+        // A leaf has no edges, and a segment is left: nothing matches.
         if node.is_leaf() {
             return NodeId::NONE;
         }
         let at = self.nodes.at(node);
-        if at.rest != RowId::NONE {
-            visit(at.rest);
+        if at.tail_row != RowId::NONE {
+            visit(at.tail_row);
         }
-        if at.others {
+        if at.has_other_edges {
             *forked = true;
             self.fork(at, node, start, end, walk);
         }
-        if at.literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
+        if at.has_literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
     }
 
     /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the node to continue
-    /// with: the first node's literal target if there is one. The others are left in `here`.
+    /// with: the first node's literal target if there is one. The others are left in `walk.current`.
     #[inline(never)]
     fn step_others(
         &self,
@@ -229,7 +235,7 @@ impl Trie {
         walk: &mut Walk<'_>,
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
-        while let Some(node) = walk.here.pop() {
+        while let Some(node) = walk.current.pop() {
             let to = self.step(node, prefix, start, end, walk, &mut false, visit);
             if to != NodeId::NONE {
                 walk.next.push(to);
@@ -241,48 +247,52 @@ impl Trie {
         if literal == NodeId::NONE {
             literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
+        // `current` is empty now: the loop has popped all.
         if !walk.next.is_empty() {
-            std::mem::swap(&mut walk.here, &mut walk.next);
+            std::mem::swap(&mut walk.current, &mut walk.next);
         }
         literal
     }
 
-    /// Pushes the targets of the edges that are not literals to `next`; globs that are not simple are left to
+    /// Pushes the targets of the edges that are not literals to `next`; globs that may need a scan are left to
     /// `match_globs`.
     ///
     /// A separate function because `step` has no registers to spare.
     #[inline(never)]
     fn fork(&self, at: &Node, node: NodeId, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
+        // As `Segment::matches` in `policy` says: only a literal matches an empty segment, the one after a trailing
+        // slash, and `{id}` matches neither `.` nor `..`, which are no ids in paths whose dot segments are kept.
         if segment.is_empty() {
             return;
         }
-        if at.one != NodeId::NONE && segment != b"." && segment != b".." {
-            walk.next.push(at.one);
+        if at.any_segment != NodeId::NONE && segment != b"." && segment != b".." {
+            walk.next.push(at.any_segment);
         }
-        if at.owner != NodeId::NONE && walk.is_owner(start, segment) {
-            walk.next.push(at.owner);
+        if at.user != NodeId::NONE && walk.is_user(start, segment) {
+            walk.next.push(at.user);
         }
-        if at.owner_ids {
-            self.owner_id(node, start, segment, walk);
+        if at.has_user_id_edges {
+            self.user_id(node, start, segment, walk);
         }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
-            if globs.is_simple() {
-                globs.try_always(segment, |node| walk.next.push(node));
-            } else {
+            // Cheap globs read only the ends of the segment. The others of all nodes share one scan of it.
+            if globs.scan_needed() {
                 walk.globs.push(at.globs);
+            } else {
+                globs.match_cheap(segment, |node| walk.next.push(node));
             }
         }
     }
 
-    /// Pushes the target of `{user.id}` for the owner's source to `next`. A subject whose source is not known has no
+    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject whose source is not known has no
     /// such target, because no rule is inserted without a source.
     #[inline(never)]
-    fn owner_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
-        let source = walk.owner.and_then(|owner| owner.source);
-        if let Some(to) = self.owner_ids.get(&(node, source))
-            && walk.is_owner_id(start, segment)
+    fn user_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
+        let source = walk.subject.and_then(|subject| subject.source);
+        if let Some(to) = self.user_id_edges.get(&(node, source))
+            && walk.is_user_id(start, segment)
         {
             walk.next.push(*to);
         }
@@ -296,7 +306,7 @@ impl Trie {
         let nodes = globs.len();
         let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
         for id in globs.drain(..) {
-            starts.extend(self.globs.at(id).try_each(segment, nodes, |node| next.push(node)));
+            starts.extend(self.globs.at(id).match_cheap_or_defer(segment, nodes, |node| next.push(node)));
         }
         if !starts.is_empty() {
             self.glob_set.matching(segment, &starts, |node| next.push(node));
@@ -312,7 +322,7 @@ impl Trie {
             return;
         }
         let at = self.nodes.at(node);
-        for row in [at.rest, at.here] {
+        for row in [at.tail_row, at.end_row] {
             if row != RowId::NONE {
                 visit(row);
             }
@@ -332,20 +342,23 @@ impl NodeId {
 
 impl Node {
     const EMPTY: Self = Self {
-        literals: false,
-        others: false,
-        owner_ids: false,
-        one: NodeId::NONE,
-        owner: NodeId::NONE,
+        has_literals: false,
+        has_other_edges: false,
+        has_user_id_edges: false,
+        any_segment: NodeId::NONE,
+        user: NodeId::NONE,
         globs: GlobsId::NONE,
-        here: RowId::NONE,
-        rest: RowId::NONE,
+        end_row: RowId::NONE,
+        tail_row: RowId::NONE,
     };
 
     /// The id to use for this node: its row if it is a leaf, else `id`. A wide row has no room in it.
     fn or_leaf(&self, id: NodeId) -> NodeId {
-        let is_leaf = !self.literals && !self.others && self.rest == RowId::NONE && !self.here.is_wide();
-        if is_leaf { NodeId(self.here.0 | LEAF) } else { id }
+        let is_leaf = !self.has_literals
+            && !self.has_other_edges
+            && self.tail_row == RowId::NONE
+            && !self.end_row.is_wide();
+        if is_leaf { NodeId(self.end_row.0 | LEAF) } else { id }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the question.
+//! The engine against the reference evaluator: the same expected by the same rule, whatever the policy and the request.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -50,30 +50,30 @@ fn agree_on_one_policy(number: usize) -> Shares {
         let caller = generator.caller();
         let roles = roles_of(&engine, &caller);
         for _ in 0..QUESTIONS_OF_A_POLICY / CALLERS_OF_A_POLICY {
-            let question = generator.question(&policy, &caller);
-            let decision = engine.decide(&roles, caller.owner(), question.borrowed());
-            let expected = reference::decide(&policy, &caller.borrowed(), &question.borrowed());
-            assert_eq!(decision, expected, "policy {number}: {caller:?} asks {question:?}");
+            let request = generator.request(&policy, &caller);
+            let decision = engine.decide(&roles, caller.pattern_subject(), request.borrowed());
+            let expected = reference::decide(&policy, &caller.borrowed(), &request.borrowed());
+            assert_eq!(decision, expected, "policy {number}: {caller:?}: {request:?}");
             shares.count(decision);
         }
     }
     shares
 }
 
-/// Shapes of many kinds: everything, nothing but literals, many globs at a node, many owner rules, many roles.
+/// Shapes of many kinds: everything, nothing but literals, many globs at a node, many rules with `{user}`, many roles.
 fn shape(number: usize) -> Shape {
     let usual = Shape::default();
     match number % 7 {
         0 => Shape { relative: 5, ..usual },
-        1 => Shape { one: 0, owner: 0, owner_id: 0, glob: 0, rest: 0, words: 4, depth: 2, ..usual },
+        1 => Shape { one: 0, user: 0, user_id: 0, glob: 0, rest: 0, words: 4, depth: 2, ..usual },
         2 => Shape { glob: 80, words: 60, depth: 2, rules_per_role: 12, ..usual },
-        3 => Shape { owner: 25, owner_id: 25, scopes: 60, ..usual },
+        3 => Shape { user: 25, user_id: 25, scopes: 60, ..usual },
         // So many that globs with the same ends are looked up by what stands between them.
         4 => Shape {
             glob: 95,
             one: 0,
-            owner: 0,
-            owner_id: 0,
+            user: 0,
+            user_id: 0,
             rest: 0,
             slash: 0,
             depth: 1,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Owner, Question};
+use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use generator::{Generator, Shape};
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -10,26 +10,26 @@ use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;
 
 #[test]
-fn a_decision_and_the_roles_of_a_known_caller_allocate_nothing() {
+fn a_decision_and_the_roles_of_a_cached_caller_allocate_nothing() {
     let mut generator = Generator::new(Shape::default(), 7);
     let policy = generator.policy();
     let engine = Engine::compile(&policy);
     let mut allowed = 0;
     for _ in 0..2_000 {
         let caller = generator.caller();
-        let owned = generator.question(&policy, &caller);
-        let question = owned.borrowed();
+        let owned = generator.request(&policy, &caller);
+        let request = owned.borrowed();
         let user = caller.user.as_deref().unwrap_or("a");
         let group = caller.groups.first().map(String::as_str);
         let counted = allocation_counter::measure(|| {
             let roles = engine.roles_of(user, [], []);
-            let decision = engine.decide(&roles, Some(Owner::named(user.as_bytes())), question);
+            let decision = engine.decide(&roles, Some(PatternSubject::named(user.as_bytes())), request);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
             let roles = engine.roles_of("somebody", group, []);
-            let decision = engine.decide(&roles, None, question);
+            let decision = engine.decide(&roles, None, request);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
         });
-        assert_eq!(counted.count_total, 0, "{caller:?} asks {owned:?}");
+        assert_eq!(counted.count_total, 0, "{caller:?}: {owned:?}");
     }
     assert!(allowed > 500, "{allowed} were allowed");
 }
@@ -59,8 +59,8 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         (format!("/{}", "aaaa.gz.js".repeat(100)), false),
     ] {
         let counted = allocation_counter::measure(|| {
-            let question = Question { action: b"GET", scope: b"", resource: resource.as_bytes() };
-            let decision = engine.decide(engine.anonymous(), None, question);
+            let request = AccessRequest { action: b"GET", scope: b"", resource: resource.as_bytes() };
+            let decision = engine.decide(engine.anonymous(), None, request);
             assert_eq!(matches!(decision, Decision::Allowed(_)), allowed, "{resource}");
         });
         assert_eq!(counted.count_total, 0, "{resource}");

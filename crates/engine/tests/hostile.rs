@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Owner, Question, RoleSet};
+use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use generator::Rng;
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -31,7 +31,7 @@ fn glob(rng: &mut Rng) -> Glob {
 fn segment(rng: &mut Rng) -> Segment {
     match rng.below(10) {
         0 => Segment::One("id".into()),
-        1 => Segment::Owner,
+        1 => Segment::User,
         // One in four of these is longer than sixteen bytes.
         2 | 3 => {
             let times = if rng.percent(25) { 40 } else { 1 };
@@ -92,15 +92,15 @@ fn every_pattern_that_matches_is_found_and_no_other() {
         for _ in 0..50 {
             let resource = resource(&mut rng);
             let scope = *rng.pick(&["a.test", "b.test", "test"]).unwrap();
-            let owner = rng.percent(50).then_some(Owner::named(b"a"));
-            let question =
-                Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
+            let subject = rng.percent(50).then_some(PatternSubject::named(b"a"));
+            let request =
+                AccessRequest { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
             for ((id, _, rule, _), roles) in policy.rules().zip(&sets) {
                 let matches = (rule.scopes.is_empty()
-                    || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                    && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner));
+                    || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
+                    && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject));
                 let expected = if matches { Decision::Allowed(id) } else { Decision::NotAllowed };
-                let decision = engine.decide(roles, owner, question);
+                let decision = engine.decide(roles, subject, request);
                 assert_eq!(decision, expected, "`{resource}` of `{scope}`: {rule:#?}");
                 matched += usize::from(matches);
                 decided += 1;

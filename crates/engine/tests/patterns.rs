@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use engine::{Decision, Engine, Owner, Question};
+use engine::{AccessRequest, Decision, Engine, PatternSubject};
 use policy::Policy;
 use policy::model::{Role, Rule, RuleId, SourceId};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
@@ -39,7 +39,7 @@ fn pattern(text: &str) -> Pattern {
 
 fn segment(text: &str) -> Segment {
     match text {
-        "{user}" => Segment::Owner,
+        "{user}" => Segment::User,
         _ if text.starts_with('{') => Segment::One(text.trim_matches(['{', '}']).into()),
         _ if text.contains('*') => Segment::Glob(Glob(text.split('*').map(Into::into).collect())),
         _ => Segment::Literal(text.into()),
@@ -55,13 +55,13 @@ struct Request<'a> {
 
 fn is_allowed(policy: &Policy, request: &Request<'_>) -> bool {
     let Request { user, action, scope, resource } = *request;
-    let question =
-        Question { action: action.as_bytes(), scope: scope.as_bytes(), resource: resource.as_bytes() };
+    let request =
+        AccessRequest { action: action.as_bytes(), scope: scope.as_bytes(), resource: resource.as_bytes() };
     let caller = Caller { user, ..Caller::default() };
-    let expected = reference::decide(policy, &caller, &question);
+    let expected = reference::decide(policy, &caller, &request);
     let engine = Engine::compile(policy);
     let roles = user.map_or_else(|| engine.anonymous().clone(), |user| engine.roles_of(user, [], []));
-    let decision = engine.decide(&roles, user.map(|user| Owner::named(user.as_bytes())), question);
+    let decision = engine.decide(&roles, user.map(|user| PatternSubject::named(user.as_bytes())), request);
     match (expected, decision) {
         (Decision::Allowed(RuleId(0)), Decision::Allowed(RuleId(0))) => true,
         (Decision::NotAllowed, Decision::NotAllowed) => false,
@@ -169,7 +169,7 @@ fn a_placeholder_is_exactly_one_segment_never_empty_never_dots() {
 }
 
 #[test]
-fn the_owner_is_exactly_one_segment_equal_to_the_user() {
+fn user_matches_exactly_one_segment_equal_to_the_user_name() {
     resources(
         "/users/{user}/profile",
         &["/users/alice/profile"],
@@ -315,8 +315,9 @@ fn very_long_names_cost_little_and_break_nothing() {
     let dots = ".".repeat(100_000);
     let labels = format!("{}example.com", "a.".repeat(100_000));
     let decide = |scope: &str, resource: &str| {
-        let question = Question { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
-        engine.decide(engine.anonymous(), Some(Owner::named(b"alice")), question)
+        let request =
+            AccessRequest { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
+        engine.decide(engine.anonymous(), Some(PatternSubject::named(b"alice")), request)
     };
     assert_eq!(decide(&labels, &segments), Decision::Allowed(RuleId(0)));
     assert_eq!(decide(&labels, &slashes), Decision::NotAllowed);
@@ -332,12 +333,12 @@ fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() 
     let named = |sources: &[SourceId], user: &'static str, prefix: usize, source: Option<SourceId>| {
         let mut policy = policy(&[], &["/users/{user}", "/users/{user}/x"]);
         let rule = &mut policy.roles[0].allow[0];
-        rule.resources[0].segments[1] = Segment::OwnerId(sources.to_vec());
-        let owner = Some(Owner { user: user.as_bytes(), prefix, source });
-        let question = Question { action: b"GET", scope: b"", resource: b"/users/ann" };
+        rule.resources[0].segments[1] = Segment::UserId(sources.to_vec());
+        let subject = Some(PatternSubject { user: user.as_bytes(), prefix, source });
+        let request = AccessRequest { action: b"GET", scope: b"", resource: b"/users/ann" };
         let engine = Engine::compile(&policy);
-        let matches = rule_matches(&policy, owner);
-        let decision = engine.decide(engine.anonymous(), owner, question);
+        let matches = rule_matches(&policy, subject);
+        let decision = engine.decide(engine.anonymous(), subject, request);
         assert_eq!(decision == Decision::Allowed(RuleId(0)), matches, "{sources:?} {user} {source:?}");
         matches
     };
@@ -354,9 +355,9 @@ fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() 
     assert!(!named(&[basic], "", 0, Some(basic)));
 }
 
-fn rule_matches(policy: &Policy, owner: Option<Owner<'_>>) -> bool {
+fn rule_matches(policy: &Policy, subject: Option<PatternSubject<'_>>) -> bool {
     let mut patterns = policy.rules().flat_map(|(_, _, rule, _)| &rule.resources);
-    patterns.any(|pattern| pattern.matches(b"/users/ann", owner))
+    patterns.any(|pattern| pattern.matches(b"/users/ann", subject))
 }
 
 /// No recursion follows the depth of a policy or of a request.
@@ -373,17 +374,17 @@ fn very_deep_patterns_and_chains_of_roles_break_nothing() {
     let engine = Engine::compile(&policy);
     let roles = engine.roles_of("alice", [], ["role-19999"]);
     assert_eq!(engine.role_names(&roles).count(), 20_000);
-    let question = Question { action: b"GET", scope: b"", resource: deep.as_bytes() };
-    assert_eq!(engine.decide(&roles, None, question), Decision::Allowed(RuleId(0)));
+    let request = AccessRequest { action: b"GET", scope: b"", resource: deep.as_bytes() };
+    assert_eq!(engine.decide(&roles, None, request), Decision::Allowed(RuleId(0)));
 }
 
 #[test]
 fn a_policy_of_nothing_allows_nothing() {
     let engine = Engine::compile(&Policy::default());
-    let question = Question { action: b"GET", scope: b"", resource: b"/" };
+    let request = AccessRequest { action: b"GET", scope: b"", resource: b"/" };
     let roles = engine.roles_of("alice", ["staff"], ["admin", "anyone", "authenticated"]);
-    assert_eq!(engine.decide(&roles, Some(Owner::named(b"alice")), question), Decision::NotAllowed);
-    assert_eq!(engine.decide(engine.anonymous(), None, question), Decision::NotAllowed);
+    assert_eq!(engine.decide(&roles, Some(PatternSubject::named(b"alice")), request), Decision::NotAllowed);
+    assert_eq!(engine.decide(engine.anonymous(), None, request), Decision::NotAllowed);
     assert_eq!(engine.role_names(&roles).count(), 0);
 }
 
@@ -409,10 +410,10 @@ fn of_many_roles_and_actions_at_one_place_the_lowest_rule_decides() {
             let roles: Vec<&str> = names.iter().map(String::as_str).collect();
             let caller = Caller { user: Some("alice"), roles: roles.clone(), ..Caller::default() };
             for action in ["A0", "A1", "A2", "A19", "other"] {
-                let question = Question { action: action.as_bytes(), scope: b"", resource: b"/people" };
+                let request = AccessRequest { action: action.as_bytes(), scope: b"", resource: b"/people" };
                 let set = engine.roles_of("alice", [], roles.iter().copied());
-                let expected = reference::decide(&policy, &caller, &question);
-                assert_eq!(engine.decide(&set, None, question), expected);
+                let expected = reference::decide(&policy, &caller, &request);
+                assert_eq!(engine.decide(&set, None, request), expected);
             }
         }
     }

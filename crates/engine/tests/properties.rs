@@ -6,26 +6,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::{Decision, Engine, RoleSet};
-use generator::{Generator, OwnedCaller, OwnedQuestion, Rng, Shape};
+use generator::{Generator, OwnedAccessRequest, OwnedCaller, Rng, Shape};
 use policy::Policy;
 use policy::model::{Grant, Role, RoleId, Rule};
 use policy::pattern::{Actions, Pattern, Segment};
 
 const POLICIES: u64 = 60;
-const QUESTIONS: usize = 400;
+const REQUESTS: usize = 400;
 
-/// Some policies, each with callers and their questions.
-fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedQuestion)], &mut Rng)) {
+/// Some policies, each with callers and their requests.
+fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedAccessRequest)], &mut Rng)) {
     for seed in 0..POLICIES {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
-        let questions = (0..QUESTIONS).map(|_| {
+        let requests = (0..REQUESTS).map(|_| {
             let caller = generator.caller();
-            let question = generator.question(&policy, &caller);
-            (caller, question)
+            let request = generator.request(&policy, &caller);
+            (caller, request)
         });
-        let questions: Vec<_> = questions.collect();
-        test(&policy, &Engine::compile(&policy), &questions, &mut Rng::new(seed));
+        let requests: Vec<_> = requests.collect();
+        test(&policy, &Engine::compile(&policy), &requests, &mut Rng::new(seed));
     }
 }
 
@@ -36,9 +36,9 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     engine.roles_of(user, groups, roles)
 }
 
-fn decide(engine: &Engine, caller: &OwnedCaller, question: &OwnedQuestion) -> Decision {
+fn decide(engine: &Engine, caller: &OwnedCaller, request: &OwnedAccessRequest) -> Decision {
     let roles = roles_of(engine, caller);
-    engine.decide(&roles, caller.owner(), question.borrowed())
+    engine.decide(&roles, caller.pattern_subject(), request.borrowed())
 }
 
 fn is_allowed(decision: Decision) -> bool {
@@ -87,9 +87,9 @@ fn shuffle_and_repeat<T: Clone>(things: &mut Vec<T>, rng: &mut Rng) {
 fn order_and_repetition_never_matter() {
     for_each_policy(|policy, engine, all, rng| {
         let other = Engine::compile(&disordered(policy, rng));
-        for (caller, question) in all {
-            let (one, two) = (decide(engine, caller, question), decide(&other, caller, question));
-            assert!(same_kind(one, two), "{caller:?} asks {question:?}: {one:?}, then {two:?}");
+        for (caller, request) in all {
+            let (one, two) = (decide(engine, caller, request), decide(&other, caller, request));
+            assert!(same_kind(one, two), "{caller:?}: {request:?}: {one:?}, then {two:?}");
         }
     });
 }
@@ -115,9 +115,9 @@ fn an_added_deny_never_allows() {
         let place = rng.below(other.roles.len());
         other.roles[place].deny.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, question) in all {
-            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
-            assert!(!is_allowed(after) || is_allowed(before), "{caller:?} asks {question:?}");
+        for (caller, request) in all {
+            let (before, after) = (decide(engine, caller, request), decide(&other, caller, request));
+            assert!(!is_allowed(after) || is_allowed(before), "{caller:?}: {request:?}");
             changed += usize::from(is_allowed(before) && !is_allowed(after));
         }
     });
@@ -133,9 +133,9 @@ fn an_added_allow_never_takes_away() {
         let place = rng.below(other.roles.len());
         other.roles[place].allow.push(generator.rule());
         let other = Engine::compile(&other);
-        for (caller, question) in all {
-            let (before, after) = (decide(engine, caller, question), decide(&other, caller, question));
-            assert!(is_allowed(after) || !is_allowed(before), "{caller:?} asks {question:?}");
+        for (caller, request) in all {
+            let (before, after) = (decide(engine, caller, request), decide(&other, caller, request));
+            assert!(is_allowed(after) || !is_allowed(before), "{caller:?}: {request:?}");
             changed += usize::from(is_allowed(after) && !is_allowed(before));
         }
     });
@@ -166,11 +166,11 @@ fn an_unrelated_rule_changes_nothing() {
         };
         other.grants.insert(rng.below(other.grants.len()), of_other);
         let other = Engine::compile(&other);
-        for (caller, question) in all {
+        for (caller, request) in all {
             assert_eq!(
-                decide(engine, caller, question),
-                decide(&other, caller, question),
-                "{caller:?} asks {question:?}"
+                decide(engine, caller, request),
+                decide(&other, caller, request),
+                "{caller:?}: {request:?}"
             );
         }
     });

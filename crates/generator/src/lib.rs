@@ -14,14 +14,14 @@ pub use yaml::to_yaml;
 
 use std::path::Path;
 
-use policy::Question;
-use policy::pattern::Owner;
+use policy::AccessRequest;
+use policy::pattern::PatternSubject;
 use policy::problem::Place;
 use policy::reference::Caller;
 
-/// An owned [`Question`].
+/// An owned [`AccessRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OwnedQuestion {
+pub struct OwnedAccessRequest {
     /// The HTTP method.
     pub action: String,
     /// The HTTP host in canonical form.
@@ -30,11 +30,11 @@ pub struct OwnedQuestion {
     pub resource: String,
 }
 
-impl OwnedQuestion {
+impl OwnedAccessRequest {
     /// Borrows it.
     #[must_use]
-    pub fn borrowed(&self) -> Question<'_> {
-        Question {
+    pub fn borrowed(&self) -> AccessRequest<'_> {
+        AccessRequest {
             action: self.action.as_bytes(),
             scope: self.scope.as_bytes(),
             resource: self.resource.as_bytes(),
@@ -45,9 +45,9 @@ impl OwnedQuestion {
 impl OwnedCaller {
     /// The caller as the engine sees it.
     #[must_use]
-    pub fn owner(&self) -> Option<Owner<'_>> {
+    pub fn pattern_subject(&self) -> Option<PatternSubject<'_>> {
         let Self { user, prefix, source, .. } = self;
-        user.as_ref().map(|user| Owner { user: user.as_bytes(), prefix: *prefix, source: *source })
+        user.as_ref().map(|user| PatternSubject { user: user.as_bytes(), prefix: *prefix, source: *source })
     }
 
     /// Borrows it.

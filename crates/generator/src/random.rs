@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{OwnedQuestion, Rng, nowhere};
+use crate::{OwnedAccessRequest, Rng, nowhere};
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
     Rule, SourceId,
@@ -31,9 +31,9 @@ pub struct Shape {
     /// Share of segments that are `{id}`.
     pub one: usize,
     /// Share of segments that are `{user}`.
-    pub owner: usize,
+    pub user: usize,
     /// Share of segments that are `{user.id}`.
-    pub owner_id: usize,
+    pub user_id: usize,
     /// Share of segments that are globs.
     pub glob: usize,
     /// Share of patterns that end in `**`.
@@ -67,7 +67,7 @@ pub struct OwnedCaller {
     pub roles: Vec<String>,
 }
 
-/// Generates policies, callers and questions with these parameters.
+/// Generates policies, callers and requests with these parameters.
 #[derive(Clone, Debug)]
 pub struct Generator {
     shape: Shape,
@@ -94,8 +94,8 @@ impl Default for Shape {
             depth: 4,
             words: 12,
             one: 15,
-            owner: 6,
-            owner_id: 6,
+            user: 6,
+            user_id: 6,
             glob: 15,
             rest: 20,
             slash: 5,
@@ -109,7 +109,7 @@ impl Default for Shape {
 }
 
 impl Generator {
-    /// Equal seeds give equal policies, callers and questions.
+    /// Equal seeds give equal policies, callers and requests.
     #[must_use]
     pub fn new(shape: Shape, seed: u64) -> Self {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
@@ -151,7 +151,7 @@ impl Generator {
             sources.push(SourceId(1));
         }
         for segment in resources.iter_mut().flat_map(|pattern| &mut pattern.segments) {
-            if let Segment::OwnerId(of_rule) = segment {
+            if let Segment::UserId(of_rule) = segment {
                 of_rule.clone_from(&sources);
             }
         }
@@ -162,7 +162,7 @@ impl Generator {
         let name = user_name(user);
         let sources = several(&self.place);
         let sources: Vec<_> = sources.sources().collect();
-        match self.rng.pick(&sources).filter(|_| self.shape.owner_id > 0) {
+        match self.rng.pick(&sources).filter(|_| self.shape.user_id > 0) {
             Some((source, _, prefix)) => OwnedCaller {
                 user: Some(format!("{prefix}{name}")),
                 source: Some(*source),
@@ -189,13 +189,13 @@ impl Generator {
         caller
     }
 
-    /// A question. Most are derived from a rule of the policy, so that they match or nearly match.
-    pub fn question(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedQuestion {
+    /// A request. Most are derived from a rule of the policy, so that they match or nearly match.
+    pub fn request(&mut self, policy: &Policy, caller: &OwnedCaller) -> OwnedAccessRequest {
         let user = caller.user.as_deref().unwrap_or("a");
         let rules: Vec<&Rule> =
             policy.roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)).collect();
         let rule = self.rng.pick(&rules).copied().filter(|_| self.rng.percent(85));
-        OwnedQuestion {
+        OwnedAccessRequest {
             action: self.action_of(rule),
             scope: self.scope_of(rule),
             resource: self.resource_of(rule, user),
@@ -320,15 +320,15 @@ impl Generator {
     }
 
     fn segment(&mut self) -> Segment {
-        let Shape { one, owner, owner_id, glob, .. } = self.shape;
+        let Shape { one, user, user_id, glob, .. } = self.shape;
         let choice = self.rng.below(100);
         if choice < one {
             Segment::One("id".into())
-        } else if choice < one + owner {
-            Segment::Owner
-        } else if choice < one + owner + owner_id {
-            Segment::OwnerId(Vec::new())
-        } else if choice < one + owner + owner_id + glob {
+        } else if choice < one + user {
+            Segment::User
+        } else if choice < one + user + user_id {
+            Segment::UserId(Vec::new())
+        } else if choice < one + user + user_id + glob {
             Segment::Glob(self.glob())
         } else {
             Segment::Literal(self.word().into())
@@ -369,9 +369,9 @@ impl Generator {
         match segment {
             Segment::Literal(literal) => literal.to_string(),
             Segment::One(_) => self.word(),
-            Segment::Owner => encoded(user),
+            Segment::User => encoded(user),
             // The prefix of one source; for a caller from another one, the name nearly matches.
-            Segment::OwnerId(_) => {
+            Segment::UserId(_) => {
                 let prefix = if self.rng.percent(50) { PREFIX } else { "" };
                 encoded(user.strip_prefix(prefix).filter(|id| !id.is_empty()).unwrap_or(user))
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::random::{name_of, unverified};
-use crate::{OwnedQuestion, nowhere};
+use crate::{OwnedAccessRequest, nowhere};
 use policy::model::{Grant, Policy, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
 use policy::problem::Place;
@@ -56,9 +56,9 @@ impl Regular {
         format!("user-{caller}")
     }
 
-    /// A question for a resource, which is allowed to some role.
+    /// A request for a resource, which is allowed to some role.
     #[must_use]
-    pub fn question(&self, resource: usize) -> OwnedQuestion {
+    pub fn request(&self, resource: usize) -> OwnedAccessRequest {
         let more = match resource % 10 {
             7 => "/x-1",
             8 => "/x-2/y",
@@ -66,7 +66,7 @@ impl Regular {
             _ => "",
         };
         let path = format!("/v1/area-{}/item-{resource}{more}", resource / 100);
-        OwnedQuestion { action: "GET".into(), scope: "api.example.com".into(), resource: path }
+        OwnedAccessRequest { action: "GET".into(), scope: "api.example.com".into(), resource: path }
     }
 
     /// Whether a caller is allowed to use a resource.

@@ -94,8 +94,8 @@ fn rule_text(policy: &Policy, rule: &Rule) -> String {
 /// The sources of `{user.id}` in a rule, if it has one. All in one rule have the same.
 fn sources_of(rule: &Rule) -> Option<&[SourceId]> {
     rule.resources.iter().flat_map(|pattern| &pattern.segments).find_map(|segment| match segment {
-        Segment::OwnerId(sources) => Some(sources.as_slice()),
-        Segment::Literal(_) | Segment::One(_) | Segment::Owner | Segment::Glob(_) => None,
+        Segment::UserId(sources) => Some(sources.as_slice()),
+        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => None,
     })
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use identity::{Authenticator, CredentialsError, FetchedKeys, LocalCache, Recipe, hash_password};
+use identity::{Authenticator, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache, hash_password};
 use policy::model::{Basic, BasicUser, Identity, Secret};
 use policy::problem::Place;
 
@@ -28,25 +28,25 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 fn main() {
     let rounds = |rounds| NonZeroU32::new(rounds).unwrap();
     let kinds = [
-        ("argon2id", Recipe::Argon2id { memory: 1_024, passes: 1, lanes: 1 }),
-        ("bcrypt", Recipe::Bcrypt { cost: 4 }),
-        ("pbkdf2-sha256", Recipe::Pbkdf2Sha256 { rounds: rounds(1_000) }),
-        ("pbkdf2-sha512", Recipe::Pbkdf2Sha512 { rounds: rounds(1_000) }),
-        ("sha512-crypt", Recipe::Sha512Crypt { rounds: 1_000 }),
+        ("argon2id", HashAlgorithm::Argon2id { memory: 1_024, passes: 1, lanes: 1 }),
+        ("bcrypt", HashAlgorithm::Bcrypt { cost: 4 }),
+        ("pbkdf2-sha256", HashAlgorithm::Pbkdf2Sha256 { rounds: rounds(1_000) }),
+        ("pbkdf2-sha512", HashAlgorithm::Pbkdf2Sha512 { rounds: rounds(1_000) }),
+        ("sha512-crypt", HashAlgorithm::Sha512Crypt { rounds: 1_000 }),
     ];
     if let Some(name) = std::env::args().nth(1) {
-        return kinds.iter().for_each(|(_, recipe)| repeat(&name, *recipe));
+        return kinds.iter().for_each(|(_, algorithm)| repeat(&name, *algorithm));
     }
     println!("{:<14} {:>12} {:>12} {:>7}", "hash", "known µs", "unknown µs", "ratio");
-    for (name, recipe) in kinds {
-        let (known, unknown) = compare(recipe);
+    for (name, algorithm) in kinds {
+        let (known, unknown) = compare(algorithm);
         println!("{name:<14} {known:>12.1} {unknown:>12.1} {:>7.3}", unknown / known);
     }
 }
 
 /// Authenticates one of the two alone, so that instructions can be counted.
-fn repeat(name: &str, recipe: Recipe) {
-    let authenticator = authenticator(recipe);
+fn repeat(name: &str, algorithm: HashAlgorithm) {
+    let authenticator = authenticator(algorithm);
     let user = if name == "known" { "user" } else { "nobody" };
     (0..10).for_each(|round| {
         let _ = time_of(&authenticator, &format!("{user}{round}:wrong"));
@@ -54,8 +54,8 @@ fn repeat(name: &str, recipe: Recipe) {
 }
 
 /// The medians of a known and of an unknown user, in microseconds.
-fn compare(recipe: Recipe) -> (f64, f64) {
-    let authenticator = authenticator(recipe);
+fn compare(algorithm: HashAlgorithm) -> (f64, f64) {
+    let authenticator = authenticator(algorithm);
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let mut measure_known =
@@ -84,11 +84,11 @@ fn time_of(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     took
 }
 
-fn authenticator(recipe: Recipe) -> Authenticator<()> {
+fn authenticator(algorithm: HashAlgorithm) -> Authenticator<()> {
     let at = || Place::start_of(Path::new("policy.yaml"));
     let user = |number: usize| BasicUser {
         name: format!("user{number}").into(),
-        password: Some(Secret(hash_password("wonderland", recipe).unwrap().into())),
+        password: Some(Secret(hash_password("wonderland", algorithm).unwrap().into())),
         groups: Vec::new(),
         at: at(),
     };

@@ -20,16 +20,16 @@ use policy::problem::{Problem, Severity};
 use serde_json::Value;
 
 use crate::authorization::{self, Scheme};
-use crate::basic::{Credentials, PasswordChecked, PasswordResult};
+use crate::basic::{Credentials, PasswordMatch, PasswordResult};
 use crate::cache::{Cache, Lookup, Window};
 use crate::jwks::KeySet;
-use crate::jwt::{self, Issuer, TokenCheck, TokenChecked};
+use crate::jwt::{self, Issuer, PendingToken, TokenResult};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
 use crate::local_cache::{Found, LocalCache};
 use crate::memory::Names;
 use crate::password::MAX_PASSWORD;
-use crate::verification::{Check, Checked, Verification, Verified};
+use crate::verification::{CredentialsResult, Pending, Verification, VerificationResult};
 use crate::{
     CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime, UnknownKids,
 };
@@ -59,8 +59,8 @@ pub struct Authenticator<T> {
     id: u64,
     basic: Option<Basic<T>>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key sets
-    /// may not accept them.
+    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next authenticator: its key
+    /// sets may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -114,11 +114,11 @@ impl<T: HeapSize> Authenticator<T> {
         Ok((this, problems))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it before
-    /// this authenticator serves requests.
+    /// Carries over the Basic credentials that `previous` has verified, as [`Authenticator::compile`] does. Call it
+    /// before this authenticator serves requests.
     ///
-    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in a
-    /// thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
+    /// It is a step of its own, because it takes locks of `previous` that requests take too. A program that compiles in
+    /// a thread of low priority must call it in another one: that thread may wait long for a CPU while it holds a lock,
     /// and requests would wait for it.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
@@ -133,7 +133,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// Authenticates a caller by the value of its one `Authorization` header. Without such a header, the caller is
     /// anonymous: `Ok(None)`.
     ///
-    /// `verified` is the result of a [`Verification`] that an earlier call with the same header returned. It may come
+    /// `result` is that of a [`Verification`] that an earlier call with the same header returned. It may come
     /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it is
     /// ignored, and this may return another verification.
     ///
@@ -145,15 +145,15 @@ impl<T: HeapSize> Authenticator<T> {
     pub fn authenticate<'c>(
         &self,
         authorization: Option<&[u8]>,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
         let Some(value) = authorization else { return Ok(None) };
-        let look_up = || self.look_up(value, verified, now, attach);
+        let look_up = || self.look_up(value, result, now, attach);
         if value.len() > MAX_CACHED_VALUE {
-            return Ok(Some(cache.hold(look_up()?.known)));
+            return Ok(Some(cache.hold(look_up()?.cached)));
         }
         // The cache key is the hash of the whole header value. A hash of user and password, or of the token, would do
         // too, but then each hit would first parse the value and decode its base64.
@@ -173,13 +173,13 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(value) = authorization else { return Ok(None) };
-        let look_up = |verified: Option<&Verified>| self.look_up(value, verified, now, &attach);
+        let look_up = |result: Option<&VerificationResult>| self.look_up(value, result, now, &attach);
         let found = look_up(None).or_else(|why| match why {
             NotAuthenticated::Pending(verification) => look_up(Some(&verification.run())),
             NotAuthenticated::Invalid(_) => Err(why),
         });
         match found {
-            Ok(found) => Ok(Some(cache.hold(found.known))),
+            Ok(found) => Ok(Some(cache.hold(found.cached))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             // Cannot happen: this authenticator made the verification, so it does not ignore the result. It returns an
             // error, so that a bug here denies the request.
@@ -190,8 +190,13 @@ impl<T: HeapSize> Authenticator<T> {
     /// Caches verified credentials, if they are valid under this policy, and returns whether they are. Invalid ones are
     /// never cached. Call it when the verification has run, even if no request waits for the result any more: the
     /// client's next attempt then needs no verification. It may be called more than once.
-    pub fn cache_verified(&self, verified: &Verified, now: UnixTime, attach: impl Fn(&Subject) -> T) -> bool {
-        matches!(self.resolve(verified, now, attach), Some(Ok(_)))
+    pub fn cache_result(
+        &self,
+        result: &VerificationResult,
+        now: UnixTime,
+        attach: impl Fn(&Subject) -> T,
+    ) -> bool {
+        matches!(self.resolve(result, now, attach), Some(Ok(_)))
     }
 
     /// The subject that a valid token with these claims would have, for test cases and tools. Nothing is verified.
@@ -217,8 +222,8 @@ impl<T: HeapSize> Authenticator<T> {
         sets.flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to fetch
-    /// it again. The calling program limits how often it does.
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have: reasons to
+    /// fetch it again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -231,15 +236,13 @@ impl<T: HeapSize> Authenticator<T> {
     fn look_up(
         &self,
         value: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, verified, now, attach),
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
-                self.token(token, verified, now, attach)
-            }
+            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, result, now, attach),
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, result, now, attach),
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
                 Err(CredentialsError::UnsupportedScheme.into())
             }
@@ -250,7 +253,7 @@ impl<T: HeapSize> Authenticator<T> {
         &self,
         basic: &Basic<T>,
         encoded: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
@@ -263,6 +266,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::BadPassword.into());
         }
         let key = self.hasher.hash_pair(credentials.user().as_bytes(), credentials.password());
+        // Expired means that the password was right before: the hash queue serves such a caller first (S19).
         let verified_before = match basic.find(key, now) {
             Lookup::Valid(found) => return Ok(found),
             Lookup::Expired => true,
@@ -274,13 +278,14 @@ impl<T: HeapSize> Authenticator<T> {
                 Lookup::Missing => false,
             },
         };
-        match self.resolve_for(key, verified, now, attach) {
+        match self.resolve_for(key, result, now, attach) {
             Some(result) => Ok(result?),
-            None => match basic.accounts.check(&credentials, key, &self.hasher) {
-                Some(check) => {
-                    let check = check.with_verified_before(verified_before);
-                    Err(NotAuthenticated::Pending(Verification(Check::Password(check))))
+            None => match basic.accounts.pending(&credentials, key, &self.hasher) {
+                Some(pending) => {
+                    let pending = pending.with_verified_before(verified_before);
+                    Err(NotAuthenticated::Pending(Verification(Pending::Password(pending))))
                 }
+                // No user of the policy has a hash: all fail alike, so the time tells nothing about a name.
                 None => Err(CredentialsError::BadPassword.into()),
             },
         }
@@ -297,15 +302,15 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Found<T> {
         let key = self.hasher.hash(user.as_bytes());
         basic.find(key, now).valid().unwrap_or_else(|| {
-            let known = cached_subject(&basic.accounts.unverified_subject(user), attach);
-            basic.insert(key, known, None, self.credentials_window(now))
+            let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);
+            basic.insert(key, cached, None, self.credentials_window(now))
         })
     }
 
     fn token(
         &self,
         text: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
@@ -316,18 +321,18 @@ impl<T: HeapSize> Authenticator<T> {
         if let Some(found) = self.find_token(hash, now) {
             return Ok(found);
         }
-        match self.resolve_for(hash, verified, now, attach) {
+        match self.resolve_for(hash, result, now, attach) {
             Some(result) => Ok(result?),
             None => {
-                let check = TokenCheck::new(text, &self.issuers, now, hash);
-                Err(NotAuthenticated::Pending(Verification(Check::Token(check))))
+                let pending = PendingToken::new(text, &self.issuers, now, hash);
+                Err(NotAuthenticated::Pending(Verification(Pending::Token(pending))))
             }
         }
     }
 
     fn find_token(&self, hash: u128, now: UnixTime) -> Option<Found<T>> {
-        let found = |known: &Arc<CachedSubject<T>>, window, bytes| Found {
-            known: Arc::clone(known),
+        let found = |cached: &Arc<CachedSubject<T>>, window, bytes| Found {
+            cached: Arc::clone(cached),
             window,
             bytes,
             keep_for: Duration::MAX,
@@ -335,28 +340,28 @@ impl<T: HeapSize> Authenticator<T> {
         self.tokens.find(hash, now, found).valid()
     }
 
-    /// The result of [`Self::resolve`], if `verified` belongs to the credentials with this cache key; otherwise `None`.
+    /// The result of [`Self::resolve`], if `result` belongs to the credentials with this cache key; otherwise `None`.
     fn resolve_for(
         &self,
         key: u128,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        self.resolve(verified.filter(|verified| verified.credentials() == key)?, now, attach)
+        self.resolve(result.filter(|result| result.credentials() == key)?, now, attach)
     }
 
     /// What the result of a verification means under this policy; `None` if the verification was made under another
     /// policy, in which the hash or the keys differ, or the token is not valid now. A subject is also cached.
     fn resolve(
         &self,
-        verified: &Verified,
+        result: &VerificationResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        match &verified.0 {
-            Checked::Password(checked) => self.resolve_password(checked, now, attach),
-            Checked::Token(checked) => self.resolve_token(checked, now, attach),
+        match &result.0 {
+            CredentialsResult::Password(result) => self.resolve_password(result, now, attach),
+            CredentialsResult::Token(result) => self.resolve_token(result, now, attach),
         }
     }
 
@@ -364,42 +369,42 @@ impl<T: HeapSize> Authenticator<T> {
     /// check, or exists in neither.
     fn resolve_password(
         &self,
-        checked: &PasswordChecked,
+        result: &PasswordResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(match basic.accounts.result_of(checked)? {
-            PasswordResult::Right(account) => {
-                let key = checked.credentials;
+        Some(match basic.accounts.match_of(result)? {
+            PasswordMatch::Right(account) => {
+                let key = result.credentials;
                 let found = basic.find(key, now).valid();
                 let insert = || basic.insert_account(key, account, self.credentials_window(now), attach);
                 Ok(found.unwrap_or_else(insert))
             }
-            PasswordResult::Wrong => Err(CredentialsError::BadPassword),
+            PasswordMatch::Wrong => Err(CredentialsError::BadPassword),
         })
     }
 
     /// A token verification counts if it used the keys and settings of this authenticator, and the token is valid now.
     fn resolve_token(
         &self,
-        checked: &TokenChecked,
+        result: &TokenResult,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        if !Arc::ptr_eq(&self.issuers, &checked.issuers) {
+        if !Arc::ptr_eq(&self.issuers, &result.issuers) {
             return None;
         }
-        let token = match &checked.result {
+        let token = match &result.result {
             Ok(token) if token.window.contains(now) => token,
             Ok(_) => return None,
             Err(error) => return Some(Err(*error)),
         };
-        Some(Ok(self.find_token(checked.hash, now).unwrap_or_else(|| {
-            let known = cached_subject(&token.subject, attach);
-            let bytes = known.bytes(Names::OwnedBySubject);
-            self.tokens.insert(checked.hash, Arc::clone(&known), token.window, bytes);
-            Found { known, window: token.window, bytes, keep_for: Duration::MAX }
+        Some(Ok(self.find_token(result.hash, now).unwrap_or_else(|| {
+            let cached = cached_subject(&token.subject, attach);
+            let bytes = cached.bytes(Names::OwnedBySubject);
+            self.tokens.insert(result.hash, Arc::clone(&cached), token.window, bytes);
+            Found { cached, window: token.window, bytes, keep_for: Duration::MAX }
         })))
     }
 

@@ -2,10 +2,10 @@
 
 mod account;
 mod accounts;
-mod check;
 mod credentials;
+mod pending;
 
 pub(crate) use account::Account;
-pub(crate) use accounts::{Accounts, PasswordResult};
-pub(crate) use check::{PasswordCheck, PasswordChecked};
+pub(crate) use accounts::{Accounts, PasswordMatch};
 pub(crate) use credentials::Credentials;
+pub(crate) use pending::{PasswordResult, PendingPassword};

@@ -4,15 +4,15 @@
 //! that issuer's key set, the signature, and only then the claims. Nothing of an unverified payload is used except
 //! `iss`; logs may say whom it names.
 
-mod check;
 mod claims;
 mod detail;
 mod header;
 mod issuer;
+mod pending;
 mod token;
 
-pub(crate) use check::{TokenCheck, TokenChecked};
 pub(crate) use claims::{subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
+pub(crate) use pending::{PendingToken, TokenResult};
 pub(crate) use token::{MAX_BYTES, Unverified};

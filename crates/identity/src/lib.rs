@@ -42,9 +42,9 @@ pub use excerpt::{excerpt, excerpts};
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};
-pub use password::{Recipe, RecipeError, hash_password};
+pub use password::{HashAlgorithm, HashPasswordError, hash_password};
 pub use unknown_kids::UnknownKids;
-pub use verification::{Verification, VerificationKind, Verified};
+pub use verification::{Verification, VerificationKind, VerificationResult};
 
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;

@@ -13,14 +13,14 @@ use std::time::Duration;
 use crate::cache::Window;
 use crate::{CachedSubject, UnixTime};
 
-/// Entries per set: the cache is set-associative, like that of a CPU. Two, so that two busy callers whose keys fall into
-/// one set do not evict each other.
+/// Entries per set: the cache is set-associative, like that of a CPU. Two, so that two busy callers whose keys fall
+/// into one set do not evict each other.
 const WAYS: usize = 2;
 /// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker. With more sets, fewer busy
 /// callers are looked up in the shared cache; with fewer, each worker takes less memory (see [`MAX_BYTES`]).
 const SETS: usize = 512;
-/// The largest subject to keep here, in bytes. Most take half a KiB. Entries share their subjects with the shared cache,
-/// but when that has evicted them, they exist for this cache alone: at most 2 MiB, 1,024 entries of this size.
+/// The largest subject to keep here, in bytes. Most take half a KiB. Entries share their subjects with the shared
+/// cache, but when that has evicted them, they exist for this cache alone: at most 2 MiB, 1,024 entries of this size.
 const MAX_BYTES: usize = 2 << 10;
 /// How long an entry is used before the next look-up in the shared cache. That look-up marks the shared entry as used:
 /// otherwise the shared cache would evict the busiest callers, or let their credentials expire.
@@ -43,12 +43,12 @@ pub struct LocalCache<T> {
 struct Entry<T> {
     key: u128,
     window: Window,
-    known: Arc<CachedSubject<T>>,
+    cached: Arc<CachedSubject<T>>,
 }
 
 /// A subject from the shared cache, or one that was just verified.
 pub(crate) struct Found<T> {
-    pub(crate) known: Arc<CachedSubject<T>>,
+    pub(crate) cached: Arc<CachedSubject<T>>,
     /// When its credentials are valid.
     pub(crate) window: Window,
     /// The memory that the subject takes, in bytes.
@@ -77,33 +77,35 @@ impl<T> LocalCache<T> {
         }
         let Self { sets, last, .. } = self;
         let Some([first, second]) = sets.get_mut(set_of(key)) else {
-            return Ok(last.insert(look_up()?.known));
+            // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty cache, 0.
+            return Ok(last.insert(look_up()?.cached));
         };
-        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced.
+        // The slot that has this key, or else one that is empty or expired. If there is none, the second is replaced:
+        // which was used last is not recorded, and the first is free again after `MAX_AGE` at the latest.
         let has = |slot: &Option<Entry<T>>| slot.as_ref().is_some_and(|entry| entry.key == key);
         let is_free = |slot: &Option<Entry<T>>| slot.as_ref().is_none_or(|entry| !entry.window.contains(now));
         let slot = if !has(second) && (has(first) || is_free(first)) { first } else { second };
-        // A found entry is taken out and put back below: the borrow checker rejects an early return of a reference to it
-        // in a function that may also replace it.
+        // A found entry is taken out and put back below: the borrow checker rejects an early return of a reference to
+        // it in a function that may also replace it.
         let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
             Some(entry) => entry,
             None => {
-                let Found { known, window, bytes, keep_for } = look_up()?;
+                let Found { cached, window, bytes, keep_for } = look_up()?;
                 if bytes > MAX_BYTES {
-                    return Ok(last.insert(known));
+                    return Ok(last.insert(cached));
                 }
                 // Valid from now on. If the clock is set back, even a little, the next look-up goes to the shared
                 // cache, which knows the whole window.
                 let until = window.until.min(now.saturating_add(keep_for.min(MAX_AGE)));
-                Entry { key, window: Window { from: now, until }, known }
+                Entry { key, window: Window { from: now, until }, cached }
             }
         };
-        Ok(&slot.insert(entry).known)
+        Ok(&slot.insert(entry).cached)
     }
 
     /// Holds a subject until the next call, without caching it.
-    pub fn hold(&mut self, known: Arc<CachedSubject<T>>) -> &CachedSubject<T> {
-        self.last.insert(known)
+    pub fn hold(&mut self, cached: Arc<CachedSubject<T>>) -> &CachedSubject<T> {
+        self.last.insert(cached)
     }
 }
 
@@ -146,7 +148,7 @@ mod tests {
     }
 
     fn found(name: &str, window: Window) -> Found<()> {
-        Found { known: subject(name), window, bytes: 100, keep_for: Duration::MAX }
+        Found { cached: subject(name), window, bytes: 100, keep_for: Duration::MAX }
     }
 
     fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Found<()>) {
@@ -159,7 +161,7 @@ mod tests {
 
     /// The user of the entry, if the cache has one.
     fn user(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime) -> Option<&str> {
-        cache.get_or_look_up(authenticator, key, now, || Err(())).ok().map(|known| &*known.subject.user)
+        cache.get_or_look_up(authenticator, key, now, || Err(())).ok().map(|cached| &*cached.subject.user)
     }
 
     #[test]

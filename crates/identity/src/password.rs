@@ -2,17 +2,17 @@
 //!
 //! [`Stored`] is parsed once, when the policy is loaded. Each format has its own module.
 
+mod algorithm;
 mod argon2id;
 mod bcrypt;
 mod pbkdf2;
-mod recipe;
 mod sha1;
 mod sha_crypt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-pub use recipe::{Recipe, RecipeError, hash_password};
+pub use algorithm::{HashAlgorithm, HashPasswordError, hash_password};
 
 /// The longest password that is hashed, in bytes. The cost of SHA-crypt grows with the password, which the client
 /// chooses: 23 ms at 1,400 bytes (November 2026). Nobody types that many, and generated passwords are shorter.

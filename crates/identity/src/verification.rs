@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::basic::{PasswordCheck, PasswordChecked};
-use crate::jwt::{TokenCheck, TokenChecked};
+use crate::basic::{PasswordResult, PendingPassword};
+use crate::jwt::{PendingToken, TokenResult};
 
 /// Credentials that have to be verified before their subject is known. Hashing a password takes milliseconds, so it
 /// must not run on a thread that serves requests. Verifying a token takes microseconds (HS512) to hundreds of
@@ -12,11 +12,11 @@ use crate::jwt::{TokenCheck, TokenChecked};
 /// not many in a row.
 ///
 /// The credentials in it are overwritten when it is dropped.
-pub struct Verification(pub(crate) Check);
+pub struct Verification(pub(crate) Pending);
 
-pub(crate) enum Check {
-    Password(PasswordCheck),
-    Token(TokenCheck),
+pub(crate) enum Pending {
+    Password(PendingPassword),
+    Token(PendingToken),
 }
 
 /// What a [`Verification`] costs.
@@ -31,12 +31,12 @@ pub enum VerificationKind {
 /// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
 /// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another hash or other keys.
 #[derive(Clone)]
-pub struct Verified(pub(crate) Checked);
+pub struct VerificationResult(pub(crate) CredentialsResult);
 
 #[derive(Clone)]
-pub(crate) enum Checked {
-    Password(PasswordChecked),
-    Token(TokenChecked),
+pub(crate) enum CredentialsResult {
+    Password(PasswordResult),
+    Token(TokenResult),
 }
 
 impl Verification {
@@ -44,8 +44,8 @@ impl Verification {
     #[must_use]
     pub fn kind(&self) -> VerificationKind {
         match self.0 {
-            Check::Password(_) => VerificationKind::Password,
-            Check::Token(_) => VerificationKind::Token,
+            Pending::Password(_) => VerificationKind::Password,
+            Pending::Token(_) => VerificationKind::Token,
         }
     }
 
@@ -53,8 +53,8 @@ impl Verification {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let held = match &self.0 {
-            Check::Password(check) => check.heap_size(),
-            Check::Token(check) => check.heap_size(),
+            Pending::Password(pending) => pending.heap_size(),
+            Pending::Token(pending) => pending.heap_size(),
         };
         size_of::<Self>() + held
     }
@@ -68,8 +68,8 @@ impl Verification {
     #[must_use]
     pub fn verified_before(&self) -> bool {
         match &self.0 {
-            Check::Password(check) => check.verified_before(),
-            Check::Token(_) => false,
+            Pending::Password(pending) => pending.verified_before(),
+            Pending::Token(_) => false,
         }
     }
 
@@ -79,28 +79,28 @@ impl Verification {
     #[must_use]
     pub fn key(&self) -> u128 {
         match &self.0 {
-            Check::Password(check) => check.key(),
-            Check::Token(check) => check.hash(),
+            Pending::Password(pending) => pending.key(),
+            Pending::Token(pending) => pending.hash(),
         }
     }
 
     /// Runs it. Never run a password on a thread that serves requests. It takes as long for a user that does not exist
     /// as for one that does.
     #[must_use]
-    pub fn run(self) -> Verified {
-        Verified(match self.0 {
-            Check::Password(check) => Checked::Password(check.run()),
-            Check::Token(check) => Checked::Token(check.run()),
+    pub fn run(self) -> VerificationResult {
+        VerificationResult(match self.0 {
+            Pending::Password(pending) => CredentialsResult::Password(pending.run()),
+            Pending::Token(pending) => CredentialsResult::Token(pending.run()),
         })
     }
 }
 
-impl Verified {
+impl VerificationResult {
     /// The cache key of the credentials.
     pub(crate) fn credentials(&self) -> u128 {
         match &self.0 {
-            Checked::Password(checked) => checked.credentials,
-            Checked::Token(checked) => checked.hash,
+            CredentialsResult::Password(result) => result.credentials,
+            CredentialsResult::Token(result) => result.hash,
         }
     }
 }
@@ -111,8 +111,8 @@ impl fmt::Debug for Verification {
     }
 }
 
-impl fmt::Debug for Verified {
+impl fmt::Debug for VerificationResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Verified(…)")
+        f.write_str("VerificationResult(…)")
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use authorizer::Limit;
-use identity::{Verification, VerificationKind, Verified};
+use identity::{Verification, VerificationKind, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::hashing::{HashResult, NotHashed, Registration};
 use runtime::{ClientNetwork, Received};
@@ -152,7 +152,7 @@ fn go_on(
     stream: Stream<'_, Authorization>,
     instance: Arc<Instance>,
     received: Received,
-    verified: Option<&Verified>,
+    verified: Option<&VerificationResult>,
 ) -> Handled {
     let worker = Worker::of(&instance);
     let checked = worker.check(&stream.headers(), || client(&stream), verified, received);

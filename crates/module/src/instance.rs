@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use identity::Verified;
+use identity::VerificationResult;
 use policy::Problem;
 use runtime::counters::ThreadCounters;
 use runtime::hashing::Hashing;
@@ -72,13 +72,13 @@ impl Instance {
         let log = log.map_err(|error| format!("`decision-log-file` {}: {error}", path.display()))?;
         let runtime = loaded.start(log).map_err(cannot_start)?;
         let caching = runtime.policy().clone();
-        let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
+        let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = match usize::from(settings.hash_threads) {
             0 => (thread::available_parallelism().map_or(1, NonZero::get) / 2).max(1),
             threads => threads,
         };
         let hashing =
-            Hashing::start(threads, settings.hash_queue.into(), cache_verified).map_err(cannot_start)?;
+            Hashing::start(threads, settings.hash_queue.into(), cache_result).map_err(cannot_start)?;
         let (timers, fetching) = fetch_keys(&runtime, settings.keys_wait).map_err(cannot_start)?;
         runtime.status().listen();
         Ok(Self {

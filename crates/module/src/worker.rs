@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
-use identity::{Verification, Verified};
+use identity::{Verification, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::{Decided, Received, RequestThread};
 use smallvec::SmallVec;
@@ -70,7 +70,7 @@ impl Worker {
         &self,
         headers: &Headers<'a>,
         client: impl Fn() -> &'a [u8],
-        verified: Option<&Verified>,
+        verified: Option<&VerificationResult>,
         received: Received,
     ) -> Result<Checked, ErrorKind> {
         self.thread.with_snapshot(|authorizer, scratch| {

@@ -16,7 +16,7 @@ mod shape;
 mod tests;
 
 pub use buffers::Buffers;
-pub use encoding::{decoded, names};
+pub use encoding::{decoded, segment_is_name};
 pub use error::PathError;
 pub use host::{HostError, host};
 

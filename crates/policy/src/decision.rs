@@ -1,10 +1,10 @@
-//! What an evaluator is asked, and its answer. The reference evaluator and the engine share both.
+//! The input and the result of an evaluation. The reference evaluator and the engine share both.
 
 use crate::model::RuleId;
 
 /// A request in canonical form, reduced to the three things that rules match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question<'a> {
+pub struct AccessRequest<'a> {
     /// For HTTP: the method.
     pub action: &'a [u8],
     /// For HTTP: the host in lower case, without port and trailing dot.

@@ -143,7 +143,7 @@ pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     match scheme {
         "https" => None,
         "http" if is_loopback(host) => None,
-        "http" => Some(("`http` is taken only on a loopback address", "write `https`")),
+        "http" => Some(("`http` is accepted only on a loopback address", "write `https`")),
         _ => Some(("the URL is not one of `https`", form)),
     }
 }

@@ -28,7 +28,7 @@ mod similar;
 mod warning;
 
 pub use accept::unaccepted;
-pub use decision::{Decision, Question};
+pub use decision::{AccessRequest, Decision};
 pub use files::{FileError, Files, MapFiles, Source};
 pub use key_url::KeyUrl;
 pub use load::{Loaded, load, load_with};

@@ -6,13 +6,13 @@
 mod below;
 mod cover;
 mod names;
-mod owners;
 mod reach;
+mod shared_users;
 mod trie;
 mod warnings;
 
 pub(crate) use names::{identities, roles};
-pub(crate) use owners::shared as shared_users;
+pub(crate) use shared_users::shared_users;
 
 use crate::lint::trie::Trie;
 use crate::lint::warnings::Warnings;

@@ -11,7 +11,6 @@ mod identity;
 mod jwt;
 mod method;
 pub(crate) mod names;
-mod ownership;
 mod password;
 mod path;
 mod percent;
@@ -22,6 +21,7 @@ mod rule;
 mod sources;
 mod template;
 pub(crate) mod unresolved;
+mod user_ids;
 mod values;
 
 use std::collections::HashSet;

@@ -52,10 +52,10 @@ pub enum Segment {
     /// Exactly one segment, except an empty one, `.` or `..` (`{id}`). The name is only for readers.
     One(Box<str>),
     /// Exactly one segment, equal to the subject's user name (`{user}`).
-    Owner,
+    User,
     /// Exactly one segment, equal to the subject's user name without the prefix of its source (`{user.id}`), if the
     /// subject is from one of these sources.
-    OwnerId(Vec<SourceId>),
+    UserId(Vec<SourceId>),
     /// Exactly one segment that is not empty and matches the glob.
     Glob(Glob),
 }
@@ -69,7 +69,7 @@ pub struct Glob(pub Vec<Box<str>>);
 
 /// The subject, as far as patterns depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner<'a> {
+pub struct PatternSubject<'a> {
     /// Its user name, not percent-encoded.
     pub user: &'a [u8],
     /// The length of the prefix that its source puts before its name.
@@ -78,7 +78,7 @@ pub struct Owner<'a> {
     pub source: Option<SourceId>,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> PatternSubject<'a> {
     /// A subject of whom only the name is known.
     #[must_use]
     pub const fn named(user: &'a [u8]) -> Self {
@@ -118,9 +118,9 @@ impl Actions {
 }
 
 impl Pattern {
-    /// Whether a canonical resource name matches. `owner` is the subject, unless it is anonymous.
+    /// Whether a canonical resource name matches. `subject` is `None` for an anonymous caller.
     #[must_use]
-    pub fn matches(&self, resource: &[u8], owner: Option<Owner<'_>>) -> bool {
+    pub fn matches(&self, resource: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
         let (absolute, name) = match resource.strip_prefix(b"/") {
             Some(name) => (true, name),
             None => (false, resource),
@@ -131,7 +131,7 @@ impl Pattern {
         let mut names = name.split(|byte| *byte == b'/');
         for segment in &self.segments {
             match names.next() {
-                Some(name) if segment.matches(name, owner) => {}
+                Some(name) if segment.matches(name, subject) => {}
                 _ => return false,
             }
         }
@@ -142,17 +142,19 @@ impl Pattern {
 impl Segment {
     /// Whether one segment of a canonical name matches.
     #[must_use]
-    pub fn matches(&self, name: &[u8], owner: Option<Owner<'_>>) -> bool {
+    pub fn matches(&self, name: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
         match self {
             Self::Literal(literal) => literal.as_bytes() == name,
             Self::One(_) => !matches!(name, b"" | b"." | b".."),
-            Self::Owner => {
-                !name.is_empty() && owner.is_some_and(|owner| crate::canonical::names(name, owner.user))
+            Self::User => {
+                !name.is_empty()
+                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.user))
             }
-            Self::OwnerId(sources) => {
-                let owner =
-                    owner.filter(|owner| owner.source.is_some_and(|source| sources.contains(&source)));
-                !name.is_empty() && owner.is_some_and(|owner| crate::canonical::names(name, owner.id()))
+            Self::UserId(sources) => {
+                let subject =
+                    subject.filter(|subject| subject.source.is_some_and(|source| sources.contains(&source)));
+                !name.is_empty()
+                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.id()))
             }
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
         }
@@ -230,8 +232,8 @@ impl fmt::Display for Segment {
         match self {
             Self::Literal(literal) => f.write_str(literal),
             Self::One(name) => write!(f, "{{{name}}}"),
-            Self::Owner => f.write_str("{user}"),
-            Self::OwnerId(_) => f.write_str("{user.id}"),
+            Self::User => f.write_str("{user}"),
+            Self::UserId(_) => f.write_str("{user.id}"),
             Self::Glob(glob) => f.write_str(&glob.0.join("*")),
         }
     }

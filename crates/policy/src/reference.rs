@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Decision, Question};
+use crate::decision::{AccessRequest, Decision};
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, SourceId};
-use crate::pattern::Owner;
+use crate::pattern::PatternSubject;
 
 /// A caller after its credentials have been verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,18 +22,18 @@ pub struct Caller<'a> {
     pub roles: Vec<&'a str>,
 }
 
-/// Evaluates a question.
+/// Evaluates a request.
 #[must_use]
-pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> Decision {
+pub fn decide(policy: &Policy, caller: &Caller<'_>, request: &AccessRequest<'_>) -> Decision {
     let roles = roles_of(policy, caller);
-    let owner = caller.user.map(|user| owner(policy, user, caller.source));
+    let subject = caller.user.map(|user| pattern_subject(policy, user, caller.source));
     let matching = |wanted: Effect| {
         policy.rules().find(|(_, role, rule, effect)| {
             *effect == wanted
                 && policy.role(&role.name).is_some_and(|id| roles.contains(&id))
-                && rule.actions.matches(question.action)
-                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(question.scope)))
-                && rule.resources.iter().any(|pattern| pattern.matches(question.resource, owner))
+                && rule.actions.matches(request.action)
+                && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
+                && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
         })
     };
     if let Some((rule, ..)) = matching(Effect::Deny) {
@@ -46,9 +46,9 @@ pub fn decide(policy: &Policy, caller: &Caller<'_>, question: &Question<'_>) -> 
 }
 
 /// A caller's name, the length of the prefix in it, and its source.
-fn owner<'a>(policy: &Policy, user: &'a str, source: Option<SourceId>) -> Owner<'a> {
+fn pattern_subject<'a>(policy: &Policy, user: &'a str, source: Option<SourceId>) -> PatternSubject<'a> {
     let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
-    Owner { user: user.as_bytes(), prefix: prefix.len(), source }
+    PatternSubject { user: user.as_bytes(), prefix: prefix.len(), source }
 }
 
 /// All roles of a caller: those granted, those from its token, the reserved ones, and those that these extend.

@@ -160,7 +160,7 @@ fn a_policy_that_is_written_and_read_means_the_same() {
     let usual = Shape::default();
     let shapes = [
         Shape { glob: 60, words: 40, depth: 2, ..usual.clone() },
-        Shape { owner: 20, owner_id: 20, scopes: 60, slash: 20, ..usual.clone() },
+        Shape { user: 20, user_id: 20, scopes: 60, slash: 20, ..usual.clone() },
         Shape { roles: 60, rules_per_role: 2, roles_per_caller: 20, users: 20, ..usual.clone() },
         usual,
     ];
@@ -172,10 +172,10 @@ fn a_policy_that_is_written_and_read_means_the_same() {
         assert_eq!(names(&read), names(&policy), "seed {seed}");
         for _ in 0..200 {
             let caller = generator.caller();
-            let question = generator.question(&policy, &caller);
-            let answer = decide(&read, &caller.borrowed(), &question.borrowed());
-            let wanted = decide(&policy, &caller.borrowed(), &question.borrowed());
-            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {question:?}");
+            let request = generator.request(&policy, &caller);
+            let answer = decide(&read, &caller.borrowed(), &request.borrowed());
+            let wanted = decide(&policy, &caller.borrowed(), &request.borrowed());
+            assert_eq!(answer, wanted, "seed {seed}: {caller:?} {request:?}");
             allowed += usize::from(matches!(answer, Decision::Allowed(_)));
             denied += usize::from(matches!(answer, Decision::Denied(_)));
         }
@@ -196,9 +196,9 @@ fn order_and_repetition_never_matter() {
         let other = load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
         for _ in 0..60 {
             let caller = generator.caller();
-            let question = generator.question(&policy, &caller);
-            let answer = |policy| kind(decide(policy, &caller.borrowed(), &question.borrowed()));
-            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {question:?}");
+            let request = generator.request(&policy, &caller);
+            let answer = |policy| kind(decide(policy, &caller.borrowed(), &request.borrowed()));
+            assert_eq!(answer(&other), answer(&policy), "seed {seed}: {caller:?} {request:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwapOption, Guard};
 use authorizer::Authorizer;
-use identity::Verified;
+use identity::VerificationResult;
 
 use crate::clock;
 use crate::record::DecisionSink;
@@ -41,8 +41,8 @@ impl ActivePolicy {
 
     /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
     #[must_use]
-    pub fn cache_verified(&self, verified: &Verified) -> bool {
-        self.load().as_ref().is_some_and(|authorizer| authorizer.cache_verified(verified, clock::now()))
+    pub fn cache_result(&self, result: &VerificationResult) -> bool {
+        self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
     /// Whether a policy is active, and there were enough keys once.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use identity::{Verification, Verified};
+use identity::{Verification, VerificationResult};
 use tokio::sync::oneshot;
 
 use crate::client_network::ClientNetwork;
@@ -46,10 +46,10 @@ pub enum NotHashed {
 }
 
 /// Called with each result: caches the credentials if the password was right, and returns whether it was.
-pub type CacheVerified = Box<dyn Fn(&Verified) -> bool + Send + Sync>;
+pub type CacheResult = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 
 /// The result of a hash.
-pub type HashResult = Result<Verified, NotHashed>;
+pub type HashResult = Result<VerificationResult, NotHashed>;
 
 /// What a waiter wants to be done with the result: called once, on a hashing thread or, if the queue is full, on the one
 /// that queues a check. Dropped without a call when the threads end before the password is hashed.
@@ -66,7 +66,7 @@ pub struct Registration {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    cache_verified: CacheVerified,
+    cache_result: CacheResult,
 }
 
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub struct HashingTotals {
     /// Checks that used the hash of an equal check.
     pub shared: u64,
     /// Checks denied with 503, because the queue was full of checks that take precedence.
-    pub rejected: u64,
+    pub denied: u64,
     /// Checks removed from the queue, because the gRPC client had cancelled all requests that waited for them.
     pub abandoned: u64,
     /// Hashes finished after the gRPC client had cancelled all requests that waited for them.
@@ -109,7 +109,7 @@ pub struct HashingTotals {
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` checks wait for a thread.
-    pub fn start(threads: usize, max_queued: usize, cache_verified: CacheVerified) -> io::Result<Self> {
+    pub fn start(threads: usize, max_queued: usize, cache_result: CacheResult) -> io::Result<Self> {
         let state = State {
             queue: Queue::new(max_queued),
             running: HashMap::new(),
@@ -117,7 +117,7 @@ impl Hashing {
             totals: HashingTotals::default(),
             ended: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_verified });
+        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_result });
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
@@ -157,7 +157,7 @@ impl Hashing {
             let verified_before = check.verified_before();
             let item = Job { check, waiters: Waiters(HashMap::from([(number, on_result)])) };
             displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
-            totals.rejected += u64::from(displaced.is_some());
+            totals.denied += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
         }
         drop(state);
@@ -206,12 +206,12 @@ impl Shared {
         while let Some((check, network)) = self.next() {
             let key = check.key();
             let hashed = catch_unwind(AssertUnwindSafe(|| {
-                let checked = check.run();
-                let right = (self.cache_verified)(&checked);
-                (checked, right)
+                let result = check.run();
+                let right = (self.cache_result)(&result);
+                (result, right)
             }));
             let (result, right) = match hashed {
-                Ok((checked, right)) => (Ok(checked), right),
+                Ok((result, right)) => (Ok(result), right),
                 Err(_) => (Err(NotHashed::Panicked), false),
             };
             // Not under the lock: what a waiter does may take it.

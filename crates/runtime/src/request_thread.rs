@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use authorizer::{Authorizer, Request, Scratch, Verdict};
-use identity::{Verification, Verified};
+use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
 use crate::clock;
@@ -94,7 +94,7 @@ impl RequestThread {
     ///
     /// # Errors
     /// If it panics.
-    pub fn verify(&self, verification: Verification) -> Result<Verified, ErrorKind> {
+    pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
         self.counters.token_verified();
         catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked)
     }

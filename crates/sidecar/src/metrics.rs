@@ -78,7 +78,7 @@ impl Collector for Metrics {
 }
 
 fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
-    let mut checks = page.family("rolegate_checks", "Checks that got a verdict", MetricType::Counter)?;
+    let mut checks = page.family("rolegate_checks", "Checks that got a decision", MetricType::Counter)?;
     count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.checks.allowed)?;
     for (reason, number) in &totals.checks.denied {
         count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
@@ -115,22 +115,26 @@ fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
     page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
     page.counter(
         "rolegate_hashes_abandoned",
-        "Password checks dropped from the queue because the caller had gone",
+        "Password checks that left the queue because Envoy had cancelled them",
         hashing.abandoned,
     )?;
-    page.counter("rolegate_hashes_unawaited", "Passwords hashed whose callers had left", hashing.unawaited)?;
     page.counter(
-        "rolegate_hashes_rejected",
+        "rolegate_hashes_unawaited",
+        "Passwords hashed whose checks Envoy had cancelled",
+        hashing.unawaited,
+    )?;
+    page.counter(
+        "rolegate_hashes_denied",
         "Password checks denied because the queue was full",
-        hashing.rejected,
+        hashing.denied,
     )
 }
 
 /// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
 fn durations(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
-    let help = "From a complete message to its answer handed over for writing";
+    let help = "From a complete message to its response handed over for writing";
     page.histogram("rolegate_check_duration_seconds", help, &totals.checks.handler, 10..=30)?;
-    let help = "From a decoded request to its verdict";
+    let help = "Time to authorize a decoded request, without waiting for a verification";
     page.histogram("rolegate_evaluation_duration_seconds", help, &totals.checks.evaluation, 6..=20)
 }
 

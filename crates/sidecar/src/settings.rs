@@ -168,7 +168,8 @@ pub struct Settings {
 pub enum OnStale {
     /// They are still used; a log line and a metric report it.
     Keep,
-    /// With a stale policy every check gets an error and /readyz fails; tokens whose keys are stale get 401.
+    /// With a stale policy every check gets a gRPC error (503 by Envoy; it passes with `failure_mode_allow: true`) and
+    /// /readyz fails; tokens whose keys are stale get 401.
     Deny,
 }
 

@@ -1,5 +1,5 @@
 //! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones. It may
-//! have several listeners, each with settings and authorization servers of its own.
+//! have several listeners, each with settings and authorization services of its own.
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ pub struct Envoy {
 pub struct Listener {
     /// Its name, which is also a part of the names of its statistics.
     pub name: String,
-    /// The authorization servers; without any, nobody is asked.
+    /// The authorization services; without any, Envoy has no ext_authz.
     pub targets: Vec<Target>,
     /// Differences from the shipped configuration.
     pub settings: Settings,
@@ -268,7 +268,7 @@ impl Listener {
         Ok(text.0)
     }
 
-    /// The cluster of its authorization servers, from the shipped one.
+    /// The cluster of its authorization services, from the shipped one.
     fn cluster(&self, template: &str) -> Result<String, Failed> {
         let mut text =
             Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.cluster_name())));
@@ -287,8 +287,8 @@ impl Listener {
 }
 
 /// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority. Servers based on the
-/// crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so the
-/// authority is set.
+/// crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so
+/// the authority is set.
 fn google(name: &str, target: &Target) -> String {
     format!(
         "google_grpc: {{ target_uri: \"{target}\", stat_prefix: {name}, channel_args: {{ args: {{ \

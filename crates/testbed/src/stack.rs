@@ -15,7 +15,7 @@ use crate::{App, app};
 pub struct Stack {
     /// The proxy.
     pub envoy: Envoy,
-    /// The authorization servers; one, unless [`Options::instances`] differs.
+    /// The authorization services; one, unless [`Options::instances`] differs.
     pub rolegates: Vec<Rolegate>,
     /// The application.
     pub app: app::App,

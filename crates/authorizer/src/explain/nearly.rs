@@ -3,9 +3,9 @@
 use std::fmt::{Display, Formatter, Result};
 
 use policy::Policy;
-use policy::canonical::{decoded, names};
+use policy::canonical::{decoded, segment_is_name};
 use policy::model::{Effect, Rule};
-use policy::pattern::{Owner, Pattern, Segment};
+use policy::pattern::{Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
 use super::{ExplainedRole, lossy};
@@ -37,7 +37,7 @@ pub(super) struct Compared<'a> {
     pub(super) method: &'a [u8],
     pub(super) host: &'a [u8],
     pub(super) path: &'a [u8],
-    pub(super) owner: Option<Owner<'a>>,
+    pub(super) subject: Option<PatternSubject<'a>>,
 }
 
 /// The `allow` rules of these roles that nearly match.
@@ -60,7 +60,7 @@ impl Compared<'_> {
     fn difference(self, rule: &Rule) -> Option<Difference> {
         let method = rule.actions.matches(self.method);
         let host = rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
-        let path = rule.resources.iter().any(|resource| resource.matches(self.path, self.owner));
+        let path = rule.resources.iter().any(|resource| resource.matches(self.path, self.subject));
         match (method, host, path) {
             (false, true, true) => Some(Difference::Method(self.method_difference(rule))),
             (true, false, true) => {
@@ -86,10 +86,10 @@ impl Compared<'_> {
 
     fn path_difference(self, pattern: &Pattern) -> Option<String> {
         match self.path.strip_suffix(b"/") {
-            Some(without) if pattern.matches(without, self.owner) => {
+            Some(without) if pattern.matches(without, self.subject) => {
                 return Some("the path ends with `/`, the rule does not".to_owned());
             }
-            None if pattern.matches(&[self.path, b"/"].concat(), self.owner) => {
+            None if pattern.matches(&[self.path, b"/"].concat(), self.subject) => {
                 return Some("the rule ends with `/`, the path does not".to_owned());
             }
             _ => {}
@@ -101,29 +101,30 @@ impl Compared<'_> {
             return None;
         }
         let pairs = pattern.segments.iter().zip(segments);
-        let different: Vec<_> = pairs.filter(|(segment, name)| !segment.matches(name, self.owner)).collect();
+        let different: Vec<_> =
+            pairs.filter(|(segment, name)| !segment.matches(name, self.subject)).collect();
         let differences = different.iter().map(|(segment, name)| self.segment_difference(segment, name));
         let differences: Vec<(bool, String)> = differences.collect::<Option<_>>()?;
         let (first, difference) = differences.first()?;
-        differences.iter().all(|(is_owner, _)| is_owner == first).then(|| difference.clone())
+        differences.iter().all(|(is_user, _)| is_user == first).then(|| difference.clone())
     }
 
     /// Whether the difference is in the name of the user, and the difference; `None` if the two are not alike.
     fn segment_difference(self, segment: &Segment, name: &[u8]) -> Option<(bool, String)> {
         let text = String::from_utf8_lossy(&decoded(name)).into_owned();
         let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
-        match (segment, self.owner) {
+        match (segment, self.subject) {
             (Segment::Literal(literal), _) => literal.as_bytes().eq_ignore_ascii_case(name).then(|| {
                 (false, format!("it has `{literal}`, the path has `{text}`: paths are case-sensitive"))
             }),
-            (Segment::Owner | Segment::OwnerId(_), None) => {
+            (Segment::User | Segment::UserId(_), None) => {
                 Some((true, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
             }
-            (Segment::Owner, Some(owner)) => Some((true, own(owner.user))),
-            (Segment::OwnerId(_), Some(owner)) if names(name, owner.id()) => {
+            (Segment::User, Some(subject)) => Some((true, own(subject.user))),
+            (Segment::UserId(_), Some(subject)) if segment_is_name(name, subject.id()) => {
                 Some((true, format!("`{segment}` is not for callers of this source")))
             }
-            (Segment::OwnerId(_), Some(owner)) => Some((true, own(owner.id()))),
+            (Segment::UserId(_), Some(subject)) => Some((true, own(subject.id()))),
             (Segment::One(_) | Segment::Glob(_), _) => None,
         }
     }

@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
     /// The users whose condition may differ from that of others: those with known groups, with grants of their own, and
     /// those whose name is in the path; with their groups.
     fn special_users(&self, matches: &Matches<'_>, grants: &Grants<'_>) -> BTreeMap<String, Vec<String>> {
-        let named = grants.to_user.keys().copied().chain(matches.owners(self.id));
+        let named = grants.to_user.keys().copied().chain(matches.users(self.id));
         let possible = named.filter(|user| self.can_name(user));
         let possible = possible.map(|user| (user.to_owned(), Vec::new()));
         possible.chain(self.users.iter().cloned()).collect()

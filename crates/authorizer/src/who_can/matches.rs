@@ -6,7 +6,7 @@ use policy::Policy;
 use policy::canonical::decoded;
 use policy::ids::IdVec;
 use policy::model::{Effect, Role, RoleId, Rule, SourceId};
-use policy::pattern::Owner;
+use policy::pattern::PatternSubject;
 
 use super::{MatchingRule, lossy};
 use crate::matched::{explained_rule, matching};
@@ -22,7 +22,7 @@ pub(super) struct Matches<'a> {
     /// The rules that match for everyone.
     for_everyone: Matched<'a>,
     /// For each user whose name, or name without its prefix, is a segment of the path: the rules that match for this user.
-    for_owner: BTreeMap<(SourceId, String), Matched<'a>>,
+    for_user: BTreeMap<(SourceId, String), Matched<'a>>,
 }
 
 /// The rules that match for a user, and what each role means by them.
@@ -56,22 +56,23 @@ impl<'a> Matches<'a> {
         let mut held = IdVec::new();
         policy.roles.ids().for_each(|id| _ = held.push(with_extended(policy, id)));
         let ids = policy.roles.entries().map(|(id, role)| (&*role.name, id)).collect();
-        let matched = |owner: Option<Owner<'_>>| {
-            let rules = rules(policy, request, &ids, owner);
+        let matched = |subject: Option<PatternSubject<'_>>| {
+            let rules = rules(policy, request, &ids, subject);
             Matched { effects: effects(&rules, &held), rules }
         };
         let for_everyone = matched(None);
-        let for_owner = owners(policy, request).into_iter().map(|((source, user), prefix)| {
-            let matched = matched(Some(Owner { user: user.as_bytes(), prefix, source: Some(source) }));
+        let for_user = users(policy, request).into_iter().map(|((source, user), prefix)| {
+            let matched =
+                matched(Some(PatternSubject { user: user.as_bytes(), prefix, source: Some(source) }));
             ((source, user), matched)
         });
-        let for_owner = for_owner.collect();
-        Self { policy, paths: request.paths.all().count(), for_everyone, for_owner, held }
+        let for_user = for_user.collect();
+        Self { policy, paths: request.paths.all().count(), for_everyone, for_user, held }
     }
 
     /// The user names of this source for which other rules may match than for everyone.
-    pub(super) fn owners(&self, source: SourceId) -> impl Iterator<Item = &str> {
-        self.for_owner.keys().filter(move |(of, _)| *of == source).map(|(_, user)| user.as_str())
+    pub(super) fn users(&self, source: SourceId) -> impl Iterator<Item = &str> {
+        self.for_user.keys().filter(move |(of, _)| *of == source).map(|(_, user)| user.as_str())
     }
 
     /// What these roles, with those that they extend, mean for a request of this user of this source.
@@ -80,21 +81,21 @@ impl<'a> Matches<'a> {
         user: Option<(SourceId, &str)>,
         roles: impl IntoIterator<Item = RoleId>,
     ) -> Effects {
-        let matched = user.and_then(|(source, user)| self.for_owner.get(&(source, user.to_owned())));
+        let matched = user.and_then(|(source, user)| self.for_user.get(&(source, user.to_owned())));
         let matched = matched.unwrap_or(&self.for_everyone);
         roles.into_iter().fold(Effects::default(), |effects, role| effects.and(matched.effects.at(role)))
     }
 
-    /// Every rule that matches, in the order of the policy; those for an owner come last.
+    /// Every rule that matches, in the order of the policy; those for one user come last.
     pub(super) fn rules(&self) -> Vec<MatchingRule> {
         let found = self.for_everyone.rules.iter();
         let mut rules: Vec<MatchingRule> = found.map(|found| self.matching_rule(found, None)).collect();
-        for ((_, owner), matched) in &self.for_owner {
+        for ((_, user), matched) in &self.for_user {
             for found in &matched.rules {
                 if self.for_everyone.rules.iter().any(|known| known.is_same(found)) {
                     continue;
                 }
-                let rule = self.matching_rule(found, Some(owner));
+                let rule = self.matching_rule(found, Some(user));
                 // Two sources may have a user of the same name.
                 if !rules.contains(&rule) {
                     rules.push(rule);
@@ -104,13 +105,13 @@ impl<'a> Matches<'a> {
         rules
     }
 
-    fn matching_rule(&self, found: &Match<'_>, owner: Option<&str>) -> MatchingRule {
+    fn matching_rule(&self, found: &Match<'_>, user: Option<&str>) -> MatchingRule {
         let having = self.policy.roles.entries().filter(|(id, _)| self.held.at(*id).contains(&found.id));
         MatchingRule {
             rule: explained_rule(found.role, found.rule, found.effect),
             path: lossy(found.path),
             roles: having.map(|(_, role)| role.name.to_string()).collect(),
-            owner: owner.map(str::to_owned),
+            user: user.map(str::to_owned),
         }
     }
 }
@@ -129,18 +130,18 @@ impl Match<'_> {
     }
 }
 
-/// The rules that match, for the owner of this name or for everyone.
+/// The rules that match, for the user of this name or for everyone.
 fn rules<'a>(
     policy: &'a Policy,
     request: &ParsedRequest<'a>,
     ids: &HashMap<&str, RoleId>,
-    owner: Option<Owner<'_>>,
+    subject: Option<PatternSubject<'_>>,
 ) -> Vec<Match<'a>> {
     let all = request.paths.all().enumerate().map(|(place, path)| (Some(place), path));
     let deny_only = request.paths.deny_only().map(|path| (None, path));
     let mut found = Vec::new();
     for (place, path) in all.chain(deny_only) {
-        let matching = matching(policy, request.method, request.host, path, owner);
+        let matching = matching(policy, request.method, request.host, path, subject);
         let counting = matching.filter(|(.., effect)| place.is_some() || *effect == Effect::Deny);
         found.extend(counting.filter_map(|(role, rule, effect)| {
             Some(Match { place, path, id: *ids.get(&*role.name)?, role, rule, effect })
@@ -178,19 +179,19 @@ fn with_extended(policy: &Policy, role: RoleId) -> BTreeSet<RoleId> {
 
 /// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its prefix: those whose
 /// name is a segment of the path, with or without the prefix of their source.
-fn owners(policy: &Policy, request: &ParsedRequest<'_>) -> BTreeMap<(SourceId, String), usize> {
+fn users(policy: &Policy, request: &ParsedRequest<'_>) -> BTreeMap<(SourceId, String), usize> {
     let paths = request.paths.all().chain(request.paths.deny_only());
     let segments = paths.flat_map(|path| path.split(|byte| *byte == b'/'));
     let names: BTreeSet<String> =
         segments.filter_map(|segment| String::from_utf8(decoded(segment)).ok()).collect();
-    let mut owners = BTreeMap::new();
+    let mut users = BTreeMap::new();
     for name in names.iter().filter(|name| !name.is_empty()) {
         for (source, _, prefix) in policy.identity.sources() {
-            owners.insert((source, format!("{prefix}{name}")), prefix.len());
+            users.insert((source, format!("{prefix}{name}")), prefix.len());
             if name.len() > prefix.len() && name.starts_with(prefix) {
-                owners.insert((source, name.clone()), prefix.len());
+                users.insert((source, name.clone()), prefix.len());
             }
         }
     }
-    owners
+    users
 }

@@ -58,8 +58,8 @@ impl Display for Callers {
 impl Display for MatchingRule {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "{} on {}, a rule of {}", self.rule, self.path, the("role", &self.roles, "and"))?;
-        match &self.owner {
-            Some(owner) => write!(f, ", only for the user `{owner}`"),
+        match &self.user {
+            Some(user) => write!(f, ", only for the user `{user}`"),
             None => Ok(()),
         }
     }

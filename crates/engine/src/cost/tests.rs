@@ -10,7 +10,7 @@ use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
 
 use super::of;
-use crate::{Engine, Question};
+use crate::{AccessRequest, Engine};
 
 /// A policy, the parts from which hostile paths are made, and one part that occurs in no pattern.
 struct Hostile {
@@ -87,7 +87,7 @@ fn hostiles() -> Vec<Hostile> {
         Hostile {
             before: "/zabc/",
             ..hostile(
-                "owners",
+                "users",
                 vec!["/*a*/{user}".into(), "/*b*/{user}".into(), "/{id}/{user}".into()],
                 &["alice", "z"],
             )
@@ -158,7 +158,7 @@ impl Hostile {
 
 fn pattern(text: &str) -> Pattern {
     let segments = text.strip_prefix('/').unwrap().split('/').map(|part| match part {
-        "{user}" => Segment::Owner,
+        "{user}" => Segment::User,
         _ if part.starts_with('{') => Segment::One(part.into()),
         _ if part.contains('*') => Segment::Glob(Glob(part.split('*').map(Into::into).collect())),
         _ => Segment::Literal(part.into()),
@@ -168,8 +168,8 @@ fn pattern(text: &str) -> Pattern {
 
 fn steps(engine: &Engine, path: &str) -> u64 {
     of(|| {
-        let question = Question { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
-        let _ = engine.decide(engine.anonymous(), Some(crate::Owner::named(b"alice")), question);
+        let request = AccessRequest { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
+        let _ = engine.decide(engine.anonymous(), Some(crate::PatternSubject::named(b"alice")), request);
     })
 }
 

@@ -31,7 +31,7 @@ impl Set {
         let each = self
             .nodes
             .iter()
-            .filter_map(|globs| globs.try_each(segment.as_bytes(), nodes, |to| found.push(to.0)));
+            .filter_map(|globs| globs.match_cheap_or_defer(segment.as_bytes(), nodes, |to| found.push(to.0)));
         let starts: Vec<StepId> = each.collect();
         self.set.matching(segment.as_bytes(), &starts, |to| found.push(to.0));
         found.sort_unstable();

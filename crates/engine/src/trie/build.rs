@@ -22,7 +22,7 @@ pub(crate) struct End {
 pub(crate) struct TrieBuilder {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    owner_ids: HashMap<(NodeId, Option<SourceId>), NodeId>,
+    user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     /// The globs that leave each node that has any.
     globs: IdVec<GlobsId, Vec<Edge>>,
     glob_edges: HashMap<(NodeId, Glob), NodeId>,
@@ -47,22 +47,22 @@ impl TrieBuilder {
     pub(crate) fn set_row(&mut self, end: End, row: RowId) {
         let node = self.nodes.at_mut(end.node);
         if end.rest {
-            node.rest = row;
+            node.tail_row = row;
         } else {
-            node.here = row;
+            node.end_row = row;
         }
     }
 
     pub(crate) fn finish(mut self) -> Trie {
         let nodes = &mut self.nodes;
         for id in nodes.ids() {
-            let Node { one, owner, .. } = *nodes.at(id);
-            let (one, owner) = (or_leaf(nodes, one), or_leaf(nodes, owner));
+            let Node { any_segment, user, .. } = *nodes.at(id);
+            let (any_segment, user) = (or_leaf(nodes, any_segment), or_leaf(nodes, user));
             let node = nodes.at_mut(id);
-            (node.one, node.owner) = (one, owner);
+            (node.any_segment, node.user) = (any_segment, user);
         }
         self.literals.redirect(|to| or_leaf(nodes, to));
-        self.owner_ids.values_mut().for_each(|to| *to = or_leaf(nodes, *to));
+        self.user_id_edges.values_mut().for_each(|to| *to = or_leaf(nodes, *to));
         drop(self.glob_edges);
         let mut builder = GlobsBuilder::default();
         let globs = self.globs.into_iter().map(|mut globs| {
@@ -75,7 +75,7 @@ impl TrieBuilder {
         Trie {
             nodes: self.nodes,
             literals: self.literals,
-            owner_ids: self.owner_ids,
+            user_id_edges: self.user_id_edges,
             globs,
             glob_set: builder.finish(),
         }
@@ -91,9 +91,9 @@ impl TrieBuilder {
     fn edge(&mut self, from: NodeId, segment: &Segment, source: Option<SourceId>) -> NodeId {
         match segment {
             Segment::Literal(literal) => self.literal(from, literal.as_bytes()),
-            Segment::One(_) => self.single(from, |node| &mut node.one),
-            Segment::Owner => self.single(from, |node| &mut node.owner),
-            Segment::OwnerId(_) => self.owner_id(from, source),
+            Segment::One(_) => self.single(from, |node| &mut node.any_segment),
+            Segment::User => self.single(from, |node| &mut node.user),
+            Segment::UserId(_) => self.user_id(from, source),
             Segment::Glob(glob) => self.glob(from, glob),
         }
     }
@@ -105,19 +105,19 @@ impl TrieBuilder {
         }
         let to = self.node();
         let node = self.nodes.at_mut(from);
-        node.others = true;
+        node.has_other_edges = true;
         *edge(node) = to;
         to
     }
 
-    fn owner_id(&mut self, from: NodeId, source: Option<SourceId>) -> NodeId {
-        if let Some(to) = self.owner_ids.get(&(from, source)) {
+    fn user_id(&mut self, from: NodeId, source: Option<SourceId>) -> NodeId {
+        if let Some(to) = self.user_id_edges.get(&(from, source)) {
             return *to;
         }
         let to = self.node();
-        self.owner_ids.insert((from, source), to);
+        self.user_id_edges.insert((from, source), to);
         let node = self.nodes.at_mut(from);
-        (node.others, node.owner_ids) = (true, true);
+        (node.has_other_edges, node.has_user_id_edges) = (true, true);
         to
     }
 
@@ -127,7 +127,7 @@ impl TrieBuilder {
             return found;
         }
         let to = self.node();
-        self.nodes.at_mut(from).literals = true;
+        self.nodes.at_mut(from).has_literals = true;
         self.literals.insert(from, segment, to);
         to
     }
@@ -141,7 +141,7 @@ impl TrieBuilder {
         self.glob_edges.insert(key, to);
         let node = self.nodes.at_mut(from);
         if node.globs == GlobsId::NONE {
-            node.others = true;
+            node.has_other_edges = true;
             node.globs = self.globs.push(Vec::new());
         }
         self.globs.at_mut(node.globs).push((glob.clone(), to));

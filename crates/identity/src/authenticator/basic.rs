@@ -31,7 +31,7 @@ pub(super) struct Basic<T> {
 
 /// A cache entry: a subject whose credentials were verified.
 struct CachedCredentials<T> {
-    known: Arc<CachedSubject<T>>,
+    subject: Arc<CachedSubject<T>>,
     /// The account that they were verified against; `None` where passwords are not checked.
     account: Option<Arc<Account>>,
 }
@@ -60,7 +60,7 @@ impl<T: HeapSize> Basic<T> {
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<Found<T>> {
         let keep_for = self.keep_for;
         self.credentials.find(key, now, |cached, window, bytes| Found {
-            known: Arc::clone(&cached.known),
+            cached: Arc::clone(&cached.subject),
             window,
             bytes,
             keep_for,
@@ -82,13 +82,19 @@ impl<T: HeapSize> Basic<T> {
     pub(super) fn insert(
         &self,
         key: u128,
-        known: Arc<CachedSubject<T>>,
+        cached: Arc<CachedSubject<T>>,
         account: Option<Arc<Account>>,
         window: Window,
     ) -> Found<T> {
         // Without a password check, the name comes from the caller, and the policy need not have it.
-        let bytes = known.bytes(if account.is_some() { Names::OwnedByPolicy } else { Names::OwnedBySubject });
-        self.credentials.insert(key, CachedCredentials { known: Arc::clone(&known), account }, window, bytes);
-        Found { known, window, bytes, keep_for: self.keep_for }
+        let bytes =
+            cached.bytes(if account.is_some() { Names::OwnedByPolicy } else { Names::OwnedBySubject });
+        self.credentials.insert(
+            key,
+            CachedCredentials { subject: Arc::clone(&cached), account },
+            window,
+            bytes,
+        );
+        Found { cached, window, bytes, keep_for: self.keep_for }
     }
 }

@@ -9,8 +9,8 @@ use policy::model;
 use policy::problem::Problem;
 
 use super::account::{Account, subject};
-use super::check::{PasswordCheck, PasswordChecked};
 use super::credentials::Credentials;
+use super::pending::{PasswordResult, PendingPassword};
 use crate::Subject;
 use crate::keyed_hasher::KeyedHasher;
 use crate::names::prefixed;
@@ -29,7 +29,7 @@ pub(crate) struct Accounts {
 }
 
 /// The result of a password check under a policy.
-pub(crate) enum PasswordResult<'a> {
+pub(crate) enum PasswordMatch<'a> {
     /// The password is that of this account.
     Right(&'a Arc<Account>),
     /// The password is wrong, or there is no such user.
@@ -69,16 +69,16 @@ impl Accounts {
         self.named(&account.name).filter(is_same)
     }
 
-    /// The result of a check under this policy; `None` if since then the user was added or removed, or got another
-    /// hash.
+    /// What the result of a verification means under this policy; `None` if since then the user was added or removed,
+    /// or got another hash.
     ///
     /// Both look-ups are always made, so that this costs the same for a user that exists and for one that does not.
-    pub(crate) fn result_of(&self, checked: &PasswordChecked) -> Option<PasswordResult<'_>> {
-        let (named, unchanged) = (self.named(&checked.user), self.unchanged(&checked.account));
-        match (checked.known, named, unchanged) {
-            (true, Some(_), Some(account)) if checked.right => Some(PasswordResult::Right(account)),
+    pub(crate) fn match_of(&self, result: &PasswordResult) -> Option<PasswordMatch<'_>> {
+        let (named, unchanged) = (self.named(&result.user), self.unchanged(&result.account));
+        match (result.exists, named, unchanged) {
+            (true, Some(_), Some(account)) if result.right => Some(PasswordMatch::Right(account)),
             // An unknown user has no right password, whatever has happened to its decoy.
-            (true, Some(_), Some(_)) | (false, None, _) => Some(PasswordResult::Wrong),
+            (true, Some(_), Some(_)) | (false, None, _) => Some(PasswordMatch::Wrong),
             (true, ..) | (false, Some(_), _) => None,
         }
     }
@@ -96,23 +96,23 @@ impl Accounts {
         prefixed(&self.user_prefix, name)
     }
 
-    /// The check of these credentials; `None` if the policy has no user with a hash.
+    /// The verification of these credentials; `None` if the policy has no user with a hash.
     ///
     /// A user that does not exist must cost as much as one that exists. So an account of the policy stands in for it,
     /// the decoy. It is the same one for the same name each time, so that the cost of the hash does not show either
     /// whether a user exists. A decoy is also chosen for a user that exists, so that this function costs the same for
     /// both.
-    pub(crate) fn check(
+    pub(crate) fn pending(
         &self,
         credentials: &Credentials,
         credentials_hash: u128,
         hasher: &KeyedHasher,
-    ) -> Option<PasswordCheck> {
+    ) -> Option<PendingPassword> {
         let decoy = self.decoy(credentials.user());
         let account = self.named(credentials.user()).filter(|account| account.stored.is_some());
-        let known = account.is_some();
+        let exists = account.is_some();
         let account = Arc::clone(account.or(decoy)?);
-        Some(PasswordCheck::new(account, known, credentials, credentials_hash, hasher))
+        Some(PendingPassword::new(account, exists, credentials, credentials_hash, hasher))
     }
 
     /// The account that stands in for a user of this name. Each account does so for an equal share of all names. The

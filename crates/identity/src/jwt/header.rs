@@ -1,4 +1,4 @@
-//! The header of a token (RFC 7515, 4): its algorithm, key id and type, and the parameters that are rejected.
+//! The header of a token (RFC 7515, 4): its algorithm, key id and type, and the parameters that make it invalid.
 
 use serde_json::{Map, Value};
 

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::{Parsed, Weakness, damaged, too_costly};
 use crate::password::same;
 
-/// bcrypt ignores what follows this many bytes. A longer password is rejected: otherwise two passwords that differ only
+/// bcrypt ignores what follows this many bytes. A longer password is invalid: otherwise two passwords that differ only
 /// in what follows would both be right.
 pub(super) const MAX_PASSWORD: usize = 72;
 /// The highest cost that is accepted: seconds per check.

@@ -1,4 +1,4 @@
-//! `crates/README.md`, invariant 6: the request of a known caller allocates nothing.
+//! `crates/README.md`, invariant 6: the request of a caller whose credentials are cached allocates nothing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
 }
 
 #[test]
-fn known_credentials_allocate_nothing() {
+fn cached_credentials_allocate_nothing() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(authenticate(&auth, &alice).is_ok());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, Verified};
+use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, VerificationResult};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -41,7 +41,7 @@ fn a_password_is_hashed_again_if_its_stored_hash_changes() {
 }
 
 #[test]
-fn a_removed_user_is_rejected() {
+fn a_removed_user_is_unauthenticated() {
     let before = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(authenticate(&before, &alice).is_ok());
@@ -130,7 +130,7 @@ fn the_number_of_carried_over_credentials_is_bounded() {
 }
 
 /// The result of a verification that was begun under this policy.
-fn verified(auth: &Auth, credentials: &str) -> Verified {
+fn verification_of(auth: &Auth, credentials: &str) -> VerificationResult {
     match try_authenticate(auth, header(credentials).as_bytes(), None, now()) {
         Err(NotAuthenticated::Pending(verification)) => verification.run(),
         other => panic!("{other:?}"),
@@ -138,8 +138,8 @@ fn verified(auth: &Auth, credentials: &str) -> Verified {
 }
 
 /// Whether the credentials of a verification are valid under a policy; `None` if they must be verified again.
-fn result_under(auth: &Auth, credentials: &str, verified: &Verified) -> Option<bool> {
-    match try_authenticate(auth, header(credentials).as_bytes(), Some(verified), now()) {
+fn result_under(auth: &Auth, credentials: &str, result: &VerificationResult) -> Option<bool> {
+    match try_authenticate(auth, header(credentials).as_bytes(), Some(result), now()) {
         Ok(_) => Some(true),
         Err(NotAuthenticated::Invalid(CredentialsError::BadPassword)) => Some(false),
         Err(NotAuthenticated::Pending(_)) => None,
@@ -156,17 +156,17 @@ fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let gone = after(&before, &basic(&[("bob", BCRYPT)]));
     for (credentials, right) in [("alice:wonderland", true), ("alice:x", false)] {
-        let verified = verified(&before, credentials);
+        let result = verification_of(&before, credentials);
         let all = [&before, &same, &changed, &gone];
         let expected = [Some(right), Some(right), None, None];
-        assert_eq!(all.map(|auth| result_under(auth, credentials, &verified)), expected, "{credentials}");
+        assert_eq!(all.map(|auth| result_under(auth, credentials, &result)), expected, "{credentials}");
         // Nor is anything cached by a policy with other hashes, without Basic, or without verification.
         let other_scheme = after(&before, &Identity::default());
         let mut unverified = basic(&[("alice", BCRYPT)]);
         unverified.basic.as_mut().unwrap().verify = false;
         let unverified = after(&before, &unverified);
         let cached = [&same, &changed, &gone, &other_scheme, &unverified]
-            .map(|auth| auth.cache_verified(&verified, now(), attach));
+            .map(|auth| auth.cache_result(&result, now(), attach));
         assert_eq!(cached, [right, false, false, false, false], "{credentials}");
     }
     assert!(is_pending(&changed, &header("alice:wonderland")), "nothing was cached there");
@@ -176,14 +176,14 @@ fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
 #[test]
 fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
-    let verified = verified(&before, "bob:wonderland");
+    let result = verification_of(&before, "bob:wonderland");
     let also_unknown = after(&before, &basic(&[("alice", BCRYPT), ("carol", BCRYPT)]));
     let other_decoy = after(&before, &basic(&[("alice", OTHER_HASH)]));
     let nobody = after(&before, &basic(&[]));
     let added = after(&before, &basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
     let all = [&before, &also_unknown, &other_decoy, &nobody, &added];
     let expected = [Some(false), Some(false), Some(false), Some(false), None];
-    assert_eq!(all.map(|auth| result_under(auth, "bob:wonderland", &verified)), expected);
+    assert_eq!(all.map(|auth| result_under(auth, "bob:wonderland", &result)), expected);
     assert!(authenticate(&added, &header("bob:wonderland")).is_ok(), "verified against the new hash");
 }
 
@@ -192,14 +192,14 @@ fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
 fn a_verification_may_be_used_twice() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    let (right, wrong) = (verified(&auth, "alice:wonderland"), verified(&auth, "alice:x"));
-    assert!(auth.cache_verified(&right, now(), attach));
+    let (right, wrong) = (verification_of(&auth, "alice:wonderland"), verification_of(&auth, "alice:x"));
+    assert!(auth.cache_result(&right, now(), attach));
     let first = try_authenticate(&auth, alice.as_bytes(), None, now()).unwrap();
-    assert!(auth.cache_verified(&right, now(), attach));
+    assert!(auth.cache_result(&right, now(), attach));
     let second = try_authenticate(&auth, alice.as_bytes(), Some(&right), now()).unwrap();
     assert_eq!(first.entry, second.entry, "it is the same cache entry");
     for _ in 0..2 {
-        assert!(!auth.cache_verified(&wrong, now(), attach));
+        assert!(!auth.cache_result(&wrong, now(), attach));
         assert_eq!(result_under(&auth, "alice:x", &wrong), Some(false));
         assert!(is_pending(&auth, &header("alice:x")), "a wrong password is never cached");
     }
@@ -208,7 +208,7 @@ fn a_verification_may_be_used_twice() {
 #[test]
 fn a_verification_does_not_count_for_other_credentials() {
     let auth = compile(&basic(&[("alice", BCRYPT), ("bob", BCRYPT)]));
-    let alice = verified(&auth, "alice:wonderland");
+    let alice = verification_of(&auth, "alice:wonderland");
     assert_eq!(result_under(&auth, "bob:wonderland", &alice), None);
     assert_eq!(result_under(&auth, "alice:x", &alice), None);
 }
@@ -224,14 +224,14 @@ fn a_token_verification_counts_only_for_its_own_key_set() {
     else {
         panic!("not pending");
     };
-    let verified = verification.run();
+    let result = verification.run();
     let same = after(&before, &settings);
     assert!(matches!(
-        try_authenticate(&same, token.as_bytes(), Some(&verified), now()),
+        try_authenticate(&same, token.as_bytes(), Some(&result), now()),
         Err(NotAuthenticated::Pending(_))
     ));
-    assert!(!same.cache_verified(&verified, now(), attach));
-    assert!(try_authenticate(&before, token.as_bytes(), Some(&verified), now()).is_ok());
+    assert!(!same.cache_result(&result, now(), attach));
+    assert!(try_authenticate(&before, token.as_bytes(), Some(&result), now()).is_ok());
     assert!(!is_pending(&before, &token));
 }
 
@@ -244,10 +244,10 @@ fn a_token_that_expires_while_it_waits_is_invalid() {
     else {
         panic!("not pending");
     };
-    let (verified, later) = (verification.run(), now() + Duration::from_secs(62));
-    assert!(!auth.cache_verified(&verified, later, attach));
+    let (result, later) = (verification.run(), now() + Duration::from_secs(62));
+    assert!(!auth.cache_result(&result, later, attach));
     let Err(NotAuthenticated::Pending(again)) =
-        try_authenticate(&auth, token.as_bytes(), Some(&verified), later)
+        try_authenticate(&auth, token.as_bytes(), Some(&result), later)
     else {
         panic!("not pending");
     };

@@ -427,7 +427,7 @@ fn a_fetched_set_with_secrets_among_public_keys_is_an_error() {
 }
 
 #[test]
-fn without_fetched_keys_every_token_is_rejected() {
+fn without_fetched_keys_every_token_is_invalid() {
     let auth = compile(&tokens_of(issuer(url("https://id.example.com/jwks.json"))));
     assert_eq!(
         authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap_err(),

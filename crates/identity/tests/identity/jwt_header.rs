@@ -23,7 +23,7 @@ fn with(name: &str, value: Value) -> Result<(), CredentialsError> {
 
 /// RFC 7515, 7.1: three parts. Five are a JWE (RFC 7516, 7.1).
 #[test]
-fn a_token_without_exactly_three_parts_is_rejected() {
+fn a_token_without_exactly_three_parts_is_invalid() {
     let good = token("ES256");
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let shapes = [
@@ -48,7 +48,7 @@ fn a_token_without_exactly_three_parts_is_rejected() {
 
 /// RFC 7515, 7.2: only the compact serialization is accepted.
 #[test]
-fn json_serialization_is_rejected() {
+fn json_serialization_is_invalid() {
     let good = token("ES256");
     let parts: Vec<&str> = good.split('.').collect();
     let flat = json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
@@ -58,7 +58,7 @@ fn json_serialization_is_rejected() {
 
 /// RFC 7516: encrypted tokens are not supported, in any form.
 #[test]
-fn encrypted_tokens_are_rejected() {
+fn encrypted_tokens_are_invalid() {
     let five = [
         encode(r#"{"alg":"dir","enc":"A128GCM"}"#),
         String::new(),
@@ -106,7 +106,7 @@ fn only_canonical_base64url_is_accepted() {
 
 /// At most 16 KiB.
 #[test]
-fn a_token_over_16_kib_is_rejected() {
+fn a_token_over_16_kib_is_invalid() {
     let of = |length: usize| {
         let mut claims = claims();
         claims["pad"] = json!("x".repeat(length));
@@ -122,7 +122,7 @@ fn a_token_over_16_kib_is_rejected() {
 /// RFC 8725, 2.4 and RFC 7515, 4: parsers differ in which of two members they use. At every level, including names with
 /// escapes.
 #[test]
-fn a_duplicate_member_name_is_rejected() {
+fn a_duplicate_member_name_is_invalid() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
     let doubled = |text: &str, member: &str| format!("{}{member}}}", &text[..text.len() - 1].to_owned());
     let headers = [r#","alg":"ES256""#, r#","kid":"ES256""#, r#","a\u006cg":"none""#];
@@ -150,7 +150,7 @@ fn a_duplicate_member_name_is_rejected() {
 }
 
 #[test]
-fn parts_that_are_not_json_objects_are_rejected() {
+fn parts_that_are_not_json_objects_are_invalid() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(500), "]".repeat(500));
     for text in [
@@ -187,7 +187,7 @@ fn parts_that_are_not_json_objects_are_rejected() {
 
 /// RFC 8725, 3.10; CVE-2018-0114 (`jwk`): a token cannot bring its own key or cause a fetch.
 #[test]
-fn keys_in_the_header_are_rejected() {
+fn keys_in_the_header_are_invalid() {
     assert_eq!(with("jwk", jwk("ES256")), Err(CredentialsError::UnsafeHeader));
     for name in ["jku", "x5u"] {
         assert_eq!(
@@ -204,7 +204,7 @@ fn keys_in_the_header_are_rejected() {
 
 /// RFC 7515, 4.1.11: no extension is supported, even if `crit` is empty or names a known parameter.
 #[test]
-fn any_crit_is_rejected() {
+fn any_crit_is_invalid() {
     for crit in
         [json!(["exp"]), json!(["b64"]), json!(["alg"]), json!([]), json!("exp"), json!(null), json!({})]
     {
@@ -214,7 +214,7 @@ fn any_crit_is_rejected() {
 
 /// RFC 7797, 3 and 6: an unencoded payload.
 #[test]
-fn an_unencoded_payload_is_rejected() {
+fn an_unencoded_payload_is_invalid() {
     for b64 in [json!(false), json!(null), json!("false"), json!(0)] {
         assert_eq!(with("b64", b64.clone()), Err(CredentialsError::UnsafeHeader), "{b64}");
     }
@@ -223,7 +223,7 @@ fn an_unencoded_payload_is_rejected() {
 
 /// RFC 8725, 3.6.
 #[test]
-fn a_compressed_payload_is_rejected() {
+fn a_compressed_payload_is_invalid() {
     assert_eq!(with("zip", json!("DEF")), Err(CredentialsError::UnsafeHeader));
 }
 
@@ -236,7 +236,7 @@ fn other_parameters_are_ignored() {
 
 /// RFC 8725, 3.11; RFC 7515, 4.1.9: without regard to case, `application/` may be left out.
 #[test]
-fn a_token_without_the_required_type_is_rejected() {
+fn a_token_without_the_required_type_is_invalid() {
     let with_type = |required: &str, typ: Option<Value>| {
         let mut settings = issuer(file(&set(&[jwk("ES256")])));
         settings.required_type = Some(required.into());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
-    UnixTime, Verified,
+    UnixTime, VerificationResult,
 };
 use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
 use policy::problem::{Place, Problem};
@@ -100,10 +100,10 @@ pub(crate) fn warnings(settings: &Identity) -> Vec<Problem> {
 
 /// The subject of a header, verified at once.
 pub(crate) fn authenticate(auth: &Auth, header: &str) -> Result<Subject, CredentialsError> {
-    authenticate_at(auth, header.as_bytes(), now()).map(|known| known.subject.clone())
+    authenticate_at(auth, header.as_bytes(), now()).map(|cached| cached.subject.clone())
 }
 
-/// A known caller.
+/// A caller whose credentials are cached.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) subject: Subject,
@@ -113,9 +113,9 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn of(known: &CachedSubject<String>) -> Self {
-        let entry = std::ptr::from_ref(known).addr();
-        Self { subject: known.subject.clone(), attached: known.attached.clone(), entry }
+    fn of(cached: &CachedSubject<String>) -> Self {
+        let entry = std::ptr::from_ref(cached).addr();
+        Self { subject: cached.subject.clone(), attached: cached.attached.clone(), entry }
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: UnixTime) -> Resu
 pub(crate) fn try_authenticate(
     auth: &Auth,
     header: &[u8],
-    verified: Option<&Verified>,
+    result: Option<&VerificationResult>,
     now: UnixTime,
 ) -> Result<Caller, NotAuthenticated> {
     let mut cache = LocalCache::default();
-    let known = auth.authenticate(Some(header), verified, now, &mut cache, attach)?;
-    Ok(Caller::of(known.unwrap()))
+    let cached = auth.authenticate(Some(header), result, now, &mut cache, attach)?;
+    Ok(Caller::of(cached.unwrap()))
 }
 
 pub(crate) fn attach(subject: &Subject) -> String {

@@ -6,7 +6,7 @@ use super::error::PathError;
 ///
 /// Decodes while it compares: the engine calls this for `{user}` in a decision, which must not allocate.
 #[must_use]
-pub fn names(segment: &[u8], user: &[u8]) -> bool {
+pub fn segment_is_name(segment: &[u8], user: &[u8]) -> bool {
     let mut rest = user;
     for unit in Units(segment) {
         let byte = match unit {
@@ -99,8 +99,9 @@ pub(super) fn before<'a>(text: &'a [u8], triplet: &[u8; 3]) -> Option<&'a [u8]> 
 
 /// Whether a text has a dot segment with at least one encoded dot.
 pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
-    text.split(|byte| *byte == b'/')
-        .any(|segment| segment.contains(&b'%') && (names(segment, b".") || names(segment, b"..")))
+    text.split(|byte| *byte == b'/').any(|segment| {
+        segment.contains(&b'%') && (segment_is_name(segment, b".") || segment_is_name(segment, b".."))
+    })
 }
 
 /// Whether there is a `%25` followed by two hexadecimal digits.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ids::SourceId;
-use crate::pattern::{Glob, Owner, Segment};
+use crate::pattern::{Glob, PatternSubject, Segment};
 
 /// Like `canonical::path`, but leaks its buffers so that the result has no lifetime of its own.
 fn path<'a>(method: &[u8], raw: &'a [u8]) -> Result<PathInterpretations<'a>, PathError> {
@@ -403,12 +403,13 @@ fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
     }
     for segment in [
         Segment::One("id".into()),
-        Segment::Owner,
-        Segment::OwnerId(vec![SourceId::BASIC]),
+        Segment::User,
+        Segment::UserId(vec![SourceId::BASIC]),
         Segment::Glob(Glob(vec!["".into(), "".into()])),
     ] {
         assert!(
-            !segment.matches(b"", Some(Owner { user: b"", prefix: 0, source: Some(SourceId::BASIC) })),
+            !segment
+                .matches(b"", Some(PatternSubject { user: b"", prefix: 0, source: Some(SourceId::BASIC) })),
             "{segment}"
         );
     }
@@ -450,7 +451,7 @@ fn a_segment_names_a_user_however_it_is_encoded() {
         ("caf%C3%A9", "café"),
         ("a%25b", "a%b"),
     ] {
-        assert!(names(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
+        assert!(segment_is_name(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
     }
     for (segment, user) in [
         ("alice", "alic"),
@@ -461,7 +462,7 @@ fn a_segment_names_a_user_however_it_is_encoded() {
         ("a%", "a%"),
         ("a%4", "a"),
     ] {
-        assert!(!names(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
+        assert!(!segment_is_name(segment.as_bytes(), user.as_bytes()), "{segment} {user}");
     }
 }
 
@@ -511,8 +512,8 @@ fn policy(rule: &str) -> crate::Policy {
 }
 
 fn allows(policy: &crate::Policy, scope: &[u8], resource: &[u8]) -> bool {
-    let question = crate::Question { action: b"GET", scope, resource };
-    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &question);
+    let request = crate::AccessRequest { action: b"GET", scope, resource };
+    let answer = crate::reference::decide(policy, &crate::reference::Caller::default(), &request);
     matches!(answer, crate::Decision::Allowed(_))
 }
 

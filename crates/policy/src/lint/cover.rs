@@ -223,17 +223,17 @@ fn covers_pattern(cover: &Pattern, pattern: &Pattern) -> bool {
 pub(super) fn covers_segment(cover: &Segment, segment: &Segment) -> bool {
     match (cover, segment) {
         (cover, Segment::Literal(literal)) => {
-            !matches!(cover, Segment::Owner | Segment::OwnerId(_)) && cover.matches(literal.as_bytes(), None)
+            !matches!(cover, Segment::User | Segment::UserId(_)) && cover.matches(literal.as_bytes(), None)
         }
-        (Segment::One(_), _) | (Segment::Owner, Segment::Owner) => true,
+        (Segment::One(_), _) | (Segment::User, Segment::User) => true,
         (Segment::Glob(cover), Segment::Glob(glob)) => covers_glob(cover, glob),
-        (Segment::OwnerId(cover), Segment::OwnerId(sources)) => {
+        (Segment::UserId(cover), Segment::UserId(sources)) => {
             sources.iter().all(|source| cover.contains(source))
         }
-        (Segment::Glob(cover), Segment::One(_) | Segment::Owner | Segment::OwnerId(_)) => {
+        (Segment::Glob(cover), Segment::One(_) | Segment::User | Segment::UserId(_)) => {
             cover.0.iter().all(|piece| piece.is_empty())
         }
-        (Segment::Literal(_) | Segment::Owner | Segment::OwnerId(_), _) => false,
+        (Segment::Literal(_) | Segment::User | Segment::UserId(_), _) => false,
     }
 }
 

@@ -120,14 +120,14 @@ fn overlap_scopes(one: &Scope, other: &Scope) -> bool {
 fn overlap(segment: &Segment, other: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(other, literal),
-        Segment::One(_) | Segment::Owner | Segment::OwnerId(_) | Segment::Glob(_) => true,
+        Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
     }
 }
 
 /// Whether a segment that is not literal may match this literal. A user may have any name, so `{user}` may.
 fn matches_literal(segment: &Segment, literal: &str) -> bool {
     match segment {
-        Segment::Owner | Segment::OwnerId(_) => !literal.is_empty(),
+        Segment::User | Segment::UserId(_) => !literal.is_empty(),
         segment => segment.matches(literal.as_bytes(), None),
     }
 }

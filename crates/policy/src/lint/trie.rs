@@ -35,8 +35,8 @@ pub(crate) struct Trie<'p> {
 #[derive(PartialEq, Eq, Hash)]
 enum Other<'p> {
     One,
-    Owner,
-    OwnerId(&'p [SourceId]),
+    User,
+    UserId(&'p [SourceId]),
     Glob(&'p Glob),
 }
 
@@ -103,8 +103,8 @@ impl<'p> Trie<'p> {
         let known = match segment {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
             Segment::One(_) => self.others.entry((from, Other::One)).or_insert(next),
-            Segment::Owner => self.others.entry((from, Other::Owner)).or_insert(next),
-            Segment::OwnerId(sources) => self.others.entry((from, Other::OwnerId(sources))).or_insert(next),
+            Segment::User => self.others.entry((from, Other::User)).or_insert(next),
+            Segment::UserId(sources) => self.others.entry((from, Other::UserId(sources))).or_insert(next),
             Segment::Glob(glob) => self.others.entry((from, Other::Glob(glob))).or_insert(next),
         };
         let known = *known;

@@ -264,7 +264,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     let Some(text) = reader.text(node, "`clock_skew`") else { return CLOCK_SKEW };
     let Some(skew) = values::duration(reader, &text, "`clock_skew`") else { return CLOCK_SKEW };
     if skew > LARGE_SKEW {
-        let message = format!("tokens are taken `{}` after they expired", text.text);
+        let message = format!("tokens are accepted `{}` after they expired", text.text);
         reader.warning_help(text.at, Warning::LongClockSkew, message, "write less, such as `60s`");
     }
     skew

@@ -88,7 +88,7 @@ impl ParsedSegment {
         match self.raw.as_ref().unwrap_or(&self.canonical) {
             Segment::Literal(literal) => literal.len(),
             Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
-            Segment::One(_) | Segment::Owner | Segment::OwnerId(_) => 1,
+            Segment::One(_) | Segment::User | Segment::UserId(_) => 1,
         }
     }
 }
@@ -225,9 +225,9 @@ impl PathParser<'_, '_> {
     fn placeholder(&mut self, part: &str) -> Option<Segment> {
         let inner = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
         match inner.filter(|name| !name.contains(['{', '}'])) {
-            Some("user") => Some(Segment::Owner),
+            Some("user") => Some(Segment::User),
             // Its sources are resolved with those of the rule.
-            Some("user.id") => Some(Segment::OwnerId(Vec::new())),
+            Some("user.id") => Some(Segment::UserId(Vec::new())),
             Some("") => {
                 self.error(part, "a placeholder without a name", "write `{id}`");
                 None

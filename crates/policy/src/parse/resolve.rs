@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
-use crate::parse::ownership::{self, Sources};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
+use crate::parse::user_ids::{self, Sources};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
 use crate::warning::Warning;
@@ -33,7 +33,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
     for mut role in kept {
-        ownership::resolve(&mut role, &sources, problems);
+        user_ids::resolve(&mut role, &sources, problems);
         let (role, at) = names.role(role, problems);
         roles.push(role);
         places.push(at);

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Read};
 use std::num::NonZeroU32;
 
-use identity::{Recipe, RecipeError};
+use identity::{HashAlgorithm, HashPasswordError};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
             }
         },
     };
-    match identity::hash_password(&password, recipe(args.algorithm)) {
+    match identity::hash_password(&password, with_parameters(args.algorithm)) {
         Ok(hash) => {
             match args.output {
                 Format::Text => output.line(&hash),
@@ -45,18 +45,18 @@ pub(crate) fn hash_password(args: &HashArgs, output: &mut Output<'_>) -> Exit {
         Err(error) => {
             output.error(&error.to_string());
             match error {
-                RecipeError::Unusable | RecipeError::TooLongForBcrypt => Exit::Arguments,
-                RecipeError::Parameters | RecipeError::NoRandomness => Exit::Failed,
+                HashPasswordError::Unusable | HashPasswordError::TooLongForBcrypt => Exit::Arguments,
+                HashPasswordError::Parameters | HashPasswordError::NoRandomness => Exit::Failed,
             }
         }
     }
 }
 
-fn recipe(algorithm: Algorithm) -> Recipe {
+fn with_parameters(algorithm: Algorithm) -> HashAlgorithm {
     match algorithm {
-        Algorithm::Argon2id => Recipe::default(),
-        Algorithm::Bcrypt => Recipe::Bcrypt { cost: BCRYPT_COST },
-        Algorithm::Pbkdf2Sha256 => Recipe::Pbkdf2Sha256 { rounds: PBKDF2_ROUNDS },
+        Algorithm::Argon2id => HashAlgorithm::default(),
+        Algorithm::Bcrypt => HashAlgorithm::Bcrypt { cost: BCRYPT_COST },
+        Algorithm::Pbkdf2Sha256 => HashAlgorithm::Pbkdf2Sha256 { rounds: PBKDF2_ROUNDS },
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
-use identity::{Verification, Verified};
+use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, Decided, Received, RequestThread};
 use smallvec::SmallVec;
@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Error(ErrorKind),
 }
 
-/// Why a message is not evaluated.
+/// Why a message is not authorized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
@@ -46,9 +46,10 @@ pub(super) struct Checker {
     encoder: RefCell<envoy::Encoder>,
 }
 
-/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until the client reads it. A
-/// client hardly influences its size: the headers to set are those of the policy, with the caller's user name, roles and
-/// claims, and at most sixteen of those to remove come from the request. Envoy accepts 60 KiB of headers by default.
+/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until Envoy reads it. Its
+/// headers to set are those of the policy, with the caller's user name, roles and claims; at most sixteen of those to
+/// remove come from the request. A larger one becomes a denial, not an error: a client can cause it, with long claims
+/// (S8). Envoy accepts 60 KiB of headers by default.
 const MAX_ANSWER: usize = 64 << 10;
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
@@ -72,29 +73,29 @@ impl Checker {
         Self { thread: RequestThread::new(policy, counters), encoder: RefCell::default() }
     }
 
-    /// Authorizes a message with the active snapshot. `verified` is the result of the verification that the message has
+    /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
     /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied.
     pub(super) fn check(
         &self,
         message: &[u8],
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         received: Received,
     ) -> CheckResult {
         let authorize = |authorizer: &Authorizer, scratch: &mut Scratch| {
-            self.authorize(message, authorizer, verified, scratch, received)
+            self.authorize(message, authorizer, result, scratch, received)
         };
         self.thread.with_snapshot(authorize).unwrap_or_else(|kind| CheckResult::Answered(self.error(kind)))
     }
 
-    /// Verifies a token on this thread. To be called in the turn of the request only, see `token_queue`.
+    /// Verifies a token on this thread. To be called only when `token_queue` has admitted the request.
     ///
     /// # Errors
     /// If it panics.
-    pub(super) fn verify(&self, verification: Verification) -> Result<Verified, Failure> {
+    pub(super) fn verify(&self, verification: Verification) -> Result<VerificationResult, Failure> {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request that is not evaluated. `message` is what has been received of it, possibly nothing.
+    /// Answers a request that is not authorized. `message` is what has been received of it, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
         let answer = match failure {
             Failure::Error(kind) => Err(kind),
@@ -120,7 +121,7 @@ impl Checker {
         &self,
         message: &[u8],
         authorizer: &Authorizer,
-        verified: Option<&Verified>,
+        result: Option<&VerificationResult>,
         scratch: &mut Scratch,
         received: Received,
     ) -> Result<CheckResult, ErrorKind> {
@@ -140,7 +141,7 @@ impl Checker {
         let outcome = if decoded.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
-            authorizer.check(&request, verified, scratch, received.time)
+            authorizer.check(&request, result, scratch, received.time)
         };
         match outcome {
             Outcome::Pending(verification) => {
@@ -149,9 +150,8 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                // Claims of a token may be long.
                 if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
-                    let denied = self.deny(Limit::HeaderLines, message, authorizer, scratch, received);
+                    let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);
                 }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));

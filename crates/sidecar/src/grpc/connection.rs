@@ -19,17 +19,17 @@ use tokio::time::timeout;
 use super::context::ExchangeContext;
 use super::exchange::{self, Stream};
 use super::options::Options;
-use super::registry::{Connected, Mode};
+use super::registry::{Mode, RegisteredConnection};
 use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// Maximum number of requests that are read before they are answered. So many in one time slice (see `slices`) also end
-/// it. Chosen, not measured: more save system calls, fewer let the first of them wait less for the last. At a few
-/// microseconds each (November 2026; `make bench BENCH=wire`), 64 take about as long as a slice.
+/// Maximum number of requests that are read before they are answered. A time slice (see `slices`) also ends after this
+/// many. A larger batch saves system calls; in a smaller one the first request waits less. Chosen, not measured: at a
+/// few microseconds each (November 2026; `make bench BENCH=wire`), 64 take about as long as a slice.
 const BATCH: usize = 64;
-/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. So much of
-/// unfinished messages can one connection make this process hold. Chosen, not measured.
+/// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. It limits
+/// the memory that unfinished messages of one connection occupy. Chosen, not measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few kilobytes, arrives
 /// without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not measured.
@@ -41,9 +41,9 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// It bounds the memory that hostile clients can occupy. An answer that the client does not read, or opens no window
 /// for, takes 3.4 KiB until its connection is closed (November 2026, with `policies/people`; a policy whose answers are
 /// longer than some hundred bytes adds their length). With the default of 1,024 connections there are fewer than 13,000
-/// streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high held 68 MiB with only
-/// 20 connections. Division by n² instead of n would leave the hundredth connection of a service that many Envoys share
-/// hardly any streams.
+/// streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high held 68 MiB with
+/// only 20 connections. Division by n² instead of n would leave the hundredth connection of a service that many Envoys
+/// share hardly any streams.
 const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there
 /// can be thousands of connections; but with one stream, a slow check would delay all others of its connection.
@@ -52,23 +52,30 @@ const MIN_STREAMS: u32 = 4;
 /// Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
 /// of all other clients. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
 const MIN_RESETS: usize = 1 << 10;
+/// How many bursts of resets, each of all streams, a connection may have: more resets than these without answers in
+/// between close it, and `h2` remembers as many reset streams. Chosen, not measured.
+const RESET_BURSTS: usize = 4;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message. Chosen, not measured: more would only let an attacker hold more memory per
 /// stream.
 const HEADER_LIST: u32 = 16 << 10;
-/// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask for
-/// capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
+/// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask
+/// for capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
 /// Number of client errors on a connection that are answered with a stream reset; one more closes the connection. This
 /// is the default of `h2`. It is set explicitly because the limit is optional: a tonic server has none.
 const LOCAL_ERROR_RESETS: usize = 1024;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<I>(context: Rc<ExchangeContext>, connected: Connected, io: I, peer: Peer)
-where
+pub(super) async fn serve<I>(
+    context: Rc<ExchangeContext>,
+    registered: RegisteredConnection,
+    io: I,
+    peer: Peer,
+) where
     I: AsyncRead + AsyncWrite + Unpin,
 {
-    let streams = streams(&context.options, connected.others());
+    let streams = streams(&context.options, registered.other_connections());
     let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
     let http2 = http2_builder(streams, resets);
     let slice = Rc::<Slice>::default();
@@ -79,20 +86,20 @@ where
     };
     let h2 = tokio::select! {
         h2 = handshake => h2,
-        () = connected.closed() => return,
+        () = registered.closed() => return,
     };
     match h2 {
         Ok(Ok(h2)) => {
             let mut connection = Connection {
                 context,
-                connected,
+                registered,
                 peer,
                 h2,
                 slice,
                 batch: Vec::new(),
                 accepted: 0,
                 resets: 0,
-                max_resets: resets.saturating_mul(4),
+                max_resets: resets.saturating_mul(RESET_BURSTS),
                 draining: false,
             };
             poll_fn(|cx| connection.poll(cx)).await;
@@ -102,14 +109,14 @@ where
                 context.wrong_protocols.notice(wrong, peer, None);
             }
         }
-        // A client that sends nothing speaks no protocol.
+        // No warning: a client that has sent nothing has used no wrong protocol, and wrong bytes fail the handshake.
         Err(_elapsed) => {}
     }
 }
 
 /// Maximum concurrent streams of a worker's next connection; `connections` are open already. The first ones get most,
-/// because Envoy opens few. Each further one gets fewer (see [`STREAMS_DIVIDEND`]), because the memory that an attacker can
-/// occupy grows with streams × connections.
+/// because Envoy opens few. Each further one gets fewer (see [`STREAMS_DIVIDEND`]), because the memory that an attacker
+/// can occupy grows with streams × connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
     let divisor = number.saturating_mul(options.threads.max(1));
@@ -121,13 +128,13 @@ fn http2_builder(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels all
-        // its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again before
-        // the first were accepted. Each such stream takes some hundred bytes.
+        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels
+        // all its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again
+        // before the first were accepted. Each such stream takes some hundred bytes.
         .max_pending_accept_reset_streams(resets + resets / 4)
         // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
         // ignored; a frame for a stream that `h2` has forgotten would close the connection.
-        .max_concurrent_reset_streams(resets.saturating_mul(4))
+        .max_concurrent_reset_streams(resets.saturating_mul(RESET_BURSTS))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
         .initial_window_size(STREAM_WINDOW)
@@ -138,7 +145,7 @@ fn http2_builder(streams: u32, resets: usize) -> server::Builder {
 
 struct Connection<I> {
     context: Rc<ExchangeContext>,
-    connected: Connected,
+    registered: RegisteredConnection,
     peer: Peer,
     h2: server::Connection<Sliced<I>, Bytes>,
     slice: Rc<Slice>,
@@ -148,8 +155,9 @@ struct Connection<I> {
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     resets: usize,
     /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the client does nothing but
-    /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only streams
-    /// that wait to be accepted, and a client that resets them slightly slower than they are accepted stays below it.
+    /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only
+    /// streams that wait to be accepted, and a client that resets them slightly slower than they are accepted stays
+    /// below it.
     max_resets: usize,
     draining: bool,
 }
@@ -171,7 +179,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             self.accepted = 0;
         }
         loop {
-            match self.connected.mode(cx) {
+            match self.registered.mode(cx) {
                 Mode::Close => return Poll::Ready(()),
                 Mode::Drain if !self.draining => {
                     self.draining = true;
@@ -208,6 +216,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             self.answer(cx);
         };
         let is_full = self.slice.is_round_full();
+        // A stream that was reset takes much memory for few bytes (rapid reset), so after a round of mostly resets the
+        // next one is short. After one with requests the next is longer, which saves system calls.
         if self.resets > resets {
             self.slice.shorten_rounds();
         } else if self.accepted > accepted {
@@ -234,9 +244,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     fn answer(&mut self, cx: &mut Context<'_>) {
         let received = Received::now();
-        self.connected.active(received.at);
+        self.registered.record_request(received.at);
         for stream in self.batch.drain(..) {
-            match exchange::accept(&self.context, &self.connected, self.peer, stream, received, cx) {
+            match exchange::accept(&self.context, &self.registered, self.peer, stream, received, cx) {
                 StreamState::Open => self.resets = self.resets.saturating_sub(1),
                 StreamState::Reset => self.resets += 1,
             }

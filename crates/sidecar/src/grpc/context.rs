@@ -14,7 +14,8 @@ use super::token_queue::TokenQueue;
 use super::wrong_protocol::WrongProtocols;
 
 /// What the connections and requests of one worker share. Only `limits`, `hashing`, `other_services` and
-/// `wrong_protocols` are also shared with other workers, and a request of a known caller writes to none of them.
+/// `wrong_protocols` are also shared with other workers, and a request of a caller whose credentials are cached writes
+/// to none of them.
 pub(super) struct ExchangeContext {
     pub(super) checker: Checker,
     pub(super) options: Options,

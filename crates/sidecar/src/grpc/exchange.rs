@@ -1,5 +1,6 @@
-//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its allocation,
-//! or in a task of its own if it has to wait for the rest of the message or for the verification of its credentials.
+//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task and its
+//! allocation, or in a task of its own if it has to wait for the rest of the message or for the verification of its
+//! credentials.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, StatusCode};
-use identity::{Verification, VerificationKind, Verified};
+use identity::{Verification, VerificationKind, VerificationResult};
 use runtime::counters::ErrorKind;
 use runtime::hashing::NotHashed;
 use runtime::{ClientNetwork, Received};
@@ -22,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use super::check::{Answer, CheckResult, Failure};
 use super::context::ExchangeContext;
 use super::message::Incoming;
-use super::registry::Connected;
+use super::registry::RegisteredConnection;
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
@@ -38,7 +39,7 @@ pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 /// Accepts a stream: answers it now, or spawns a task that answers it.
 pub(super) fn accept(
     context: &Rc<ExchangeContext>,
-    connected: &Connected,
+    registered: &RegisteredConnection,
     peer: Peer,
     (request, mut respond): Stream,
     received: Received,
@@ -65,10 +66,10 @@ pub(super) fn accept(
             if let Some(unverified) = exchange.check(&message) {
                 incoming.release();
                 exchange.deadline = Some(deadline(context, &head.headers));
-                let pending = connected.pending();
+                let guard = registered.count_pending();
                 spawn_local(async move {
                     exchange.verify(message, unverified).await;
-                    drop(pending);
+                    drop(guard);
                 });
             }
         }
@@ -84,10 +85,10 @@ pub(super) fn accept(
                 return StreamState::Open;
             }
             exchange.deadline = Some(deadline(context, &head.headers));
-            let pending = connected.pending();
+            let guard = registered.count_pending();
             spawn_local(async move {
                 exchange.receive(incoming).await;
-                drop(pending);
+                drop(guard);
             });
         }
     }
@@ -131,11 +132,15 @@ impl Exchange {
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
     fn check(&mut self, message: &[u8]) -> Option<Unverified> {
-        self.check_verified(message, None)
+        self.check_with_result(message, None)
     }
 
-    fn check_verified(&mut self, message: &[u8], verified: Option<&Verified>) -> Option<Unverified> {
-        match self.context.checker.check(message, verified, self.received) {
+    fn check_with_result(
+        &mut self,
+        message: &[u8],
+        result: Option<&VerificationResult>,
+    ) -> Option<Unverified> {
+        match self.context.checker.check(message, result, self.received) {
             CheckResult::Answered(answer) => {
                 self.answer(answer);
                 None
@@ -168,18 +173,18 @@ impl Exchange {
                 VerificationKind::Password => {
                     let mut wait = self.context.hashing.submit(verification, network);
                     let hashed = async { wait.hashed().await.map_err(not_hashed) };
-                    let verified = self.in_time(hashed).await?;
-                    self.check_verified(message, Some(&verified))
+                    let result = self.in_time(hashed).await?;
+                    self.check_with_result(message, Some(&result))
                 }
                 VerificationKind::Token => {
-                    let turn = self.context.token_queue.enqueue(network)?;
-                    self.in_time(async { turn.await.map_err(|_| Limit::Capacity.into()) }).await?;
-                    // Another request with the same token may have had its turn already, so that the token is cached
+                    let admission = self.context.token_queue.enqueue(network)?;
+                    self.in_time(async { admission.await.map_err(|_| Limit::Capacity.into()) }).await?;
+                    // Another request with the same token may have been admitted earlier, so that the token is cached
                     // now.
                     match self.check(message) {
                         Some(Unverified(verification, _)) => {
-                            let verified = self.context.checker.verify(verification)?;
-                            self.check_verified(message, Some(&verified))
+                            let result = self.context.checker.verify(verification)?;
+                            self.check_with_result(message, Some(&result))
                         }
                         None => None,
                     }
@@ -213,7 +218,7 @@ impl Exchange {
         drop(sent);
     }
 
-    /// Answers a request that is not evaluated.
+    /// Answers a request that is not authorized.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
         let answer = self.context.checker.fail(failure, message, self.received);
         self.answer(answer);

@@ -37,7 +37,7 @@ pub(super) enum Mode {
 
 /// A registered connection. Dropping it removes it from the registry.
 #[derive(Debug)]
-pub(super) struct Connected {
+pub(super) struct RegisteredConnection {
     number: u64,
     entry: Rc<Entry>,
     registry: Rc<Registry>,
@@ -55,7 +55,7 @@ struct Entry {
 
 /// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingGuard {
     count: Rc<Cell<usize>>,
     counters: Arc<ConnectionCounters>,
 }
@@ -73,7 +73,7 @@ impl Registry {
 
     /// Registers a new connection. If the limit is reached, an idle connection is closed first, see
     /// [`Registry::evict`]. `None` if all connections are busy.
-    pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<Connected> {
+    pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<RegisteredConnection> {
         if self.open.borrow().len() >= self.limit && !self.evict(now) {
             self.counters.rejected.increment();
             return None;
@@ -90,7 +90,7 @@ impl Registry {
         self.open.borrow_mut().insert(number, Rc::clone(&entry));
         self.counters.connections.increment();
         self.counters.accepted.increment();
-        Some(Connected { number, entry, registry: Rc::clone(self) })
+        Some(RegisteredConnection { number, entry, registry: Rc::clone(self) })
     }
 
     /// Closes an idle connection: the oldest that never had a request, or else the one that has been idle for
@@ -132,7 +132,7 @@ impl Entry {
     }
 }
 
-impl Connected {
+impl RegisteredConnection {
     /// The current mode. The task of `cx` is woken when the mode changes.
     pub(super) fn mode(&self, cx: &Context<'_>) -> Mode {
         let mut waker = self.entry.waker.borrow_mut();
@@ -148,33 +148,33 @@ impl Connected {
     }
 
     /// Number of other connections of this worker.
-    pub(super) fn others(&self) -> usize {
+    pub(super) fn other_connections(&self) -> usize {
         self.registry.open.borrow().len().saturating_sub(1)
     }
 
     /// Records that it had a request.
-    pub(super) fn active(&self, now: Instant) {
+    pub(super) fn record_request(&self, now: Instant) {
         self.entry.last_request.set(Some(now));
     }
 
-    /// Registers a check of this connection that waits.
-    pub(super) fn pending(&self) -> Pending {
+    /// Counts a check of this connection that waits, until the guard is dropped.
+    pub(super) fn count_pending(&self) -> PendingGuard {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);
         counters.in_flight.increment();
-        Pending { count, counters }
+        PendingGuard { count, counters }
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.count.set(self.count.get() - 1);
         self.counters.in_flight.decrement();
     }
 }
 
-impl Drop for Connected {
+impl Drop for RegisteredConnection {
     fn drop(&mut self) {
         self.registry.open.borrow_mut().remove(&self.number);
         self.registry.counters.connections.decrement();
@@ -189,7 +189,7 @@ mod tests {
         Registry::new(limit, Arc::default())
     }
 
-    fn modes(connections: &[&Connected]) -> Vec<Mode> {
+    fn modes(connections: &[&RegisteredConnection]) -> Vec<Mode> {
         connections.iter().map(|connected| connected.entry.mode.get()).collect()
     }
 
@@ -198,15 +198,15 @@ mod tests {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
         let (a, b, c) = (enter(start), enter(start), enter(start));
-        b.active(start);
-        a.active(start + IDLE_AFTER / 2);
-        c.active(start + IDLE_AFTER);
+        b.record_request(start);
+        a.record_request(start + IDLE_AFTER / 2);
+        c.record_request(start + IDLE_AFTER);
         let later = start + IDLE_AFTER * 3 / 2;
-        let busy = b.pending();
+        let busy = b.count_pending();
         let d = enter(later);
         assert_eq!(modes(&[&a, &b, &c, &d]), [Mode::Close, Mode::Serve, Mode::Serve, Mode::Serve]);
         drop(busy);
-        d.active(later);
+        d.record_request(later);
         let _e = enter(later);
         assert_eq!(modes(&[&b, &c, &d]), [Mode::Close, Mode::Serve, Mode::Serve]);
     }
@@ -216,7 +216,7 @@ mod tests {
         let (registry, start) = (registry(3), Instant::now());
         let enter = |now| registry.enter(now).unwrap();
         let (used, unused) = (enter(start), enter(start));
-        used.active(start);
+        used.record_request(start);
         let later = start + IDLE_AFTER * 60;
         let flood: Vec<_> = (0..100).map(|_| enter(later)).collect();
         assert_eq!(modes(&[&used, &unused]), [Mode::Serve, Mode::Close]);
@@ -228,13 +228,13 @@ mod tests {
     fn a_busy_connection_is_never_closed() {
         let (registry, start) = (registry(1), Instant::now());
         let connected = registry.enter(start).unwrap();
-        connected.active(start);
+        connected.record_request(start);
         let soon = start + IDLE_AFTER - Duration::from_millis(1);
         assert!(registry.enter(soon).is_none() && !registry.evict(soon));
         let counts =
             |registry: &Registry| (registry.counters.rejected.read(), registry.counters.evicted.read());
         assert_eq!(counts(&registry), (1, 0));
-        let waits = connected.pending();
+        let waits = connected.count_pending();
         let later = start + IDLE_AFTER * 60;
         assert!(registry.enter(later).is_none() && !registry.evict(later));
         drop(waits);

@@ -42,6 +42,7 @@ impl StreamState {
 /// stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
+    // No capacity is reserved: `check` limits the size, and the answer leaves in one write.
     stream.send_data(message, false)?;
     end(&mut stream)
 }
@@ -53,6 +54,7 @@ pub(super) fn begin(respond: &mut SendResponse<Bytes>) -> Result<SendStream<Byte
 
 /// Ends an answer with the status OK.
 pub(super) fn end(stream: &mut SendStream<Bytes>) -> Result<(), h2::Error> {
+    // An empty map would allocate room for eight headers with the first.
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(GRPC_STATUS, OK);
     stream.send_trailers(trailers)
@@ -79,7 +81,9 @@ pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(
     let status = match limit {
         Limit::Deadline => (DEADLINE_EXCEEDED, "deadline exceeded"),
         Limit::MessageSize => (RESOURCE_EXHAUSTED, "the message is too large"),
-        Limit::Capacity | Limit::HeaderLines => (RESOURCE_EXHAUSTED, "resource limit exceeded"),
+        Limit::Capacity | Limit::HeaderLines | Limit::ResponseSize => {
+            (RESOURCE_EXHAUSTED, "resource limit exceeded")
+        }
     };
     respond.send_response(error_response(status), true).map(drop)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use identity::Verified;
+use identity::VerificationResult;
 use runtime::ActivePolicy;
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::Hashing;
@@ -64,8 +64,8 @@ impl Server {
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
         let caching = policy.clone();
-        let cache_verified = Box::new(move |verified: &Verified| caching.cache_verified(verified));
-        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_verified)?);
+        let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
+        let hashing = Arc::new(Hashing::start(options.hash_threads, options.hash_queue, cache_result)?);
         let wrong_protocols = Arc::new(WrongProtocols::new());
         let parts = Parts {
             wrong_protocols: Arc::clone(&wrong_protocols),

@@ -1,10 +1,11 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others for long.
 //!
-//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a known
-//! caller about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). Anybody can send
-//! well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them would delay all
-//! requests. So a worker verifies at most one token per iteration of its event loop, in which other connections are
-//! served too. An idle worker begins the next iteration at once, so it still verifies as many as its core can.
+//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a caller
+//! whose credentials are cached about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`).
+//! Anybody can send well-formed tokens with wrong signatures. If each were verified as it arrives, a flood of them
+//! would delay all requests. So a worker verifies at most one token per iteration of its event loop, in which other
+//! connections are served too. An idle worker begins the next iteration at once, so it still verifies as many as its
+//! core can.
 //!
 //! The networks of the clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
 //! one token of each other network, however many these have sent.
@@ -18,7 +19,7 @@ use runtime::fair_queue::FairQueue;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
-/// The requests of one worker that wait for their turn.
+/// The requests of one worker that wait for admission.
 #[derive(Debug, Default)]
 pub(super) struct TokenQueue {
     queue: RefCell<FairQueue<oneshot::Sender<()>>>,
@@ -26,29 +27,29 @@ pub(super) struct TokenQueue {
 }
 
 impl TokenQueue {
-    /// Queues a request. When the receiver resolves, the request may verify one token; when it fails, a request of
-    /// another network has taken the place.
+    /// Queues a request. When the receiver resolves, the request is admitted: it may verify one token. When it fails, a
+    /// request of another network has taken the place.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this one.
     pub(super) fn enqueue(&self, network: ClientNetwork) -> Result<oneshot::Receiver<()>, Limit> {
-        let (turn, granted) = oneshot::channel();
+        let (admit, admission) = oneshot::channel();
         // Cancelled requests take no room.
-        let enqueued = self.queue.borrow_mut().enqueue(network, turn, |turn| !turn.is_closed());
-        // Dropping the turn of a displaced request tells it.
+        let enqueued = self.queue.borrow_mut().enqueue(network, admit, |admit| !admit.is_closed());
+        // Dropping what admits a displaced request tells it.
         drop(enqueued.map_err(|_| Limit::Capacity)?);
         self.wake.notify_one();
-        Ok(granted)
+        Ok(admission)
     }
 
-    /// Grants the turns. Never returns.
+    /// Admits the requests, one per iteration of the event loop. Never returns.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
-                // A cancelled request takes no turn.
-                Some(turn) => {
-                    if turn.send(()).is_ok() {
+                // A cancelled request is not admitted.
+                Some(admit) => {
+                    if admit.send(()).is_ok() {
                         // The runtime resumes this task only after it has run other tasks and polled for I/O events.
                         yield_now().await;
                     }

@@ -143,17 +143,17 @@ async fn serve_until_stopped(commands: &mut UnboundedReceiver<Command>, worker: 
 impl Worker {
     fn serve(&self, accepted: Accepted) {
         // If the registry has no room, dropping `accepted` closes the connection.
-        let Some(connected) = self.registry.enter(Instant::now()) else { return };
+        let Some(registered) = self.registry.enter(Instant::now()) else { return };
         let context = Rc::clone(&self.context);
         match accepted {
             Accepted::Tcp(stream, client) => {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    spawn_local(connection::serve(context, connected, stream, Peer::Tcp(client)));
+                    spawn_local(connection::serve(context, registered, stream, Peer::Tcp(client)));
                 }
             }
             Accepted::Unix(stream) => {
                 if let Ok(stream) = UnixSocket::new(stream) {
-                    spawn_local(connection::serve(context, connected, stream, Peer::Unix));
+                    spawn_local(connection::serve(context, registered, stream, Peer::Unix));
                 }
             }
         }

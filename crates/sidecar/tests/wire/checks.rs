@@ -127,7 +127,7 @@ async fn a_check_is_denied_if_the_hash_queue_is_full() {
         overloaded += usize::from(reply.denied() == 503);
     }
     assert!(overloaded >= 20, "{overloaded}");
-    assert_eq!(server.totals().hashing.rejected, overloaded as u64);
+    assert_eq!(server.totals().hashing.denied, overloaded as u64);
     // Afterwards checks are answered again.
     assert!(check(&client, &by_alice()).await.is_ok());
 }
@@ -283,9 +283,9 @@ async fn the_size_of_an_answer_is_bounded() {
     }
 }
 
-/// A known caller needs no hash, so its check is answered while the hashing threads are busy.
+/// A caller whose credentials are cached needs no hash, so its check is answered while the hashing threads are busy.
 #[tokio::test]
-async fn a_known_caller_does_not_wait_for_the_hashes_of_others() {
+async fn a_cached_caller_does_not_wait_for_the_hashes_of_others() {
     let server = serve();
     let client = connect(&server).await;
     assert!(check(&client, &by_alice()).await.is_ok());

@@ -76,7 +76,7 @@ async fn a_flood_that_fills_the_queue_displaces_only_its_own_checks() {
     }
     assert!(honest.await.unwrap().is_ok());
     assert!(displaced > 20, "{displaced}");
-    assert_eq!(server.totals().hashing.rejected, displaced);
+    assert_eq!(server.totals().hashing.denied, displaced);
 }
 
 /// Sends a check and does not read the answer.
@@ -112,7 +112,7 @@ async fn a_cancelled_check_is_not_hashed() {
 /// time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(500_000).unwrap();
-    let hash = identity::hash_password(password, identity::Recipe::Pbkdf2Sha256 { rounds }).unwrap();
+    let hash = identity::hash_password(password, identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
     format!(
         "version: 1\nidentity: {{ basic: {{ users: {{ alice: {{ password: \"{hash}\" }} }} }} }}\n\
          roles: {{ guest: {{ allow: [GET /people] }} }}\ngrants: {{ guest: {{ users: [alice] }} }}\n"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 use runtime::ActivePolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 use sidecar::grpc::{Options, Running};
 use testbed::tokens::Signer;
 use tokio::sync::mpsc;
@@ -24,7 +24,11 @@ roles:
 ";
 
 fn serve_tokens(signer: &Signer) -> Running {
-    let files = policy::MapFiles::of("policy.yaml", POLICY).and("jwks.json", signer.key_set());
+    serve_policy(POLICY, signer)
+}
+
+fn serve_policy(policy: &str, signer: &Signer) -> Running {
+    let files = policy::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap().0;
     let published = Arc::new(ArcSwapOption::from_pointee(authorizer));
@@ -32,11 +36,32 @@ fn serve_tokens(signer: &Signer) -> Running {
 }
 
 fn token(signer: &Signer, user: &str) -> String {
-    let header = json!({ "alg": "ES256", "kid": "ES256" });
-    let claims = json!({
-        "iss": "https://id.example.com", "aud": "people", "sub": user, "exp": 4_000_000_000_u64,
-    });
-    format!("Bearer {}", signer.sign(&header, &claims))
+    bearer(signer, &claims_of(user))
+}
+
+fn claims_of(user: &str) -> Value {
+    json!({ "iss": "https://id.example.com", "aud": "people", "sub": user, "exp": 4_000_000_000_u64 })
+}
+
+fn bearer(signer: &Signer, claims: &Value) -> String {
+    format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), claims))
+}
+
+/// The claims of a token may make the response longer than is kept in memory.
+#[tokio::test]
+async fn a_request_whose_response_would_be_too_large_is_denied() {
+    let signer = Signer::default();
+    let headers: String = (0..10).map(|n| format!("x-note-{n}: \"{{claims.note}}\", ")).collect();
+    let policy = format!("{POLICY}allow_response: {{ set_headers: {{ {headers} }} }}\n");
+    let server = serve_policy(&policy, &signer);
+    let client = connect(&server).await;
+    let mut claims = claims_of("carol");
+    claims["note"] = "n".repeat(6_000).into();
+    assert!(check(&client, &from_address("192.0.2.1", &bearer(&signer, &claims))).await.is_ok());
+    claims["note"] = "n".repeat(7_000).into();
+    let reply = check(&client, &from_address("192.0.2.1", &bearer(&signer, &claims))).await;
+    assert_eq!(reply.denied(), 400);
+    assert_eq!(server.totals().checks.denied, [("response_too_large", 1)]);
 }
 
 fn from_address(address: &str, credentials: &str) -> Vec<u8> {
@@ -107,7 +132,7 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
 }
 
 #[tokio::test]
-async fn a_flood_of_invalid_tokens_does_not_delay_known_callers() {
+async fn a_flood_of_invalid_tokens_does_not_delay_cached_callers() {
     let before = answered_before(|_| from_address("192.0.2.1", ALICE)).await;
     assert!(before < 350, "{before} wrong tokens came first");
 }

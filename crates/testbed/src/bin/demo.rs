@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use policy::cases::{Case, Credentials, Expect, Request};
 use policy::reference::{Caller as Asking, decide};
-use policy::{Decision, Question};
+use policy::{AccessRequest, Decision};
 use testbed::client::Version;
 use testbed::golden::{self, Caller, Ran};
 use testbed::policies::Example;
@@ -114,7 +114,7 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
         Credentials::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
         _ => None,
     };
-    let question = Question { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
+    let question = AccessRequest { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
     let asking = Asking { user, groups: groups(example, user), ..Asking::default() };
     let invalid = user.is_none() && !matches!(like.request.credentials, Credentials::None);
     let status = match decide(&example.loaded.policy, &asking, &question) {

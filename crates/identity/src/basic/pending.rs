@@ -1,4 +1,4 @@
-//! A password check: what a hashing thread needs to verify a password, and the result.
+//! A password to verify: what a hashing thread needs, and the result.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::memory::allocated;
 use crate::password::Stored;
 
 /// A password to hash and compare. The password is overwritten when this is dropped.
-pub(crate) struct PasswordCheck {
+pub(crate) struct PendingPassword {
     account: Arc<Account>,
     /// False if `account` is the decoy of a user that does not exist.
-    known: bool,
+    exists: bool,
     /// The user name in the credentials. It is copied for a user that exists too, so that both cost the same.
     user: Box<str>,
     password: Zeroizing<Vec<u8>>,
@@ -23,24 +23,24 @@ pub(crate) struct PasswordCheck {
     verified_before: bool,
 }
 
-/// The result of a [`PasswordCheck`].
+/// The result of a [`PendingPassword`].
 #[derive(Clone)]
-pub(crate) struct PasswordChecked {
+pub(crate) struct PasswordResult {
     pub(crate) account: Arc<Account>,
     /// False if `account` is the decoy of a user that did not exist.
-    pub(crate) known: bool,
+    pub(crate) exists: bool,
     pub(crate) user: Box<str>,
-    /// Whether the password is right. Never true where `known` is false.
+    /// Whether the password is right. Never true where `exists` is false.
     pub(crate) right: bool,
     /// The cache key of the credentials.
     pub(crate) credentials: u128,
 }
 
-impl PasswordCheck {
+impl PendingPassword {
     /// `credentials_hash` is the keyed hash of user and password.
     pub(super) fn new(
         account: Arc<Account>,
-        known: bool,
+        exists: bool,
         credentials: &Credentials,
         credentials_hash: u128,
         hasher: &KeyedHasher,
@@ -49,10 +49,10 @@ impl PasswordCheck {
         let key = hasher.hash_pair(&credentials_hash.to_le_bytes(), hash_text.as_bytes());
         let password = Zeroizing::new(credentials.password().to_vec());
         let user = credentials.user().into();
-        Self { account, known, user, password, credentials: credentials_hash, key, verified_before: false }
+        Self { account, exists, user, password, credentials: credentials_hash, key, verified_before: false }
     }
 
-    /// The same check, with [`PasswordCheck::verified_before`] set to this.
+    /// The same, with [`PendingPassword::verified_before`] set to this.
     pub(crate) fn with_verified_before(self, verified_before: bool) -> Self {
         Self { verified_before, ..self }
     }
@@ -70,9 +70,9 @@ impl PasswordCheck {
     }
 
     /// Hashes the password: it takes milliseconds, and as long for a user that does not exist.
-    pub(crate) fn run(self) -> PasswordChecked {
-        let Self { account, known, user, password, credentials, .. } = self;
+    pub(crate) fn run(self) -> PasswordResult {
+        let Self { account, exists, user, password, credentials, .. } = self;
         let matches = account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&password));
-        PasswordChecked { right: matches & known, account, known, user, credentials }
+        PasswordResult { right: matches & exists, account, exists, user, credentials }
     }
 }

@@ -1,4 +1,4 @@
-//! A token check: what is needed to verify a token later or on another thread, and the result.
+//! A token to verify: what is needed to do so later or on another thread, and the result.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{CredentialsError, UnixTime};
 
 /// A token to parse and verify.
 ///
-/// Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a known
-/// caller about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). If tokens were verified as
-/// they arrive, a flood of wrong signatures would delay all other requests of the thread.
-pub(crate) struct TokenCheck {
+/// Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole check of a caller
+/// whose credentials are cached about one microsecond (November 2026; `make bench BENCH=identity`, `BENCH=check`). If
+/// tokens were verified as they arrive, a flood of wrong signatures would delay all other requests of the thread.
+pub(crate) struct PendingToken {
     token: Zeroizing<Box<[u8]>>,
     issuers: Arc<[Issuer]>,
     now: UnixTime,
@@ -22,9 +22,9 @@ pub(crate) struct TokenCheck {
     hash: u128,
 }
 
-/// The result of a [`TokenCheck`].
+/// The result of a [`PendingToken`].
 #[derive(Clone)]
-pub(crate) struct TokenChecked {
+pub(crate) struct TokenResult {
     pub(crate) result: Result<Arc<VerifiedToken>, CredentialsError>,
     /// The issuers by whose keys and settings it was verified. Under others it does not count.
     pub(crate) issuers: Arc<[Issuer]>,
@@ -32,7 +32,7 @@ pub(crate) struct TokenChecked {
     pub(crate) hash: u128,
 }
 
-impl TokenCheck {
+impl PendingToken {
     /// `hash` is the cache key of the token.
     pub(crate) fn new(token: &[u8], issuers: &Arc<[Issuer]>, now: UnixTime, hash: u128) -> Self {
         Self { token: Zeroizing::new(token.into()), issuers: Arc::clone(issuers), now, hash }
@@ -46,11 +46,11 @@ impl TokenCheck {
         self.hash
     }
 
-    pub(crate) fn run(self) -> TokenChecked {
+    pub(crate) fn run(self) -> TokenResult {
         let Self { token, issuers, now, hash } = self;
         let verify =
             |token: Token<'_>| issuer::find_issuer(&issuers, token.payload.get("iss"))?.verify(token, now);
         let result = Token::parse(&token).and_then(verify).map(Arc::new);
-        TokenChecked { result, issuers, hash }
+        TokenResult { result, issuers, hash }
     }
 }

@@ -12,14 +12,14 @@ use crate::warning::Warning;
 const MAX_ROLES: usize = 1000;
 
 /// Warns of each two sources whose callers can have the same name and match the same rule with `{user}`.
-pub(crate) fn shared(policy: &Policy, problems: &mut Vec<Problem>) {
-    let owned: Vec<(RoleId, &Rule)> = policy
+pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
+    let with_user: Vec<(RoleId, &Rule)> = policy
         .roles
         .entries()
-        .filter_map(|(id, role)| Some((id, role.allow.iter().find(|rule| has_owner(rule))?)))
+        .filter_map(|(id, role)| Some((id, role.allow.iter().find(|rule| has_user(rule))?)))
         .take(MAX_ROLES)
         .collect();
-    if owned.is_empty() {
+    if with_user.is_empty() {
         return;
     }
     let sources = sources(&policy.identity);
@@ -29,7 +29,9 @@ pub(crate) fn shared(policy: &Policy, problems: &mut Vec<Problem>) {
     for (number, (second, of_second)) in sources.iter().zip(&roles).enumerate() {
         for (first, of_first) in sources.iter().zip(&roles).take(number) {
             let both = |(id, _): &&(RoleId, &Rule)| *of_first.at(*id) && *of_second.at(*id);
-            if let Some((_, rule)) = owned.iter().find(both).filter(|_| first.users.may_meet(&second.users)) {
+            if let Some((_, rule)) =
+                with_user.iter().find(both).filter(|_| first.users.may_meet(&second.users))
+            {
                 warnings.push(warning(rule, first, second));
             }
         }
@@ -46,8 +48,8 @@ fn warning(rule: &Rule, first: &Source<'_>, second: &Source<'_>) -> Problem {
         .related(first.at.clone(), "the other source is here")
 }
 
-fn has_owner(rule: &Rule) -> bool {
-    rule.resources.iter().any(|pattern| pattern.segments.contains(&Segment::Owner))
+fn has_user(rule: &Rule) -> bool {
+    rule.resources.iter().any(|pattern| pattern.segments.contains(&Segment::User))
 }
 
 /// Which roles callers from a source can have.

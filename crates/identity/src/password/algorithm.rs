@@ -10,7 +10,7 @@ use super::{MAX_PASSWORD, bcrypt, pbkdf2, sha_crypt};
 
 /// An algorithm with its parameters, to hash a new password with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recipe {
+pub enum HashAlgorithm {
     /// Argon2id (RFC 9106).
     Argon2id {
         /// Memory in KiB.
@@ -44,7 +44,7 @@ pub enum Recipe {
 
 /// Why a password cannot be hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecipeError {
+pub enum HashPasswordError {
     /// No user could authenticate with it: HTTP Basic cannot carry it (RFC 7617, 2), or it is longer than any that is
     /// hashed.
     #[error("a password must not be empty, longer than 256 bytes, or have control characters")]
@@ -60,7 +60,7 @@ pub enum RecipeError {
     NoRandomness,
 }
 
-impl Default for Recipe {
+impl Default for HashAlgorithm {
     /// Argon2id with 19 MiB and two passes: the first choice of OWASP's password storage cheat sheet.
     fn default() -> Self {
         Self::Argon2id { memory: 19_456, passes: 2, lanes: 1 }
@@ -72,47 +72,47 @@ impl Default for Recipe {
 /// # Errors
 /// If no user could authenticate with the password, a policy would reject the parameters, or the system has no
 /// randomness.
-pub fn hash_password(password: &str, recipe: Recipe) -> Result<String, RecipeError> {
+pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String, HashPasswordError> {
     if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
-        return Err(RecipeError::Unusable);
+        return Err(HashPasswordError::Unusable);
     }
-    let hash = match recipe {
-        Recipe::Argon2id { memory, passes, lanes } => argon2id(password, memory, passes, lanes),
-        Recipe::Bcrypt { cost } => bcrypt(password, cost),
-        Recipe::Pbkdf2Sha256 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha256, rounds),
-        Recipe::Pbkdf2Sha512 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha512, rounds),
-        Recipe::Sha512Crypt { rounds } => sha_crypt(password, rounds),
+    let hash = match algorithm {
+        HashAlgorithm::Argon2id { memory, passes, lanes } => argon2id(password, memory, passes, lanes),
+        HashAlgorithm::Bcrypt { cost } => bcrypt(password, cost),
+        HashAlgorithm::Pbkdf2Sha256 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha256, rounds),
+        HashAlgorithm::Pbkdf2Sha512 { rounds } => pbkdf2(password, pbkdf2::Digest::Sha512, rounds),
+        HashAlgorithm::Sha512Crypt { rounds } => sha_crypt(password, rounds),
     }?;
-    super::Stored::parse(&hash).map_err(|_| RecipeError::Parameters)?;
+    super::Stored::parse(&hash).map_err(|_| HashPasswordError::Parameters)?;
     Ok(hash)
 }
 
-fn argon2id(password: &str, memory: u32, passes: u32, lanes: u32) -> Result<String, RecipeError> {
-    super::argon2id::check_cost(memory, passes, lanes).map_err(|_| RecipeError::Parameters)?;
-    let params = Params::new(memory, passes, lanes, None).map_err(|_| RecipeError::Parameters)?;
+fn argon2id(password: &str, memory: u32, passes: u32, lanes: u32) -> Result<String, HashPasswordError> {
+    super::argon2id::check_cost(memory, passes, lanes).map_err(|_| HashPasswordError::Parameters)?;
+    let params = Params::new(memory, passes, lanes, None).map_err(|_| HashPasswordError::Parameters)?;
     let (salt, mut digest) = (salt()?, [0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(password.as_bytes(), &salt, &mut digest)
-        .map_err(|_| RecipeError::Parameters)?;
+        .map_err(|_| HashPasswordError::Parameters)?;
     let (salt, digest) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(digest));
     Ok(format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${salt}${digest}"))
 }
 
-fn bcrypt(password: &str, cost: u32) -> Result<String, RecipeError> {
+fn bcrypt(password: &str, cost: u32) -> Result<String, HashPasswordError> {
     if password.len() > bcrypt::MAX_PASSWORD {
-        return Err(RecipeError::TooLongForBcrypt);
+        return Err(HashPasswordError::TooLongForBcrypt);
     }
     if !(bcrypt::MIN_COST..=bcrypt::MAX_COST).contains(&cost) {
-        return Err(RecipeError::Parameters);
+        return Err(HashPasswordError::Parameters);
     }
     let salt = salt()?;
     let [digest @ .., _] = bcrypt::digest(cost, salt, password.as_bytes());
     Ok(format!("$2b${cost:02}${}{}", bcrypt::ALPHABET.encode(salt), bcrypt::ALPHABET.encode(digest)))
 }
 
-fn pbkdf2(password: &str, digest: pbkdf2::Digest, rounds: NonZeroU32) -> Result<String, RecipeError> {
+fn pbkdf2(password: &str, digest: pbkdf2::Digest, rounds: NonZeroU32) -> Result<String, HashPasswordError> {
     if rounds.get() > pbkdf2::MAX_ROUNDS {
-        return Err(RecipeError::Parameters);
+        return Err(HashPasswordError::Parameters);
     }
     let (salt, mut key) = (salt()?, [0; 32]);
     aws_lc_rs::pbkdf2::derive(digest.algorithm(), rounds, &salt, password.as_bytes(), &mut key);
@@ -123,11 +123,11 @@ fn pbkdf2(password: &str, digest: pbkdf2::Digest, rounds: NonZeroU32) -> Result<
     Ok(format!("${name}$i={rounds},l=32${}${}", STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(key)))
 }
 
-fn sha_crypt(password: &str, rounds: u32) -> Result<String, RecipeError> {
+fn sha_crypt(password: &str, rounds: u32) -> Result<String, HashPasswordError> {
     if rounds > sha_crypt::MAX_ROUNDS {
-        return Err(RecipeError::Parameters);
+        return Err(HashPasswordError::Parameters);
     }
-    let params = ::sha_crypt::Params::new(rounds).map_err(|_| RecipeError::Parameters)?;
+    let params = ::sha_crypt::Params::new(rounds).map_err(|_| HashPasswordError::Parameters)?;
     let digest = sha_crypt::Digest::Sha512;
     let salt = STANDARD_NO_PAD.encode(salt()?).replace('+', ".");
     let salt: String = salt.chars().take(16).collect();
@@ -135,8 +135,8 @@ fn sha_crypt(password: &str, rounds: u32) -> Result<String, RecipeError> {
     Ok(format!("$6$rounds={rounds}${salt}${}", digest.write(&hash)))
 }
 
-fn salt() -> Result<[u8; 16], RecipeError> {
+fn salt() -> Result<[u8; 16], HashPasswordError> {
     let mut salt = [0; 16];
-    aws_lc_rs::rand::fill(&mut salt).map_err(|_| RecipeError::NoRandomness)?;
+    aws_lc_rs::rand::fill(&mut salt).map_err(|_| HashPasswordError::NoRandomness)?;
     Ok(salt)
 }

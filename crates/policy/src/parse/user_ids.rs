@@ -65,7 +65,7 @@ pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems
     let mut used = false;
     for unresolved in role.allow.iter_mut().chain(&mut role.deny) {
         let rule = &mut unresolved.rule;
-        let has_id = rule.resources.iter().any(|pattern| pattern.segments.iter().any(is_owner_id));
+        let has_id = rule.resources.iter().any(|pattern| pattern.segments.iter().any(is_user_id));
         match (&unresolved.user_id_from, has_id) {
             (Some(named), true) => set(rule, &sources.ids(named, &file, problems)),
             (Some(named), false) => problems.push(needless(named, &file)),
@@ -84,13 +84,13 @@ pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems
     }
 }
 
-const fn is_owner_id(segment: &Segment) -> bool {
-    matches!(segment, Segment::OwnerId(_))
+const fn is_user_id(segment: &Segment) -> bool {
+    matches!(segment, Segment::UserId(_))
 }
 
 fn set(rule: &mut Rule, ids: &[SourceId]) {
     for segment in rule.resources.iter_mut().flat_map(|pattern| &mut pattern.segments) {
-        if let Segment::OwnerId(sources) = segment {
+        if let Segment::UserId(sources) = segment {
             *sources = ids.to_vec();
         }
     }
