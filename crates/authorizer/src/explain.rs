@@ -12,6 +12,7 @@ use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId};
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
@@ -116,9 +117,10 @@ impl Authorizer {
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
         let mut scratch = ParseScratch::default();
+        let notes = notes::notes(request);
         let parsed = match request::parse(request, &mut scratch) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.explain_denied(request, reason),
+            Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
         let callers = &mut LocalCache::default();
         let attach = |subject: &Subject| self.subject_data(subject);
@@ -129,9 +131,9 @@ impl Authorizer {
             ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
             ExplainedSubject::Invalid(error) => Err(error),
         };
-        let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
+        let mut explanation =
+            Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
         explanation.add_paths(&parsed);
-        explanation.notes.extend(meant_method(parsed.method));
         if let Ok(caller) = caller {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
@@ -280,14 +282,6 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
         }
     }
     direct
-}
-
-/// A note on a method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
-fn meant_method(method: &[u8]) -> Option<String> {
-    let upper = lossy(method).to_ascii_uppercase();
-    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
-    (upper.as_bytes() != method && known.contains(&upper.as_str()))
-        .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{}`", lossy(method)))
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -10,7 +10,7 @@
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
 //! * `revision`: the ids of a policy and of its keys;
 //! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people. Both use
-//!   `matched`: the rules that match a request;
+//!   `matched`, the rules that match a request, and `notes`, what was probably meant by one;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -19,6 +19,7 @@ mod answer;
 mod case;
 mod explain;
 mod matched;
+mod notes;
 mod reason;
 mod request;
 mod revision;

@@ -311,7 +311,11 @@ fn method(text: &str) -> Result<String, String> {
     if text.starts_with('/') || text.contains("://") {
         return Err(format!("not a method: write one before the path, such as `GET {text}`"));
     }
-    Ok(text.to_owned())
+    match text.split_once(['|', ',']) {
+        Some((first, _)) => Err(format!("a request has one method: did you mean `{}`?", first.trim())),
+        None if text == "*" => Err("a request has one method: name it, such as `GET`".to_owned()),
+        None => Ok(text.to_owned()),
+    }
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -263,6 +263,15 @@ fn explain_says_what_an_argument_lacks() {
     let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
     let (code, _, err) = explain(&["/people"]);
     assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
+    for (method, meant) in
+        [("GET|POST", "did you mean `GET`?"), ("GET,POST", "did you mean `GET`?"), ("*", "such as `GET`")]
+    {
+        for command in ["explain", "who-can"] {
+            let (code, out, err) = run(&[command, "--policy", &people, method, "/people"]);
+            assert!(code == 2 && out.is_empty() && err.contains("a request has one method"), "{err}");
+            assert!(err.contains(meant), "{err}");
+        }
+    }
     let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
     assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
 }
