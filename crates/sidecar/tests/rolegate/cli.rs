@@ -49,7 +49,10 @@ fn a_strict_check_fails_on_a_warning_that_nobody_accepted() {
     assert_eq!((code, out.contains("warning[single-segment]")), (0, true), "{out}");
     let (code, out, _) = run(&["check", "--strict", &doubtful.arg()]);
     assert_eq!(code, 3, "{out}");
-    assert!(out.lines().last().unwrap().contains(", 1 warning"), "{out}");
+    let summary = out.lines().last().unwrap();
+    assert!(summary.contains(": 1 role, 2 rules, 1 warning, not accepted (--strict), policy "), "{out}");
+    let (code, out, _) = run(&["check", "--strict", "--output", "json", &doubtful.arg()]);
+    assert!(code == 3 && out.contains("\"ok\": false"), "{out}");
 }
 
 #[test]
