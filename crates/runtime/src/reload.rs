@@ -450,7 +450,7 @@ fn is_over(age: Duration, max: Duration) -> bool {
 }
 
 /// Logs each problem, with its place.
-fn log_problems(problems: &[Problem]) {
+pub fn log_problems(problems: &[Problem]) {
     for problem in problems {
         let help = problem.help.as_deref();
         match problem.severity {
