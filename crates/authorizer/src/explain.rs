@@ -66,7 +66,8 @@ pub struct Explanation {
     pub decided_on: Option<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<ExplainedRule>,
-    /// If no rule allowed the request: the caller's rules that match in all respects but one; the first few.
+    /// If no rule allowed the request: the caller's rules that match in all respects but one, the first few; if there are
+    /// none, those of other roles that differ only in how the path is written.
     pub nearly: Vec<NearRule>,
     /// What was probably meant, where a name is likely a mistake.
     pub notes: Vec<String>,
@@ -201,8 +202,11 @@ impl Authorizer {
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
-                let compared = Compared { method: parsed.method, host: parsed.host, path, owner };
-                explanation.nearly = nearly::nearly(policy, &explanation.roles, compared);
+                let compared = Compared { policy, method: parsed.method, host: parsed.host, path, owner };
+                explanation.nearly = nearly::nearly(&explanation.roles, compared);
+                if explanation.nearly.is_empty() && explanation.missing.is_empty() {
+                    explanation.nearly = nearly::nearly_of_others(&explanation.roles, compared);
+                }
             }
         }
     }
@@ -248,7 +252,7 @@ impl Explanation {
 }
 
 /// The roles of a caller and their sources, computed from the policy as the reference evaluator computes them.
-fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
+pub(crate) fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
     for (id, source) in direct_roles(policy, subject) {
         sources.entry(id).or_default().push(source);
