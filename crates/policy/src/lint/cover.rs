@@ -70,6 +70,8 @@ pub(super) struct Related<'p> {
     reached_from: IdVec<RoleId, Option<RoleId>>,
     /// Which roles every caller has.
     everybody: IdVec<RoleId, bool>,
+    /// Which roles every authenticated caller has, but not every anonymous one.
+    authenticated_only: IdVec<RoleId, bool>,
 }
 
 impl<'p> Related<'p> {
@@ -82,10 +84,17 @@ impl<'p> Related<'p> {
             current: None,
             reached_from: vec![None; policy.roles.len()].into(),
             everybody: vec![false; policy.roles.len()].into(),
+            authenticated_only: vec![false; policy.roles.len()].into(),
         };
         if let Some(anyone) = anyone {
             related.find_from(anyone, &mut BUDGET.clone());
             related.everybody = related.reached_from.iter().map(|from| *from == Some(anyone)).collect();
+        }
+        if let Some(authenticated) = related.authenticated {
+            related.find_from(authenticated, &mut BUDGET.clone());
+            let reached = related.reached_from.iter().zip(related.everybody.iter());
+            related.authenticated_only =
+                reached.map(|(from, everybody)| *from == Some(authenticated) && !everybody).collect();
         }
         related
     }
@@ -113,7 +122,8 @@ impl<'p> Related<'p> {
 
     /// Whether every caller has either both roles or neither.
     fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
-        one == other || *self.everybody.at(one) && *self.everybody.at(other)
+        let both = |had: &IdVec<RoleId, bool>| *had.at(one) && *had.at(other);
+        one == other || both(&self.everybody) || both(&self.authenticated_only)
     }
 
     pub(super) fn has(&self, role: RoleId) -> bool {
