@@ -44,9 +44,30 @@ pub(super) fn caller(
 }
 
 /// The names that the caller is given and the policy does not have: probably mistakes.
-pub(super) fn unknown_names(roles: &[String], groups: &[String], policy: &Policy) -> Vec<String> {
-    let (of_roles, of_groups) = (unknown_roles(roles, policy), unknown_groups(groups, policy));
-    of_roles.into_iter().chain(of_groups).collect()
+pub(super) fn unknown_names(
+    user: Option<&str>,
+    roles: &[String],
+    groups: &[String],
+    policy: &Policy,
+) -> Vec<String> {
+    let user = user.and_then(|user| unknown_user(user, policy));
+    user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
+}
+
+/// A user that no source can have, or that only Basic could have, and does not.
+fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
+    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
+    if !prefixes.is_empty() && !prefixes.iter().any(|prefix| user.starts_with(prefix)) {
+        let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
+        return Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")));
+    }
+    let basic = policy.identity.basic.as_ref().filter(|basic| basic.verify)?;
+    if policy.identity.source_of(user) != Some(SourceId::BASIC) {
+        return None;
+    }
+    let users: Vec<String> =
+        basic.users.iter().map(|known| format!("{}{}", basic.user_prefix, known.name)).collect();
+    unknown("user", user, &users.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The roles that the policy does not have.

@@ -71,8 +71,9 @@ fn explain_request(
         id: b"",
     };
     let mut explanation = snapshot.authorizer.explain(&request, asker, clock::now());
-    let CallerArgs { roles, groups, .. } = &args.caller;
-    explanation.notes.extend(caller::unknown_names(roles, groups, &snapshot.loaded.policy));
+    let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
+    let user = user.as_deref().filter(|_| issuer.is_none());
+    explanation.notes.extend(caller::unknown_names(user, roles, groups, &snapshot.loaded.policy));
     print(&explanation, explanation.status, args.output, output)
 }
 

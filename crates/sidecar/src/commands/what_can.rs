@@ -25,7 +25,8 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let mut what = snapshot.authorizer.what_can(subject.as_ref());
-    what.notes.extend(caller::unknown_names(&[], &args.groups, &snapshot.loaded.policy));
+    let user = args.user.as_deref().filter(|_| args.issuer.is_none());
+    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &snapshot.loaded.policy));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),

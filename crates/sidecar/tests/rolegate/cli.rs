@@ -231,6 +231,7 @@ fn explain_gives_a_basic_user_the_groups_of_the_policy() {
     assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
     let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
     assert_eq!(code, 1, "{out}");
+    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
     assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
     assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
     let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);

@@ -149,6 +149,19 @@ fn explain_takes_the_issuer_of_a_user() {
     assert!(code == 2 && err.contains("did you mean `https://id.example.com`?"), "{err}");
 }
 
+/// No caller can be this user, so the answer is not about the one who was meant.
+#[test]
+fn a_user_whom_basic_does_not_have_is_noted() {
+    let people = example("people");
+    for args in [
+        &["what-can", "--policy", &people, "--user", "bobb"][..],
+        &["explain", "--policy", &people, "--user", "bobb", "GET", "/people"],
+    ] {
+        let (_, out, _) = run(args);
+        assert!(out.contains("\nnote:    the policy has no user `bobb`: did you mean `bob`?"), "{out}");
+    }
+}
+
 #[test]
 fn the_rules_of_the_examples_are_listed() {
     let (code, out, _) = run(&["what-can", "--policy", &example("people"), "--user", "bob"]);
