@@ -12,6 +12,7 @@ use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId};
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
+use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, ParsedRequest, Request};
 use crate::revision::Revision;
@@ -65,7 +66,8 @@ pub struct Explanation {
     pub decided_on: Option<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<ExplainedRule>,
-    /// If no rule allowed the request: the caller's rules that match in all respects but one; the first few.
+    /// If no rule allowed the request: the caller's rules that match in all respects but one, the first few; if there are
+    /// none, those of other roles that differ only in how the path is written.
     pub nearly: Vec<NearRule>,
     /// What was probably meant, where a name is likely a mistake.
     pub notes: Vec<String>,
@@ -116,9 +118,10 @@ impl Authorizer {
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
         let mut scratch = ParseScratch::default();
+        let notes = notes::notes(request);
         let parsed = match request::parse(request, &mut scratch) {
             Ok(parsed) => parsed,
-            Err(reason) => return self.explain_denied(request, reason),
+            Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
         };
         let callers = &mut LocalCache::default();
         let attach = |subject: &Subject| self.subject_data(subject);
@@ -129,9 +132,9 @@ impl Authorizer {
             ExplainedSubject::Given(subject) => Ok(Some(callers.hold(self.unverified(subject)))),
             ExplainedSubject::Invalid(error) => Err(error),
         };
-        let mut explanation = Explanation { method: lossy(request.method), ..self.empty_explanation() };
+        let mut explanation =
+            Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
         explanation.add_paths(&parsed);
-        explanation.notes.extend(meant_method(parsed.method));
         if let Ok(caller) = caller {
             explanation.add_subject(&self.loaded.policy, caller.map(|known| &known.subject));
             self.add_decision(&parsed, caller, &mut explanation);
@@ -199,8 +202,11 @@ impl Authorizer {
                 let allowing = matching.filter(|(_, _, effect)| *effect == Effect::Allow);
                 explanation.missing =
                     allowing.map(|(role, rule, effect)| explained_rule(role, rule, effect)).collect();
-                let compared = Compared { method: parsed.method, host: parsed.host, path, subject };
-                explanation.nearly = nearly::nearly(policy, &explanation.roles, compared);
+                let compared = Compared { policy, method: parsed.method, host: parsed.host, path, subject };
+                explanation.nearly = nearly::nearly(&explanation.roles, compared);
+                if explanation.nearly.is_empty() && explanation.missing.is_empty() {
+                    explanation.nearly = nearly::nearly_of_others(&explanation.roles, compared);
+                }
             }
         }
     }
@@ -246,7 +252,7 @@ impl Explanation {
 }
 
 /// The roles of a caller and their sources, computed from the policy as the reference evaluator computes them.
-fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
+pub(crate) fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
     for (id, source) in direct_roles(policy, subject) {
         sources.entry(id).or_default().push(source);
@@ -280,14 +286,6 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
         }
     }
     direct
-}
-
-/// A note on a method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
-fn meant_method(method: &[u8]) -> Option<String> {
-    let upper = lossy(method).to_ascii_uppercase();
-    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
-    (upper.as_bytes() != method && known.contains(&upper.as_str()))
-        .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{}`", lossy(method)))
 }
 
 fn lossy(bytes: &[u8]) -> String {

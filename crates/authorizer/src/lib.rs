@@ -9,8 +9,9 @@
 //! * `answer`: header values, challenges and bodies;
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
 //! * `revision`: the ids of a policy and of its keys;
-//! * `explain` and `who_can`: why a request is answered as it is, and who may make one; slow, for people. Both use
-//!   `matched`: the rules that match a request;
+//! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
+//!   do; slow, for people. They use
+//!   `matched`, the rules that match a request, and `notes`, what was probably meant by one;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -19,11 +20,13 @@ mod answer;
 mod case;
 mod explain;
 mod matched;
+mod notes;
 mod reason;
 mod request;
 mod revision;
 mod sanitizer;
 mod verdict;
+mod what_can;
 mod who_can;
 
 use std::collections::BTreeSet;
@@ -50,6 +53,7 @@ pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
 pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
+pub use crate::what_can::{HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::Authorizer;
 use crate::matched::ExplainedRule;
+use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, ParseScratch, Request};
 use matches::Matches;
@@ -28,6 +29,8 @@ pub struct WhoCan {
     pub callers: Vec<Callers>,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub rules: Vec<MatchingRule>,
+    /// What was probably meant, where the request looks like a mistake or like a rule.
+    pub notes: Vec<String>,
 }
 
 /// Callers who may make a request: those from one source who meet all conditions.
@@ -92,8 +95,14 @@ impl Authorizer {
     pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> WhoCan {
         let mut scratch = ParseScratch::default();
         let request = Request { method, host, path, headers: &[], id: b"" };
-        let nobody =
-            WhoCan { reason: None, because: None, paths: Vec::new(), callers: Vec::new(), rules: Vec::new() };
+        let nobody = WhoCan {
+            reason: None,
+            because: None,
+            paths: Vec::new(),
+            callers: Vec::new(),
+            rules: Vec::new(),
+            notes: notes::notes(&request),
+        };
         let parsed = match request::parse(&request, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return nobody.because_of(reason),

@@ -157,6 +157,13 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
         ["GET /whoami: it has `whoami`, the path has `Whoami`: paths are case-sensitive"]
     );
     assert!(near("POST", "/Whoami", "carl", &[]).is_empty(), "two respects");
+    assert_eq!(
+        near("GET", "/Log", "carl", &[]),
+        [
+            "GET /log: it has `log`, the path has `Log`: paths are case-sensitive; and the caller does not have the \
+          role `auditor`"
+        ]
+    );
     let why = explain("get", "/whoami", given("carl", &[], &[]));
     let text = why.to_string();
     assert!(

@@ -117,8 +117,32 @@ fn an_invalid_request_is_allowed_to_nobody() {
     assert_eq!((who.reason, who.callers.len()), (Some("invalid_path"), 0));
     assert_eq!(
         who.to_string(),
-        "nobody: the request is invalid: the path does not start with `/` (invalid_path)"
+        "nobody: the request is invalid: the path does not start with `/` (invalid_path)\n\
+         note:  a path starts with `/`: did you mean `/x`?"
     );
+}
+
+/// Whoever copies a rule must not read that nobody may do what it allows.
+#[test]
+fn what_looks_like_a_rule_is_noted() {
+    for (method, path, note) in [
+        ("get", "/open", "methods are case-sensitive: `GET` was probably meant, not `get`"),
+        ("GET", "/people/{id}/a", "`{id}` in the path is literal text: name the path of one request"),
+        ("GET", "/people/**?a={b}", "`**` in the path is literal text: name the path of one request"),
+        (
+            "GET",
+            "api.example.com/open",
+            "a path starts with `/`: did you mean `https://api.example.com/open`?",
+        ),
+        ("GET", "open", "a path starts with `/`: did you mean `/open`?"),
+    ] {
+        let who = who_can(method, path);
+        assert_eq!(who.notes, [note], "{path}");
+        assert!(who.to_string().ends_with(&format!("\nnote:  {note}")), "{who}");
+    }
+    for (method, path) in [("GET", "/open?a={b}&c=*"), ("OPTIONS", "*"), ("TEST", "/open")] {
+        assert_eq!(who_can(method, path).notes, [""; 0], "{method} {path}");
+    }
 }
 
 #[test]

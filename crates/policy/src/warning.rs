@@ -56,6 +56,8 @@ warnings! {
     More = "more",
     /// Grants without any way to authenticate.
     NoIdentity = "no-identity",
+    /// A user without a password, which the `users_file` does not have either.
+    NoPassword = "no-password",
     /// A `deny` rule for one path, with more allowed below it.
     OpenBelow = "open-below",
     /// A path with parameters, or with an encoded query.

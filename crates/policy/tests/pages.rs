@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use policy::{MapFiles, Problem, Warning, cases, load, unaccepted};
+use policy::{AccessRequest, Decision, MapFiles, Problem, Warning, cases, load, reference, unaccepted};
 
 const PAGE: &str = include_str!("../../../policies/README.md");
 
@@ -118,6 +118,23 @@ fn every_warning_is_listed() {
     for kind in Warning::ALL {
         assert!(PAGE.contains(&format!("\n| `{kind}` | ")), "{kind}");
     }
+}
+
+#[test]
+fn what_is_denied_to_all_but_one_role_is_allowed_to_that_one() {
+    let mut examples = 0;
+    for (example, _) in examples_in(section("### Denied to all but one role")) {
+        let files = MapFiles::of("policy.yaml", completed(example));
+        let policy = load(&files, Path::new("policy.yaml")).unwrap().policy;
+        let may = |user| {
+            let caller = reference::Caller { user: Some(user), ..reference::Caller::default() };
+            let question = AccessRequest { action: b"GET", scope: b"localhost", resource: b"/internal/a" };
+            matches!(reference::decide(&policy, &caller, &question), Decision::Allowed(_))
+        };
+        assert_eq!((may("alice"), may("bob")), (false, !is_wrong(example)), "{example}");
+        examples += 1;
+    }
+    assert_eq!(examples, 3);
 }
 
 /// The YAML blocks of a text, each with what follows it.

@@ -37,5 +37,6 @@ pub mod units;
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
+pub use reload::log_problems;
 pub use request_thread::{Decided, Received, RequestThread};
 pub use runtime::{LoadedPolicy, Runtime};

@@ -343,9 +343,11 @@ impl Reloader {
         let before = self.fetched.insert(url.clone(), keys);
         match self.compile() {
             Ok(snapshot) => {
-                self.note_fetched(url);
-                self.log_change(url, &self.good.authorizer.kids(url), &snapshot.authorizer.kids(url));
+                // First active, then reported: who reads the log or the status may rely on it.
+                let (before, after) = (self.good.authorizer.clone(), snapshot.authorizer.clone());
                 self.replace(snapshot);
+                self.note_fetched(url);
+                self.log_change(url, &before.kids(url), &after.kids(url));
             }
             Err(problems) => {
                 match before {
@@ -469,7 +471,7 @@ fn is_over(age: Duration, max: Duration) -> bool {
 }
 
 /// Logs each problem, with its place.
-fn log_problems(problems: &[Problem]) {
+pub fn log_problems(problems: &[Problem]) {
     for problem in problems {
         let help = problem.help.as_deref();
         match problem.severity {

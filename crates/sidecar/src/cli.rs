@@ -24,9 +24,10 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `health`: the server is ready, with
-     `--live` alive
-  1  `explain`: the request is not allowed; `who-can`: nobody may make it; `health`: the server is not ready
+  0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
+     `health`: the server is ready, with `--live` alive
+  1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
+     `health`: the server is not ready
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid
   4  `test`: a case failed
@@ -53,6 +54,9 @@ pub enum Command {
     /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
+    /// Lists what a role or a user may do: the rules of the roles, with their places.
+    #[command(after_help = WHAT_CAN_EXAMPLES)]
+    WhatCan(WhatCanArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
@@ -97,6 +101,7 @@ const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   rolegate explain --policy policies/people --basic alice:wonderland GET /people
   rolegate explain --policy policies/people --user bob --group staff POST /people
+  rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
   rolegate explain --policy policies/people GET /people        without credentials
   grep 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -
@@ -110,6 +115,17 @@ Examples:
 
 User and group names include the prefix of their source. The exit code is 0 if somebody may make the request, 1 if nobody
 may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
+
+const WHAT_CAN_EXAMPLES: &str = "\
+Examples:
+  rolegate what-can --policy policies/people --role admin
+  rolegate what-can --policy policies/people --user bob
+  rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
+  rolegate what-can --policy policies/people                     without credentials
+
+It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
+`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their source.
+The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -175,7 +191,7 @@ pub struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["method", "target", "host", "headers", "basic", "bearer", "user"]
+        conflicts_with_all = ["method", "target", "host", "headers", "basic", "bearer", "user", "issuer"]
     )]
     pub decision: Option<PathBuf>,
     /// The caller.
@@ -205,6 +221,9 @@ pub struct CallerArgs {
     /// policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// The issuer of the user's token, for a user whose name can come from more than one source.
+    #[arg(long, value_name = "ISSUER", requires = "user")]
+    pub issuer: Option<String>,
     /// A role that the user has in addition to those that the policy grants, as from a token; repeat the flag for more
     /// than one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
@@ -237,6 +256,30 @@ pub struct WhoCanArgs {
     /// The request.
     #[command(flatten)]
     pub request: RequestArgs,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `what-can`.
+#[derive(Args, Debug)]
+pub struct WhatCanArgs {
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// A role of the caller; repeat the flag for more than one.
+    #[arg(long = "role", value_name = "NAME")]
+    pub roles: Vec<String>,
+    /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
+    /// Basic user of the policy has its groups too.
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// The issuer of the user's token; by default the source that the name can come from.
+    #[arg(long, value_name = "ISSUER", requires = "user")]
+    pub issuer: Option<String>,
+    /// A group of the caller, with its prefix, if the policy sets one; repeat the flag for more than one.
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
@@ -311,7 +354,11 @@ fn method(text: &str) -> Result<String, String> {
     if text.starts_with('/') || text.contains("://") {
         return Err(format!("not a method: write one before the path, such as `GET {text}`"));
     }
-    Ok(text.to_owned())
+    match text.split_once(['|', ',']) {
+        Some((first, _)) => Err(format!("a request has one method: did you mean `{}`?", first.trim())),
+        None if text == "*" => Err("a request has one method: name it, such as `GET`".to_owned()),
+        None => Ok(text.to_owned()),
+    }
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

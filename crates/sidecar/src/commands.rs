@@ -11,6 +11,7 @@ mod loaded;
 mod logged;
 mod serve;
 mod test;
+mod what_can;
 mod who_can;
 
 pub(crate) use check::check;
@@ -20,4 +21,5 @@ pub(crate) use hash_password::hash_password;
 pub(crate) use health::health;
 pub(crate) use serve::serve;
 pub(crate) use test::test;
+pub(crate) use what_can::what_can;
 pub(crate) use who_can::who_can;

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it.
+    /// Success; for `explain`: the request is allowed; for `who-can`: somebody may make it; for
+    /// `what-can`: the caller may do something.
     Success = 0,
-    /// `explain`: the request is denied. `who-can`: nobody may make it. `health`: the server is not ready.
+    /// `explain`: the request is denied. `who-can`: nobody may make it. `what-can`: no rule allows
+    /// anything. `health`: the server is not ready.
     Denied = 1,
     /// The arguments or the settings are not valid.
     Arguments = 2,

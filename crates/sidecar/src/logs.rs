@@ -82,12 +82,17 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, LogsErro
     Ok(Logs { queue, writer, counts })
 }
 
-fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), TryInitError> {
-    let text = match format {
+/// Whether lines are text for people, not JSON.
+pub(crate) fn is_text(format: LogFormat) -> bool {
+    match format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Text => true,
         LogFormat::Json => false,
-    };
+    }
+}
+
+fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), TryInitError> {
+    let text = is_text(format);
     // A line that cannot be written is lost. The formatter would report it on standard error, which has just failed,
     // and panic: in the thread that accepts connections, for example.
     let lines = tracing_subscriber::fmt::layer()

@@ -1,10 +1,11 @@
-//! The rules of a caller that match a request in all respects but one, and that one.
+//! The rules of a caller that match a request in all respects but one, and that one. If it has none, and no rule matches:
+//! those of other roles that differ only in how the path is written.
 
 use std::fmt::{Display, Formatter, Result};
 
 use policy::Policy;
 use policy::canonical::{decoded, segment_is_name};
-use policy::model::{Effect, Rule};
+use policy::model::{Effect, Rule, SourceId};
 use policy::pattern::{Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
@@ -14,7 +15,7 @@ use crate::matched::{ExplainedRule, explained_rule};
 /// The most of them that are shown.
 const MOST: usize = 3;
 
-/// A rule of the caller that would allow the request if one thing were different.
+/// A rule that would allow the request if one thing were different, and, of another role, if the caller had it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearRule {
     /// The rule.
@@ -26,7 +27,10 @@ pub struct NearRule {
 
 /// A difference; those that probably explain more come first.
 enum Difference {
+    /// How the path is written.
     Path(String),
+    /// Whose path it is.
+    User(String),
     Host(String),
     Method(String),
 }
@@ -34,6 +38,7 @@ enum Difference {
 /// The request that a rule is compared with.
 #[derive(Clone, Copy)]
 pub(super) struct Compared<'a> {
+    pub(super) policy: &'a Policy,
     pub(super) method: &'a [u8],
     pub(super) host: &'a [u8],
     pub(super) path: &'a [u8],
@@ -41,21 +46,37 @@ pub(super) struct Compared<'a> {
 }
 
 /// The `allow` rules of these roles that nearly match.
-pub(super) fn nearly(policy: &Policy, roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
-    let allowing = policy.rules().filter(|(_, role, _, effect)| {
-        *effect == Effect::Allow && roles.iter().any(|has| *has.name == *role.name)
-    });
-    let mut found: Vec<_> = allowing
-        .filter_map(|(_, role, rule, effect)| {
-            Some((request.difference(rule)?, explained_rule(role, rule, effect)))
-        })
-        .collect();
-    found.sort_by_key(|(difference, _)| difference.rank());
-    let near = |(difference, rule): (Difference, _)| NearRule { rule, difference: difference.into_text() };
-    found.into_iter().take(MOST).map(near).collect()
+pub(super) fn nearly(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
+    let own = |role: &str| roles.iter().any(|has| *has.name == *role);
+    request.near_rules(own, |_| true)
+}
+
+/// The `allow` rules of other roles than these that match but for how the path is written.
+pub(super) fn nearly_of_others(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
+    let other = |role: &str| roles.iter().all(|has| *has.name != *role);
+    let mut near = request.near_rules(other, |difference| matches!(difference, Difference::Path(_)));
+    for NearRule { rule, difference } in &mut near {
+        *difference += &format!("; and the caller does not have the role `{}`", rule.role);
+    }
+    near
 }
 
 impl Compared<'_> {
+    fn near_rules(self, of: impl Fn(&str) -> bool, by: impl Fn(&Difference) -> bool) -> Vec<NearRule> {
+        let allowing =
+            self.policy.rules().filter(|(_, role, _, effect)| *effect == Effect::Allow && of(&role.name));
+        let mut found: Vec<_> = allowing
+            .filter_map(|(_, role, rule, effect)| {
+                let difference = self.difference(rule).filter(&by)?;
+                Some((difference, explained_rule(role, rule, effect)))
+            })
+            .collect();
+        found.sort_by_key(|(difference, _)| difference.rank());
+        let near =
+            |(difference, rule): (Difference, _)| NearRule { rule, difference: difference.into_text() };
+        found.into_iter().take(MOST).map(near).collect()
+    }
+
     /// The one respect in which the rule does not match; `None` if there are more, or none.
     fn difference(self, rule: &Rule) -> Option<Difference> {
         let method = rule.actions.matches(self.method);
@@ -68,11 +89,7 @@ impl Compared<'_> {
                 let host = lossy(self.host);
                 Some(Difference::Host(format!("it is for the host {}, not `{host}`", hosts.join(" or "))))
             }
-            (true, true, false) => rule
-                .resources
-                .iter()
-                .find_map(|resource| self.path_difference(resource))
-                .map(Difference::Path),
+            (true, true, false) => rule.resources.iter().find_map(|resource| self.path_difference(resource)),
             _ => None,
         }
     }
@@ -84,15 +101,17 @@ impl Compared<'_> {
         format!("it is for `{}`, not `{method}`{case}", rule.actions)
     }
 
-    fn path_difference(self, pattern: &Pattern) -> Option<String> {
-        match self.path.strip_suffix(b"/") {
-            Some(without) if pattern.matches(without, self.subject) => {
-                return Some("the path ends with `/`, the rule does not".to_owned());
+    fn path_difference(self, pattern: &Pattern) -> Option<Difference> {
+        let slash = match self.path.strip_suffix(b"/") {
+            Some(without) => {
+                pattern.matches(without, self.subject).then_some("the path ends with `/`, the rule does not")
             }
-            None if pattern.matches(&[self.path, b"/"].concat(), self.subject) => {
-                return Some("the rule ends with `/`, the path does not".to_owned());
-            }
-            _ => {}
+            None => pattern
+                .matches(&[self.path, b"/"].concat(), self.subject)
+                .then_some("the rule ends with `/`, the path does not"),
+        };
+        if let Some(slash) = slash {
+            return Some(Difference::Path(slash.to_owned()));
         }
         let name = self.path.strip_prefix(b"/").filter(|_| pattern.absolute)?;
         let segments: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
@@ -106,7 +125,9 @@ impl Compared<'_> {
         let differences = different.iter().map(|(segment, name)| self.segment_difference(segment, name));
         let differences: Vec<(bool, String)> = differences.collect::<Option<_>>()?;
         let (first, difference) = differences.first()?;
-        differences.iter().all(|(is_user, _)| is_user == first).then(|| difference.clone())
+        let is_one = differences.iter().all(|(is_user, _)| is_user == first);
+        let kind = if *first { Difference::User } else { Difference::Path };
+        is_one.then(|| kind(difference.clone()))
     }
 
     /// Whether the difference is in the name of the user, and the difference; `None` if the two are not alike.
@@ -114,26 +135,46 @@ impl Compared<'_> {
         let text = String::from_utf8_lossy(&decoded(name)).into_owned();
         let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
         match (segment, self.subject) {
-            (Segment::Literal(literal), _) => literal.as_bytes().eq_ignore_ascii_case(name).then(|| {
-                (false, format!("it has `{literal}`, the path has `{text}`: paths are case-sensitive"))
+            (Segment::Literal(literal), _) => {
+                let literal = String::from_utf8_lossy(&decoded(literal.as_bytes())).into_owned();
+                (literal.to_lowercase() == text.to_lowercase()).then(|| {
+                    (false, format!("it has `{literal}`, the path has `{text}`: paths are case-sensitive"))
+                })
+            }
+            (Segment::Glob(_), _) => segment.matches(&name.to_ascii_lowercase(), None).then(|| {
+                (false, format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"))
             }),
             (Segment::User | Segment::UserId(_), None) => {
                 Some((true, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
             }
             (Segment::User, Some(subject)) => Some((true, own(subject.user))),
-            (Segment::UserId(_), Some(subject)) if segment_is_name(name, subject.id()) => {
-                Some((true, format!("`{segment}` is not for callers of this source")))
+            (Segment::UserId(sources), Some(subject)) if segment_is_name(name, subject.id()) => {
+                Some((true, self.source_difference(sources, subject.source)))
             }
             (Segment::UserId(_), Some(subject)) => Some((true, own(subject.id()))),
-            (Segment::One(_) | Segment::Glob(_), _) => None,
+            (Segment::One(_), _) => None,
         }
+    }
+
+    /// `{user.id}` is for callers of these sources, and the caller's is another one.
+    fn source_difference(self, sources: &[SourceId], source: Option<SourceId>) -> String {
+        let identity = &self.policy.identity;
+        let named = |id: &SourceId| {
+            identity.sources().find(|(of, ..)| of == id).map(|(_, name, _)| format!("`{name}`"))
+        };
+        let sources: Vec<String> = sources.iter().filter_map(named).collect();
+        let other = match source.as_ref().and_then(named) {
+            Some(source) => format!("not of {source}"),
+            None => "and the caller's source is not known: `--issuer` names it".to_owned(),
+        };
+        format!("`{{user.id}}` is for callers of {}, {other}", sources.join(" or "))
     }
 }
 
 impl Difference {
     fn rank(&self) -> u8 {
         match self {
-            Self::Path(_) => 0,
+            Self::Path(_) | Self::User(_) => 0,
             Self::Host(_) => 1,
             Self::Method(_) => 2,
         }
@@ -141,7 +182,7 @@ impl Difference {
 
     fn into_text(self) -> String {
         match self {
-            Self::Path(text) | Self::Host(text) | Self::Method(text) => text,
+            Self::Path(text) | Self::User(text) | Self::Host(text) | Self::Method(text) => text,
         }
     }
 }

@@ -7,14 +7,13 @@ use super::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 impl Display for WhoCan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            return write!(f, "nobody: the request is invalid: {because} ({name})");
-        }
-        match (self.callers.as_slice(), self.rules.iter().all(|rule| rule.rule.denies)) {
-            ([], true) => f.write_str("nobody: no rule allows it")?,
-            ([], false) => {
-                f.write_str("nobody: no caller can have a role that allows it without one that denies it")?
-            }
-            _ => {}
+            write!(f, "nobody: the request is invalid: {because} ({name})")?;
+        } else if self.callers.is_empty() {
+            f.write_str(if self.rules.iter().all(|rule| rule.rule.denies) {
+                "nobody: no rule allows it"
+            } else {
+                "nobody: no caller can have a role that allows it without one that denies it"
+            })?;
         }
         let mut separator = "";
         for callers in &self.callers {
@@ -23,6 +22,9 @@ impl Display for WhoCan {
         }
         for rule in &self.rules {
             write!(f, "\nrule:  {rule}")?;
+        }
+        for note in &self.notes {
+            write!(f, "\nnote:  {note}")?;
         }
         Ok(())
     }

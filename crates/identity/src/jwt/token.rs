@@ -38,8 +38,8 @@ impl<'a> Token<'a> {
 /// Why a token is malformed, with nothing of its content. For the operator only.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    #[error("it is longer than {MAX_BYTES} bytes")]
-    TooLong,
+    #[error("it has {0} bytes, at most {MAX_BYTES} are allowed")]
+    TooLong(usize),
     #[error("byte {0} is neither base64url nor a dot")]
     Character(usize),
     #[error("the number of parts is {0}, expected 3: header, payload and signature")]
@@ -88,7 +88,7 @@ impl<'a> Unverified<'a> {
 /// Splits a token into header, payload and signature.
 fn split(text: &[u8]) -> Result<[&[u8]; 3], Malformed> {
     if text.len() > MAX_BYTES {
-        return Err(Malformed::TooLong);
+        return Err(Malformed::TooLong(text.len()));
     }
     if let Some(at) = text.iter().position(|byte| !is_allowed(*byte)) {
         return Err(Malformed::Character(at + 1));

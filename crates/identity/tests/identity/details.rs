@@ -99,7 +99,7 @@ fn a_malformed_token_says_what_is_malformed() {
         ),
         (format!("{valid}="), &*format!("byte {} is neither base64url nor a dot", valid.len() + 1)),
         (format!("\"{valid}\""), "byte 1 is neither base64url nor a dot"),
-        ("a".repeat(16 * 1024 + 1), "it is longer than 16384 bytes"),
+        ("a".repeat(16 * 1024 + 1), "it has 16385 bytes, at most 16384 are allowed"),
         (format!("x.{}", of_parts(&[payload, ""])), "the header is not base64url without padding"),
         (of_parts(&["hunter2", payload, ""]), "the header is not JSON: expected value at line 1 column 1"),
         (of_parts(&["[]", payload, ""]), "the header is not a JSON object"),

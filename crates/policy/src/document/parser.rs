@@ -264,8 +264,30 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
 fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
     if line.get(..indentation).is_some_and(|indent| indent.contains('\t')) {
-        Some("indent with spaces")
-    } else if here == Some('*') || line.trim_start().starts_with("- *") {
+        return Some("indent with spaces");
+    }
+    match info {
+        "while parsing a block mapping, did not find expected key"
+        | "while parsing a block collection, did not find expected '-' indicator" => {
+            return Some(
+                "check the indentation of this line and of those above: entries that belong together begin in one column",
+            );
+        }
+        "simple key expect ':'" | "mapping values are not allowed in this context" => {
+            return Some(
+                "a `:` with a space after it is missing, or a `-` before a text, here or on a line above",
+            );
+        }
+        "invalid trailing content after double-quoted scalar"
+        | "invalid trailing content after single-quoted scalar"
+        | "invalid indentation in quoted scalar"
+        | "invalid indentation"
+        | "illegal placement of ':' indicator" => {
+            return Some("close every quote, `[` and `{`, perhaps one on a line above");
+        }
+        _ => {}
+    }
+    if here == Some('*') || line.trim_start().starts_with("- *") {
         Some("quote a text that starts with `*`")
     } else if line.trim().is_empty() || info == "invalid indentation in flow construct" {
         Some("close every quote, `[` and `{`")

@@ -3,7 +3,7 @@
 use crate::ids::IdVec;
 use crate::lint::trie::{NodeId, Ruled, Trie};
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, Effect, Policy, RoleId, Rule, RuleId};
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, Rule, RuleId};
 use crate::pattern::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -14,7 +14,7 @@ const BUDGET: usize = 4_000_000;
 const BUDGET_OF_ONE: usize = 2_000;
 
 /// Warns of each rule that another one makes redundant: one of the same role, of a role that it extends, or of
-/// `anyone`.
+/// `anyone` or `authenticated`.
 pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<'_>) {
     let mut related = Related::new(policy);
     let mut budget = BUDGET;
@@ -31,28 +31,47 @@ pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings<
 
 fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
     let (name, by) = (&ruled.rule.name, &cover.rule.name);
-    let (kind, message) = match (ruled.effect, cover.effect) {
-        (Effect::Allow, Effect::Deny) => {
-            (Warning::DeniedRule, format!("`{name}` never allows anything: `{by}` denies all of it"))
+    let (role, of) = (&ruled.named.name, &cover.named.name);
+    let (kind, message, help) = match (ruled.effect, cover.effect) {
+        (Effect::Allow, Effect::Deny) => (
+            Warning::DeniedRule,
+            format!("`{name}` never allows anything: `{by}` denies all of it"),
+            if ruled.role == cover.role {
+                "a `deny` wins over every `allow`: leave one of them out".to_owned()
+            } else if [ANYONE, AUTHENTICATED].contains(&&**of) {
+                format!(
+                    "a `deny` of `{of}` also applies to `{role}`: move it to the role whose `allow` is wider, or leave \
+                     it out: what no rule allows is denied"
+                )
+            } else {
+                format!("a `deny` of `{of}` also applies to `{role}`: leave one of them out")
+            },
+        ),
+        _ if name == by => {
+            (Warning::RedundantRule, format!("`{name}` is listed twice"), "leave it out".to_owned())
         }
-        _ if name == by => (Warning::RedundantRule, format!("`{name}` is listed twice")),
-        _ => (Warning::RedundantRule, format!("`{name}` adds nothing: `{by}` covers all of it")),
+        _ => (
+            Warning::RedundantRule,
+            format!("`{name}` adds nothing: `{by}` covers all of it"),
+            "leave it out".to_owned(),
+        ),
     };
-    let note = format!("`{by}` of the role `{}`", cover.named.name);
-    Problem::warning(ruled.rule.at.clone(), kind, message)
-        .help("leave it out")
-        .related(cover.rule.at.clone(), note)
+    let note = format!("`{by}` of the role `{of}`");
+    Problem::warning(ruled.rule.at.clone(), kind, message).help(help).related(cover.rule.at.clone(), note)
 }
 
 /// The roles that a caller with a given role also has.
 pub(super) struct Related<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
+    authenticated: Option<RoleId>,
     current: Option<RoleId>,
     /// For each role, the last role from which it was reached.
     reached_from: IdVec<RoleId, Option<RoleId>>,
     /// Which roles every caller has.
     everybody: IdVec<RoleId, bool>,
+    /// Which roles every authenticated caller has, but not every anonymous one.
+    authenticated_only: IdVec<RoleId, bool>,
 }
 
 impl<'p> Related<'p> {
@@ -61,13 +80,21 @@ impl<'p> Related<'p> {
         let mut related = Self {
             policy,
             anyone,
+            authenticated: policy.role(AUTHENTICATED),
             current: None,
             reached_from: vec![None; policy.roles.len()].into(),
             everybody: vec![false; policy.roles.len()].into(),
+            authenticated_only: vec![false; policy.roles.len()].into(),
         };
         if let Some(anyone) = anyone {
             related.find_from(anyone, &mut BUDGET.clone());
             related.everybody = related.reached_from.iter().map(|from| *from == Some(anyone)).collect();
+        }
+        if let Some(authenticated) = related.authenticated {
+            related.find_from(authenticated, &mut BUDGET.clone());
+            let reached = related.reached_from.iter().zip(related.everybody.iter());
+            related.authenticated_only =
+                reached.map(|(from, everybody)| *from == Some(authenticated) && !everybody).collect();
         }
         related
     }
@@ -78,7 +105,10 @@ impl<'p> Related<'p> {
             return;
         }
         self.current = Some(role);
-        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).collect();
+        // An anonymous caller has the roles of `anyone` only; whoever has another one is authenticated.
+        let is_everybodys = self.anyone == Some(role) || *self.everybody.at(role);
+        let authenticated = self.authenticated.filter(|_| !is_everybodys);
+        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).chain(authenticated).collect();
         while let Some(next) = open.pop() {
             *budget = budget.saturating_sub(1);
             if *budget == 0 {
@@ -92,7 +122,8 @@ impl<'p> Related<'p> {
 
     /// Whether every caller has either both roles or neither.
     fn are_equals(&self, one: RoleId, other: RoleId) -> bool {
-        one == other || *self.everybody.at(one) && *self.everybody.at(other)
+        let both = |had: &IdVec<RoleId, bool>| *had.at(one) && *had.at(other);
+        one == other || both(&self.everybody) || both(&self.authenticated_only)
     }
 
     pub(super) fn has(&self, role: RoleId) -> bool {

@@ -120,8 +120,18 @@ impl Known {
         self.compared += self.names.len();
         let mut names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         names.sort_unstable();
-        closest(name, names).map(str::to_owned)
+        let near = names.iter().copied().find(|known| differ_by_prefix(name, known));
+        near.or_else(|| closest(name, names)).map(str::to_owned)
     }
+}
+
+/// Whether one of these names is the other one with a prefix such as `basic:`.
+fn differ_by_prefix(one: &str, other: &str) -> bool {
+    let extends = |long: &str, short: &str| {
+        let prefix = long.strip_suffix(short).filter(|_| !short.is_empty());
+        prefix.is_some_and(|prefix| prefix.ends_with(|last: char| !last.is_alphanumeric()))
+    };
+    extends(one, other) || extends(other, one)
 }
 
 /// A source of names.
@@ -185,31 +195,34 @@ fn warn_of_absent<'s, 'i: 's>(
         return;
     }
     // The sources with the longest prefix that fits.
-    let mut likely: Vec<_> = sources.filter(|(_, names)| name.starts_with(names.prefix)).collect();
+    let sources: Vec<_> = sources.collect();
+    let mut likely = sources.clone();
+    likely.retain(|(_, names)| name.starts_with(names.prefix));
     let longest = likely.iter().map(|(_, names)| names.prefix.len()).max();
     likely.retain(|(_, names)| Some(names.prefix.len()) == longest);
     if likely.iter().any(|(_, names)| names.may_be(name)) {
         return;
     }
-    let (message, help) = match likely.first() {
-        Some((source, names)) => {
+    *compared += sources.iter().map(|(_, names)| names.only.as_ref().map_or(0, HashSet::len)).sum::<usize>();
+    let may_compare = *compared <= MAX_COMPARISONS;
+    let with_prefix = sources.iter().filter(|_| may_compare).find_map(|(_, names)| {
+        let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
+        known.filter(|known| differ_by_prefix(name, known)).min()
+    });
+    let (message, near) = match (with_prefix, likely.first()) {
+        (Some(near), _) => (format!("no {what} is called `{name}`"), Some(near)),
+        (None, Some((source, names))) => {
             let own = name.strip_prefix(names.prefix).unwrap_or(name);
-            *compared = compared.saturating_add(names.only.as_ref().map_or(0, HashSet::len));
-            let near = if *compared > MAX_COMPARISONS {
-                None
-            } else {
-                let mut known: Vec<&str> = names.only.iter().flatten().copied().collect();
-                known.sort_unstable();
-                closest(own, known)
-            };
-            let help = near.map(|near| format!("did you mean `{}{near}`?", names.prefix));
-            (format!("{} has no {what} that is called `{name}`", source.what), help)
+            let mut known: Vec<&str> = names.only.iter().flatten().copied().filter(|_| may_compare).collect();
+            known.sort_unstable();
+            let near = closest(own, known).map(|near| format!("{}{near}", names.prefix));
+            (format!("{} has no {what} that is called `{name}`", source.what), near)
         }
-        None => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
+        (None, None) => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
     let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
-    warnings.push(match help {
-        Some(help) => problem.help(help),
+    warnings.push(match near {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
         None => problem,
     });
 }

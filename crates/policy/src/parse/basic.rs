@@ -97,21 +97,23 @@ impl Users {
         }
     }
 
-    /// Reports each user whose password is nowhere.
+    /// Reports each user whose password is nowhere. With a `users_file` this is only a warning, and the user is left
+    /// out: if it were an error, the old policy would stay active after a line of the file is deleted, and with it the
+    /// access of a user who was to be removed.
     fn finish(&mut self, reader: &mut Reader, has_file: bool) {
         let mut left: Vec<_> = self.awaiting.drain().collect();
         left.sort_by_key(|(_, (at, _))| *at);
         for (name, (at, user)) in left {
             if !self.verify {
                 self.list.push(user);
-                continue;
-            }
-            let help = if has_file {
-                "add `password` with what `rolegate hash-password` prints, or a line for this user to the `users_file`"
+            } else if has_file {
+                let message = format!("the user `{name}` has no password, and so no access");
+                let help = "remove the user here too, or add its line to the `users_file`";
+                reader.warning_help(at, Warning::NoPassword, message, help);
             } else {
-                "add `password` with what `rolegate hash-password` prints"
-            };
-            reader.error_help(at, format!("the user `{name}` has no password"), help);
+                let help = "add `password` with what `rolegate hash-password` prints";
+                reader.error_help(at, format!("the user `{name}` has no password"), help);
+            }
         }
     }
 

@@ -241,7 +241,8 @@ impl PathParser<'_, '_> {
                 }
                 if is_like_user(name) {
                     let message = format!("`{part}` is any segment: only `{{user}}` is the caller's name");
-                    let help = "did you mean `{user}`? If not, call it `{id}`";
+                    let help =
+                        "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
                     self.reader.warning_help(self.text.locate(part), Warning::LikePlaceholder, message, help);
                 }
                 Some(Segment::One(name.into()))
@@ -338,11 +339,12 @@ impl PathParser<'_, '_> {
 }
 
 /// What the author of a literal segment probably means, in the notation of another system.
-fn meant_by(part: &str) -> Option<String> {
+pub(crate) fn meant_by(part: &str) -> Option<String> {
     let is_name = |name: &&str| {
         let mut bytes = name.bytes();
-        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
-            && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        names_caller(name)
+            || bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+                && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     let angled = part.strip_prefix('<').and_then(|part| part.strip_suffix('>'));
     let name = part.strip_prefix(':').or_else(|| part.strip_prefix('$')).or(angled);
@@ -382,13 +384,13 @@ const LIKE_USER: [&str; 19] = [
 
 /// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
 /// lets each caller reach every user.
-fn is_like_user(name: &str) -> bool {
+pub(crate) fn is_like_user(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     LIKE_USER.contains(&&*name) || strsim::damerau_levenshtein(&name, "user") <= 1
 }
 
 /// Whether a placeholder with this name is the caller's name.
-fn names_caller(name: &str) -> bool {
+pub(crate) fn names_caller(name: &str) -> bool {
     matches!(name, "user" | "user.id")
 }
 

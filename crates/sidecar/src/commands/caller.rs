@@ -1,10 +1,13 @@
 //! The caller, as given on the command line.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use authorizer::{Authorizer, ExplainedSubject};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use identity::Subject;
+use policy::model::SourceId;
 use policy::{Policy, closest};
 
 use crate::cli::CallerArgs;
@@ -16,14 +19,14 @@ const LONGEST: u64 = 64 << 10;
 ///
 /// # Errors
 /// When the credentials are to be read from standard input, and that fails.
-/// Or when a token is given with its scheme.
+/// Or when a token is given with its scheme, or a user who cannot be one of the issuer.
 pub(super) fn caller(
     args: &CallerArgs,
     authorizer: &Authorizer,
 ) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
-        CallerArgs { user: Some(user), roles, groups, .. } => {
-            (ExplainedSubject::Given(authorizer.subject_named(user, groups, roles)), None)
+        CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
+            (ExplainedSubject::Given(subject(authorizer, user, issuer.as_deref(), (groups, roles))?), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
@@ -41,28 +44,94 @@ pub(super) fn caller(
 }
 
 /// The names that the caller is given and the policy does not have: probably mistakes.
-pub(super) fn unknown_names(args: &CallerArgs, policy: &Policy) -> Vec<String> {
-    let roles: Vec<&str> = policy.roles.iter().map(|role| &*role.name).collect();
-    let basic: Vec<String> = policy
-        .identity
-        .basic
-        .iter()
-        .flat_map(|basic| {
-            basic
-                .users
-                .iter()
-                .flat_map(|user| user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix)))
-        })
-        .collect();
+pub(super) fn unknown_names(
+    user: Option<&str>,
+    roles: &[String],
+    groups: &[String],
+    policy: &Policy,
+) -> Vec<String> {
+    let user = user.and_then(|user| unknown_user(user, policy));
+    user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
+}
+
+/// A user that no source can have, or that only Basic could have, and does not.
+fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
+    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
+    if !prefixes.is_empty() && !prefixes.iter().any(|prefix| user.starts_with(prefix)) {
+        let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
+        return Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")));
+    }
+    let basic = policy.identity.basic.as_ref().filter(|basic| basic.verify)?;
+    if policy.identity.source_of(user) != Some(SourceId::BASIC) {
+        return None;
+    }
+    let users: Vec<String> =
+        basic.users.iter().map(|known| format!("{}{}", basic.user_prefix, known.name)).collect();
+    unknown("user", user, &users.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// The roles that the policy does not have.
+pub(super) fn unknown_roles(given: &[String], policy: &Policy) -> Vec<String> {
+    let known: Vec<&str> = policy.roles.iter().map(|role| &*role.name).collect();
+    given.iter().filter_map(|name| unknown("role", name, &known)).collect()
+}
+
+fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
+    let of_basic = policy.identity.basic.iter().flat_map(|basic| {
+        let groups = basic.users.iter().flat_map(|user| &user.groups);
+        groups.map(|group| format!("{}{group}", basic.group_prefix))
+    });
+    let of_basic: Vec<String> = of_basic.collect();
     let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| &**group));
-    let groups: Vec<&str> = granted.chain(basic.iter().map(String::as_str)).collect();
-    let note = |kind: &str, name: &str, known: &[&str]| {
-        let meant = closest(name, known.iter().copied());
-        let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-        (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
+    let known: Vec<&str> = granted.chain(of_basic.iter().map(String::as_str)).collect();
+    given.iter().filter_map(|name| unknown("group", name, &known)).collect()
+}
+
+fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
+    let meant = closest(name, known.iter().copied());
+    let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+    (!known.contains(&name)).then(|| format!("the policy has no {kind} `{name}`{meant}"))
+}
+
+/// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
+/// by the source that its name can come from.
+///
+/// # Errors
+/// When no token of the issuer can have these names.
+pub(super) fn subject(
+    authorizer: &Authorizer,
+    user: &str,
+    issuer: Option<&str>,
+    (groups, roles): (&[String], &[String]),
+) -> Result<Subject, String> {
+    let Some(name) = issuer else { return Ok(authorizer.subject_named(user, groups, roles)) };
+    let issuers = &authorizer.loaded().policy.identity.jwt;
+    let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name) else {
+        let known: Vec<&str> = issuers.iter().map(|known| &*known.issuer).collect();
+        return Err(unknown("issuer", name, &known).unwrap_or_default());
     };
-    let of_roles = args.roles.iter().filter_map(|name| note("role", name, &roles));
-    of_roles.chain(args.groups.iter().filter_map(|name| note("group", name, &groups))).collect()
+    let users = [(&issuer.user_prefix, user)];
+    let names = users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
+    if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
+        return Err(format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?"));
+    }
+    let gives_roles = issuer.roles_from_token && issuer.claims.roles.is_some();
+    let given = [
+        ("role", !roles.is_empty(), gives_roles),
+        ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
+    ];
+    if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
+        return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave `--{kind}` out"));
+    }
+    let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
+    Ok(Subject {
+        user: user.into(),
+        issuer: Some(issuer.issuer.clone()),
+        source: Some(SourceId::of_issuer(index)),
+        groups: names(groups),
+        roles: names(roles),
+        claims: serde_json::Value::Null,
+    })
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.

@@ -19,27 +19,32 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
         Ok(snapshot) => (&snapshot.warnings, Some(snapshot)),
         Err(problems) => (problems, None),
     };
+    let fine = sound.is_some() && (problems.is_empty() || !args.strict);
     match args.output {
-        Format::Json => output.json(&Report::of(problems).with_policy(sound.map(policy_revision))),
+        Format::Json => {
+            output.json(&Report::of(problems).with_policy(sound.map(policy_revision)).with_ok(fine))
+        }
         Format::Text => {
             problems.iter().for_each(|problem| output.line(&problem.to_string()));
-            output.line(&summary(&file, problems, sound));
+            output.line(&summary(&file, problems, sound, fine));
         }
     }
-    let fine = sound.is_some() && (problems.is_empty() || !args.strict);
     if fine { Exit::Success } else { Exit::Policy }
 }
 
-fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>) -> String {
+fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>, fine: bool) -> String {
     let warnings = problems.iter().filter(|problem| problem.is_warning()).count();
     let numbers = [(problems.len() - warnings, "error"), (warnings, "warning")];
     let found = numbers.iter().filter(|(number, _)| *number > 0).map(|(number, noun)| counted(*number, noun));
     let sizes = sound.map(|snapshot| {
         let policy = &snapshot.loaded.policy;
-        format!("ok, {}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"))
+        format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"))
     });
     let revision = sound.map(|snapshot| format!("policy {}", policy_revision(snapshot)));
-    let parts: Vec<String> = sizes.into_iter().chain(found).chain(revision).collect();
+    let ok = fine.then(|| "ok".to_owned());
+    let strict = (sound.is_some() && !fine).then(|| "not accepted (--strict)".to_owned());
+    let parts = ok.into_iter().chain(sizes).chain(found).chain(strict).chain(revision);
+    let parts: Vec<String> = parts.collect();
     format!("{}: {}", file.display(), parts.join(", "))
 }
 

@@ -7,7 +7,7 @@ use authorizer::Request;
 use serde::Serialize;
 
 use super::{caller, fetched, loaded, logged};
-use crate::cli::{ExplainArgs, Format, RequestArgs};
+use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use runtime::clock;
@@ -71,7 +71,9 @@ fn explain_request(
         id: b"",
     };
     let mut explanation = snapshot.authorizer.explain(&request, asker, clock::now());
-    explanation.notes.extend(caller::unknown_names(&args.caller, &snapshot.loaded.policy));
+    let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
+    let user = user.as_deref().filter(|_| issuer.is_none());
+    explanation.notes.extend(caller::unknown_names(user, roles, groups, &snapshot.loaded.policy));
     print(&explanation, explanation.status, args.output, output)
 }
 

@@ -80,6 +80,11 @@ impl<'a> Report<'a> {
     pub(super) fn with_policy(self, policy: Option<&'a str>) -> Self {
         Self { policy, ..self }
     }
+
+    /// With another `ok` than that of a policy without errors.
+    pub(super) fn with_ok(self, ok: bool) -> Self {
+        Self { ok, ..self }
+    }
 }
 
 impl<'a> ReportedProblem<'a> {

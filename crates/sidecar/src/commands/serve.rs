@@ -18,17 +18,36 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
             return Exit::Failed;
         }
     };
+    let is_text = logs::is_text(settings.log_format);
     let ended = run(settings, logs.counts());
+    if let Err(error) = &ended
+        && !is_text
+    {
+        log(error);
+    }
     logs.finish();
     match ended {
         Ok(()) => Exit::Success,
         Err(error) => {
-            output.error(&error.to_string());
+            if is_text {
+                output.error(&error.to_string());
+            }
             match error {
                 ServeError::Policy(_) => Exit::Policy,
                 ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => Exit::Failed,
             }
         }
+    }
+}
+
+/// Logs why the server ends, so that whoever reads JSON lines gets no other ones.
+fn log(error: &ServeError) {
+    match error {
+        ServeError::Policy(problems) => {
+            runtime::log_problems(problems);
+            tracing::error!("cannot start: the policy does not compile");
+        }
+        ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => tracing::error!("{error}"),
     }
 }
 

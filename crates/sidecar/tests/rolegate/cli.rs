@@ -49,7 +49,10 @@ fn a_strict_check_fails_on_a_warning_that_nobody_accepted() {
     assert_eq!((code, out.contains("warning[single-segment]")), (0, true), "{out}");
     let (code, out, _) = run(&["check", "--strict", &doubtful.arg()]);
     assert_eq!(code, 3, "{out}");
-    assert!(out.lines().last().unwrap().contains(", 1 warning"), "{out}");
+    let summary = out.lines().last().unwrap();
+    assert!(summary.contains(": 1 role, 2 rules, 1 warning, not accepted (--strict), policy "), "{out}");
+    let (code, out, _) = run(&["check", "--strict", "--output", "json", &doubtful.arg()]);
+    assert!(code == 3 && out.contains("\"ok\": false"), "{out}");
 }
 
 #[test]
@@ -110,7 +113,9 @@ fn invalid_arguments_have_their_own_exit_code() {
 
 #[test]
 fn help_has_examples() {
-    for command in ["serve", "check", "test", "explain", "who-can", "hash-password", "completions"] {
+    for command in
+        ["serve", "check", "test", "explain", "who-can", "what-can", "hash-password", "completions"]
+    {
         let (code, out, _) = run(&[command, "--help"]);
         assert_eq!(code, 0, "{command}");
         assert!(
@@ -226,6 +231,7 @@ fn explain_gives_a_basic_user_the_groups_of_the_policy() {
     assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
     let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
     assert_eq!(code, 1, "{out}");
+    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
     assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
     assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
     let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);
@@ -263,6 +269,15 @@ fn explain_says_what_an_argument_lacks() {
     let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
     let (code, _, err) = explain(&["/people"]);
     assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
+    for (method, meant) in
+        [("GET|POST", "did you mean `GET`?"), ("GET,POST", "did you mean `GET`?"), ("*", "such as `GET`")]
+    {
+        for command in ["explain", "who-can"] {
+            let (code, out, err) = run(&[command, "--policy", &people, method, "/people"]);
+            assert!(code == 2 && out.is_empty() && err.contains("a request has one method"), "{err}");
+            assert!(err.contains(meant), "{err}");
+        }
+    }
     let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
     assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
 }

@@ -21,4 +21,5 @@ mod reloading;
 mod secrets;
 mod serving;
 mod settings;
+mod what_can;
 mod wrong_protocol;

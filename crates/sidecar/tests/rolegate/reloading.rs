@@ -28,6 +28,25 @@ async fn a_changed_file_is_activated() {
     server.wait_for_log("policy reloaded");
 }
 
+/// Its entry under `users`, with its groups, is still there: that must not keep the old policy active.
+#[tokio::test]
+async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { users_file: htpasswd, users: { ann: { groups: [staff] } } } }\n\
+         roles: { staff: { allow: [GET /a] } }\ngrants: { staff: { groups: [staff] } }\n",
+    );
+    folder
+        .write("htpasswd", "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let ann = basic("ann:password");
+    assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(200));
+    folder.write("htpasswd", "bob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    server.wait_for_metric(OK, 1.0);
+    assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(401));
+    server.wait_for_log("the user `ann` has no password, and so no access");
+}
+
 /// A large policy takes seconds to load, so request threads come first: the policy thread has
 /// niceness 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
 /// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.

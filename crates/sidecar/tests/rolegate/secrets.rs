@@ -66,6 +66,7 @@ fn no_command_shows_the_secret_of_a_url() {
             }
         }
         hidden_by(&["who-can", "--policy", &folder, "--output", output, "GET", "/"]);
+        hidden_by(&["what-can", "--policy", &folder, "--output", output]);
     }
     issuer.answer(String::new());
     let printed = hidden_by(&["explain", "--policy", &folder, "--bearer", "x", "GET", "/"]);

@@ -12,8 +12,10 @@ use crate::process::{LONG, PolicyFolder, Server, example, open_to_all, rolegate,
 
 /// The exit code and standard error of a start that must fail.
 fn failed_start(policy: &str, more: &[&str]) -> (i32, String) {
-    let serve = ["serve", "--policy", policy, "--admin", "off", "--listen", "127.0.0.1:0"];
-    let (code, out, err) = run(&[&serve, more].concat());
+    let serve = ["serve", "--policy", policy, "--admin", "off"];
+    let listen = ["--listen", "127.0.0.1:0"];
+    let listen = if more.contains(&"--listen") { &[][..] } else { &listen[..] };
+    let (code, out, err) = run(&[&serve, listen, more].concat());
     assert_eq!(out, "");
     assert!(!err.contains("listening"), "nothing may listen: {err}");
     (code, err)
@@ -43,6 +45,25 @@ fn an_unreadable_policy_fails_the_start() {
     let (code, err) = failed_start(&folder.arg(), &[]);
     assert_eq!(code, 3);
     assert!(err.contains("policy.yaml:"), "{err}");
+}
+
+#[test]
+fn a_failed_start_is_logged_in_the_format_of_the_log() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = PolicyFolder::new("version: 1\nroles: { a: { extends: [b], allow: [GET a] } }\n");
+    let (good, at) = (example("people"), taken.local_addr().unwrap().to_string());
+    for (policy, listen, last) in [
+        (folder.arg(), "127.0.0.1:0", "cannot start: the policy does not compile"),
+        (good, at.as_str(), "the address is in use"),
+    ] {
+        let (_, err) = failed_start(&policy, &["--log-format", "json", "--listen", listen]);
+        let lines: Vec<serde_json::Value> =
+            err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}"))).collect();
+        let message = lines.last().and_then(|line| line["message"].as_str()).unwrap();
+        assert!(message.contains(last), "{err}");
+        let (_, err) = failed_start(&policy, &["--log-format", "text", "--listen", listen]);
+        assert!(err.lines().any(|line| line.starts_with("rolegate: ")), "{err}");
+    }
 }
 
 #[test]

@@ -85,7 +85,8 @@ async fn table(
         let mark = if ran.wrong.is_empty() { ' ' } else { '!' };
         let request = format!("{} {}", case.request.method, case.request.path);
         let (who, expected, got) = (name(example, &case.request), ran.expected, ran.status);
-        writeln!(out, "{mark} {who:<19}{request:<31}{expected:>8}{got:>6}  {}", why(case, &ran))?;
+        let case_name = if case.name == request { String::new() } else { format!("  # {}", case.name) };
+        writeln!(out, "{mark} {who:<19}{request:<31}{expected:>8}{got:>6}  {}{case_name}", why(case, &ran))?;
     }
     Ok(right)
 }
@@ -155,12 +156,13 @@ fn verifies(example: &Example, request: &Request) -> bool {
 fn name(example: &Example, request: &Request) -> String {
     match &request.credentials {
         Credentials::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
-            "(malformed credentials)".to_owned()
+            "(raw header)".to_owned()
         }
         Credentials::None => "nobody".to_owned(),
         Credentials::Basic(both) => {
             let user = both.split(':').next().unwrap_or_default();
-            if verifies(example, request) { user.to_owned() } else { format!("{user} (unproven)") }
+            let shown = if user.is_empty() { "\"\"" } else { user };
+            if verifies(example, request) { shown.to_owned() } else { format!("{shown} (invalid)") }
         }
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
         Credentials::User { name, .. } => name.clone(),

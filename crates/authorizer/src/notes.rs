@@ -1,0 +1,34 @@
+//! What was probably meant by a request that a person wrote, such as one copied from a rule.
+
+use crate::request::Request;
+
+/// What was probably meant, where the request looks like a mistake or like a rule.
+pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
+    let (method, path) = (String::from_utf8_lossy(request.method), String::from_utf8_lossy(request.path));
+    meant_method(&method).into_iter().chain(meant_path(&path)).collect()
+}
+
+/// A method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
+fn meant_method(method: &str) -> Option<String> {
+    let upper = method.to_ascii_uppercase();
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+    (upper != method && known.contains(&upper.as_str()))
+        .then(|| format!("methods are case-sensitive: `{upper}` was probably meant, not `{method}`"))
+}
+
+/// A path with a host before it, or with what is a placeholder in a rule.
+fn meant_path(path: &str) -> Option<String> {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    if path.is_empty() || path == "*" {
+        return None;
+    }
+    if !path.starts_with('/') {
+        let first = path.split('/').next().unwrap_or_default();
+        let scheme = if first.contains('.') { "https://" } else { "/" };
+        return Some(format!("a path starts with `/`: did you mean `{scheme}{path}`?"));
+    }
+    let placeholder = path
+        .split('/')
+        .find(|segment| segment.contains('*') || segment.starts_with('{') && segment.ends_with('}'))?;
+    Some(format!("`{placeholder}` in the path is literal text: name the path of one request"))
+}

@@ -1,0 +1,177 @@
+//! What a caller may do: the rules of its roles, which decide each of its requests.
+
+use std::fmt;
+
+use identity::Subject;
+use policy::model::{Identity, Rule, SourceId};
+use policy::pattern::{Pattern, Segment};
+use serde::Serialize;
+
+use crate::Authorizer;
+use crate::explain::{self, ExplainedRole};
+use crate::matched::{ExplainedRule, explained_rule};
+
+/// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhatCan {
+    /// Whether the caller has no credentials.
+    pub anonymous: bool,
+    /// The user name; `None` for an anonymous caller, and for every caller with these roles.
+    pub user: Option<String>,
+    /// The issuer of the caller's token, if it has one.
+    pub issuer: Option<String>,
+    /// The caller's groups.
+    pub groups: Vec<String>,
+    /// The caller's roles in the order of the policy, each with its sources.
+    pub roles: Vec<ExplainedRole>,
+    /// Their rules that can match a request of the caller, in the order of the policy.
+    pub rules: Vec<HeldRule>,
+    /// What was probably meant, where something is likely a mistake.
+    pub notes: Vec<String>,
+}
+
+/// A rule that a caller has by one of its roles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldRule {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: ExplainedRule,
+    /// Its methods, joined by `|`; `*` is any.
+    pub methods: String,
+    /// Its hosts; none means any.
+    pub hosts: Vec<String>,
+    /// Its paths that can match a request of the caller.
+    pub paths: Vec<String>,
+    /// The sources that `{user.id}` in its paths may come from.
+    pub user_id_from: Vec<String>,
+}
+
+impl Authorizer {
+    /// What this caller may do; `None` is an anonymous one. A subject with an empty name stands for every caller that has
+    /// its roles and groups.
+    #[must_use]
+    pub fn what_can(&self, subject: Option<&Subject>) -> WhatCan {
+        let policy = &self.loaded.policy;
+        let roles = explain::roles(policy, subject);
+        let mut rules = Vec::new();
+        let mut unknown_source = None;
+        for (_, role, rule, effect) in policy.rules() {
+            if roles.iter().all(|has| *has.name != *role.name) {
+                continue;
+            }
+            let possible: Vec<&Pattern> =
+                rule.resources.iter().filter(|pattern| can_match(pattern, subject)).collect();
+            if possible.len() < rule.resources.len() {
+                unknown_source = unknown_source.or(subject.filter(|subject| subject.source.is_none()));
+            }
+            if !possible.is_empty() {
+                let rule_of_role = explained_rule(role, rule, effect);
+                rules.push(HeldRule::of(rule_of_role, rule, &possible, &policy.identity));
+            }
+        }
+        let note = unknown_source.map(|subject| {
+            format!(
+                "the source of `{}` is not known, so rules with `{{user.id}}` are left out: `--issuer` names it",
+                subject.user
+            )
+        });
+        let named = subject.filter(|subject| !subject.user.is_empty());
+        WhatCan {
+            anonymous: subject.is_none(),
+            user: named.map(|subject| subject.user.to_string()),
+            issuer: subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string),
+            groups: subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect(),
+            roles,
+            rules,
+            notes: note.into_iter().collect(),
+        }
+    }
+}
+
+/// Whether some request of the caller can match: one with `{user}` or `{user.id}` needs a name, and the right source.
+fn can_match(pattern: &Pattern, subject: Option<&Subject>) -> bool {
+    pattern.segments.iter().all(|segment| match segment {
+        Segment::User => subject.is_some(),
+        Segment::UserId(sources) => subject.is_some_and(|subject| {
+            subject.user.is_empty() || subject.source.is_some_and(|source| sources.contains(&source))
+        }),
+        Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => true,
+    })
+}
+
+impl HeldRule {
+    fn of(explained: ExplainedRule, rule: &Rule, paths: &[&Pattern], identity: &Identity) -> Self {
+        let sources = |pattern: &&Pattern| -> Vec<SourceId> {
+            let sources = pattern.segments.iter().filter_map(|segment| match segment {
+                Segment::UserId(sources) => Some(sources),
+                Segment::User | Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => None,
+            });
+            sources.flatten().copied().collect()
+        };
+        let ids: Vec<SourceId> = paths.iter().flat_map(sources).collect();
+        let named = identity.sources().filter(|(id, ..)| ids.contains(id));
+        Self {
+            rule: explained,
+            methods: rule.actions.to_string(),
+            hosts: rule.scopes.iter().map(ToString::to_string).collect(),
+            paths: paths.iter().map(ToString::to_string).collect(),
+            user_id_from: named.map(|(_, name, _)| name.to_owned()).collect(),
+        }
+    }
+}
+
+impl WhatCan {
+    /// Whether a rule allows anything.
+    #[must_use]
+    pub fn allows_something(&self) -> bool {
+        self.rules.iter().any(|held| !held.rule.denies)
+    }
+}
+
+impl fmt::Display for WhatCan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.user {
+            Some(user) => write!(f, "caller:  {user}")?,
+            None if self.anonymous => f.write_str("caller:  anonymous")?,
+            None => f.write_str("caller:  everyone with these roles")?,
+        }
+        if let Some(issuer) = &self.issuer {
+            write!(f, ", by a token of {issuer}")?;
+        }
+        if !self.groups.is_empty() {
+            write!(f, ", in {}", self.groups.join(", "))?;
+        }
+        for role in &self.roles {
+            write!(f, "\nroles:   {role}")?;
+        }
+        for held in &self.rules {
+            write!(f, "\nrule:    {held}")?;
+        }
+        if !self.allows_something() {
+            f.write_str("\nnothing: no rule allows anything")?;
+        }
+        for note in &self.notes {
+            write!(f, "\nnote:    {note}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for HeldRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.rule)?;
+        let hosts = self.hosts.join(", ");
+        let short = format!("{} {hosts}{}", self.methods, self.paths.join(", "));
+        // A rule without a name of its own is called as it is written.
+        if self.rule.rule != short {
+            write!(f, ": {} {}", self.methods, self.paths.join(", "))?;
+            if !hosts.is_empty() {
+                write!(f, " on {hosts}")?;
+            }
+        }
+        if !self.user_id_from.is_empty() {
+            write!(f, ", `{{user.id}}` from {}", self.user_id_from.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! `rolegate what-can`: lists what a role or a user may do.
+
+use std::sync::Arc;
+
+use authorizer::Authorizer;
+use identity::Subject;
+use policy::model::ANYONE;
+
+use super::{caller, loaded};
+use crate::cli::{Format, WhatCanArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Prints the roles of the caller, and their rules.
+pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
+    let snapshot = match loaded::load(&args.policy, args.output, output) {
+        Ok(snapshot) => snapshot,
+        Err(exit) => return exit,
+    };
+    let subject = match subject(args, &snapshot.authorizer) {
+        Ok(subject) => subject,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
+    let mut what = snapshot.authorizer.what_can(subject.as_ref());
+    let user = args.user.as_deref().filter(|_| args.issuer.is_none());
+    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &snapshot.loaded.policy));
+    match args.output {
+        Format::Text => output.line(&what.to_string()),
+        Format::Json => output.json(&what),
+    }
+    if what.allows_something() { Exit::Success } else { Exit::Denied }
+}
+
+/// The caller that the arguments name; `None` if it is anonymous.
+fn subject(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<Option<Subject>, String> {
+    let WhatCanArgs { user, issuer, roles, groups, .. } = args;
+    // An answer about a misspelt role would be that of no role at all.
+    if let Some(unknown) = caller::unknown_roles(roles, &authorizer.loaded().policy).into_iter().next() {
+        return Err(unknown);
+    }
+    if let Some(user) = user {
+        return caller::subject(authorizer, user, issuer.as_deref(), (groups, roles)).map(Some);
+    }
+    let is_anonymous = groups.is_empty() && roles.iter().all(|role| role == ANYONE);
+    let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
+    Ok((!is_anonymous).then(|| Subject {
+        user: "".into(),
+        issuer: None,
+        source: None,
+        groups: names(groups),
+        roles: names(roles),
+        claims: serde_json::Value::Null,
+    }))
+}

@@ -1,0 +1,169 @@
+//! `what-can`, and callers who are named with their issuer.
+
+use crate::process::{PolicyFolder, example, run};
+
+/// Two sources that can have the same names.
+const POLICY: &str = r#"version: 1
+identity:
+  basic: { users: { ann: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", groups: [staff] } } }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [x]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, roles: roles }
+    - issuer: https://ci.example.com
+      audiences: [x]
+      keys: { url: "https://ci.example.com/jwks" }
+      user_prefix: "ci:"
+      claims: { user: sub, groups: groups }
+roles:
+  anyone: { allow: [GET /open] }
+  authenticated:
+    user_id_from: ["https://id.example.com"]
+    allow: ["GET /own/{user.id}", "GET /mine/{user}"]
+  reader: { allow: [{ name: read, methods: [GET, HEAD], hosts: [a.example.com, b.example.com], paths: [/a, /b/**] }] }
+  editor: { extends: [reader], allow: [POST a.example.com/a], deny: ["* /b/secret"] }
+  barred: { deny: ["* /**"] }
+grants:
+  editor: { groups: [staff], users: ["ci:nightly"] }
+"#;
+
+fn what_can(more: &[&str]) -> (i32, String, String) {
+    let folder = PolicyFolder::new(POLICY);
+    run(&[&["what-can", "--policy", &folder.arg()][..], more].concat())
+}
+
+/// The rules, without their places.
+fn rules(out: &str) -> Vec<String> {
+    let rules = out.lines().filter_map(|line| line.strip_prefix("rule:    "));
+    let without_place = |rule: &str| {
+        let (before, after) = rule.split_once(" at ").unwrap();
+        format!("{before}{}", after.split_once(')').unwrap().1)
+    };
+    rules.map(without_place).collect()
+}
+
+const OPEN: &str = "`anyone: GET /open` (allowed";
+const OWN: &str = "`authenticated: GET /own/{user.id}` (allowed, `{user.id}` from https://id.example.com";
+const MINE: &str = "`authenticated: GET /mine/{user}` (allowed";
+const READ: &str = "`reader: read` (allowed: GET|HEAD /a, /b/** on a.example.com, b.example.com";
+const POST: &str = "`editor: POST a.example.com/a` (allowed";
+const SECRET: &str = "`editor: * /b/secret` (denied";
+
+#[test]
+fn a_role_has_the_rules_of_those_that_it_extends_and_of_the_reserved_ones() {
+    let (code, out, _) = what_can(&["--role", "editor"]);
+    assert_eq!((code, rules(&out)), (0, [OPEN, OWN, MINE, READ, POST, SECRET].map(str::to_owned).to_vec()));
+    assert!(out.starts_with("caller:  everyone with these roles\n"), "{out}");
+    assert!(out.contains("\nroles:   reader (extended by `editor`)\n"), "{out}");
+    assert!(out.contains("policy.yaml:20:"), "{out}");
+}
+
+#[test]
+fn a_user_has_the_roles_that_are_granted() {
+    let (_, out, _) = what_can(&["--user", "ann"]);
+    assert!(out.starts_with("caller:  ann, in staff\n"), "{out}");
+    assert_eq!(rules(&out), [OPEN, MINE, READ, POST, SECRET], "`{{user.id}}` is for another source");
+    let (_, out, _) = what_can(&["--user", "ann", "--issuer", "https://id.example.com"]);
+    assert_eq!(rules(&out), [OPEN, OWN, MINE], "another ann: {out}");
+    let (_, out, _) = what_can(&["--user", "ci:nightly", "--issuer", "https://ci.example.com"]);
+    assert_eq!(rules(&out), [OPEN, MINE, READ, POST, SECRET], "{out}");
+    let (_, out, _) = what_can(&["--user", "bob"]);
+    assert_eq!(rules(&out), [OPEN, MINE]);
+    assert!(out.ends_with("`{user.id}` are left out: `--issuer` names it\n"), "{out}");
+}
+
+#[test]
+fn an_anonymous_caller_has_the_role_anyone() {
+    for more in [&[][..], &["--role", "anyone"]] {
+        let (code, out, _) = what_can(more);
+        assert_eq!((code, rules(&out)), (0, vec![OPEN.to_owned()]));
+        assert!(out.starts_with("caller:  anonymous\n"), "{out}");
+    }
+}
+
+#[test]
+fn what_can_ends_with_1_where_no_rule_allows_anything() {
+    let folder = PolicyFolder::new("version: 1\nroles: { barred: { deny: [GET /a] } }\n");
+    let (code, out, _) = run(&["what-can", "--policy", &folder.arg(), "--role", "barred"]);
+    assert!(code == 1 && out.ends_with("nothing: no rule allows anything\n"), "{out}");
+    let (code, out, _) = run(&["what-can", "--policy", &folder.arg(), "--output", "json"]);
+    let what: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, what["rules"].as_array().unwrap().len()), (1, 0));
+    assert_eq!(run(&["what-can", "--policy", "/does/not/exist"]).0, 3);
+}
+
+#[test]
+fn what_can_is_printed_as_json() {
+    let (_, out, _) = what_can(&["--role", "reader", "--output", "json"]);
+    let what: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let rule = &what["rules"][3];
+    assert_eq!(
+        (&rule["role"], &rule["rule"], &rule["denies"]),
+        (&"reader".into(), &"read".into(), &false.into())
+    );
+    assert_eq!(rule["methods"], "GET|HEAD");
+    assert_eq!(rule["hosts"], serde_json::json!(["a.example.com", "b.example.com"]));
+    assert_eq!(rule["paths"], serde_json::json!(["/a", "/b/**"]));
+    assert_eq!(what["rules"][1]["user_id_from"], serde_json::json!(["https://id.example.com"]));
+}
+
+#[test]
+fn names_that_nobody_can_have_are_wrong_arguments() {
+    let ci = "https://ci.example.com";
+    for (more, why) in [
+        (&["--role", "editr"][..], "the policy has no role `editr`: did you mean `editor`?"),
+        (&["--issuer", ci], "--user"),
+        (&["--user", "a", "--issuer", "https://cl.example.com"], "did you mean `https://ci.example.com`?"),
+        (&["--user", "a", "--issuer", ci], "have a prefix: did you mean `ci:a`?"),
+        (&["--user", "ci:a", "--issuer", ci, "--role", "reader"], "takes no roles from tokens of"),
+        (
+            &["--user", "a", "--issuer", "https://id.example.com", "--group", "g"],
+            "takes no groups from tokens of",
+        ),
+    ] {
+        let (code, out, err) = what_can(more);
+        assert!(code == 2 && out.is_empty() && err.contains(why), "{more:?}: {out}{err}");
+    }
+    let (_, out, _) = what_can(&["--group", "stafff"]);
+    assert!(out.contains("\nnote:    the policy has no group `stafff`: did you mean `staff`?"), "{out}");
+}
+
+/// Without a token of that issuer.
+#[test]
+fn explain_takes_the_issuer_of_a_user() {
+    let folder = PolicyFolder::new(POLICY);
+    let explain = |more: &[&str]| {
+        run(&[&["explain", "--policy", &folder.arg()][..], more, &["GET", "/own/bob"]].concat())
+    };
+    let (code, out, _) = explain(&["--user", "bob"]);
+    assert_eq!(code, 1);
+    let why = "`{user.id}` is for callers of `https://id.example.com`, and the caller's source is not known: `--issuer` \
+               names it";
+    assert!(out.contains(why), "{out}");
+    let (code, out, _) = explain(&["--user", "bob", "--issuer", "https://id.example.com"]);
+    assert!(code == 0 && out.contains("caller:  bob, by a token of https://id.example.com\n"), "{out}");
+    let (code, out, _) = explain(&["--user", "ci:bob", "--issuer", "https://ci.example.com"]);
+    assert!(code == 1 && out.contains("not of `https://ci.example.com`"), "{out}");
+    let (code, _, err) = explain(&["--user", "bob", "--issuer", "https://i.example.com"]);
+    assert!(code == 2 && err.contains("did you mean `https://id.example.com`?"), "{err}");
+}
+
+/// No caller can be this user, so the answer is not about the one who was meant.
+#[test]
+fn a_user_whom_basic_does_not_have_is_noted() {
+    let people = example("people");
+    for args in [
+        &["what-can", "--policy", &people, "--user", "bobb"][..],
+        &["explain", "--policy", &people, "--user", "bobb", "GET", "/people"],
+    ] {
+        let (_, out, _) = run(args);
+        assert!(out.contains("\nnote:    the policy has no user `bobb`: did you mean `bob`?"), "{out}");
+    }
+}
+
+#[test]
+fn the_rules_of_the_examples_are_listed() {
+    let (code, out, _) = run(&["what-can", "--policy", &example("people"), "--user", "bob"]);
+    assert!(code == 0 && out.contains("rule:    `admin: POST /people` (allowed at "), "{out}");
+}
