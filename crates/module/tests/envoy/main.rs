@@ -1,6 +1,12 @@
 //! The library in a real Envoy: `.tools/`, or the one that `ENVOY=` names.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
+#![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
 mod cases;
 mod configuration;
