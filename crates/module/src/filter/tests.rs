@@ -221,7 +221,7 @@ fn the_client_is_the_address_without_its_port() {
         let log = test.folder.path().join("decisions");
         let until = Instant::now() + Duration::from_secs(20);
         let line = loop {
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let text = runtime::files::text(&log).unwrap_or_default();
             if let Some(line) = text.lines().last() {
                 let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
                 if line["client"].as_str().unwrap_or_default() == client {
