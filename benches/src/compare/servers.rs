@@ -316,14 +316,14 @@ fn listener(number: usize, scenario: &Scenario, servers: &[Started]) -> Option<L
     let settings = Settings { health_checks: false, ..Settings::default() };
     match scenario.endpoint {
         Endpoint::App => None,
-        Endpoint::Envoy => Some(Listener { name, targets: Vec::new(), settings }),
+        Endpoint::Envoy => Some(Listener { name, targets: Vec::new(), module: None, settings }),
         Endpoint::Check { server, transport, client } => {
             let asked = servers.get(server)?;
             let target = if transport == Transport::Unix { &asked.unix } else { &asked.tcp };
             let google_grpc = client == Client::Google;
             let settings =
                 Settings { encode_raw_headers: asked.server.takes_raw_headers(), google_grpc, ..settings };
-            Some(Listener { name, targets: vec![target.clone()?], settings })
+            Some(Listener { name, targets: vec![target.clone()?], module: None, settings })
         }
     }
 }

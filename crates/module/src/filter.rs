@@ -13,6 +13,7 @@ use crate::abi::{Attribute, Filter, Handled, Reply, Route, Setup, Stream};
 use crate::instance::Instance;
 use crate::log;
 use crate::settings::{FilterSettings, RouteSettings};
+use crate::stats::Stats;
 use crate::turns::{DISPLACED, Place, TURN};
 use crate::worker::{Checked, Worker};
 
@@ -21,6 +22,8 @@ use crate::worker::{Checked, Worker};
 pub struct Authorization {
     /// `None` if Envoy only validates its configuration: then nothing is started.
     instance: Option<Arc<Instance>>,
+    /// `None` only together with `instance`.
+    stats: Option<Stats>,
 }
 
 /// What a route configures.
@@ -87,9 +90,11 @@ impl Filter for Authorization {
         let settings = FilterSettings::read(config).map_err(named)?;
         if setup.validating() {
             Instance::validate(&settings).map_err(named)?;
-            return Ok(Self { instance: None });
+            return Ok(Self { instance: None, stats: None });
         }
-        Ok(Self { instance: Some(Instance::with(settings).map_err(named)?) })
+        let instance = Instance::with(settings).map_err(named)?;
+        let stats = Stats::define(setup).map_err(|error| named(error.to_string()))?;
+        Ok(Self { instance: Some(instance), stats: Some(stats) })
     }
 
     fn route(_name: &[u8], config: &[u8]) -> Result<RoutePolicy, String> {
@@ -110,7 +115,7 @@ impl Filter for Authorization {
             Route::Foreign => None,
         };
         let Some(instance) = instance else { return stream.reply(&ERROR) };
-        go_on(state, stream, instance, Received::now(), None)
+        self.go_on(state, stream, instance, Received::now(), None)
     }
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
@@ -121,24 +126,31 @@ impl Filter for Authorization {
             (Wait::Password(wait), HASHED) => {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
-                    Some(Ok(verified)) => go_on(state, stream, instance, received, Some(&verified)),
-                    Some(Err(NotHashed::Displaced)) => deny(stream, &instance, received, Limit::Capacity),
-                    Some(Err(NotHashed::Panicked)) | None => fail(stream, &instance, ErrorKind::Panicked),
+                    Some(Ok(verified)) => self.go_on(state, stream, instance, received, Some(&verified)),
+                    Some(Err(NotHashed::Displaced)) => {
+                        self.deny(stream, &instance, received, Limit::Capacity)
+                    }
+                    Some(Err(NotHashed::Panicked)) | None => {
+                        self.fail(stream, &instance, ErrorKind::Panicked)
+                    }
                 }
             }
-            (Wait::Password(_), TIMEOUT) => deny(stream, &instance, received, Limit::Deadline),
+            (Wait::Password(_), TIMEOUT) => self.deny(stream, &instance, received, Limit::Deadline),
             (Wait::Token(place), TURN) => {
-                let handled = verify(state, stream, instance, received);
+                let handled = self.verify(state, stream, instance, received);
                 drop(place);
                 handled
             }
-            (Wait::Token(_), DISPLACED) => deny(stream, &instance, received, Limit::Capacity),
+            (Wait::Token(_), DISPLACED) => self.deny(stream, &instance, received, Limit::Capacity),
             // An event that nobody sends.
-            (Wait::Password(_) | Wait::Token(_), _) => fail(stream, &instance, ErrorKind::Panicked),
+            (Wait::Password(_) | Wait::Token(_), _) => self.fail(stream, &instance, ErrorKind::Panicked),
         }
     }
 
-    fn panicked(&self, _stream: &Stream<'_, Self>) -> Reply<'static> {
+    fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
+        if let Some(stats) = &self.stats {
+            stats.failed(stream, ErrorKind::Panicked);
+        }
         if let Some(worker) = self.instance.as_ref().map(Worker::of) {
             worker.thread.counters().error(ErrorKind::Panicked);
         }
@@ -146,109 +158,129 @@ impl Filter for Authorization {
     }
 }
 
-/// Authorizes a request, or pauses it until its credentials are verified.
-fn go_on(
-    state: &mut State,
-    stream: Stream<'_, Authorization>,
-    instance: Arc<Instance>,
-    received: Received,
-    verified: Option<&VerificationResult>,
-) -> Handled {
-    let worker = Worker::of(&instance);
-    let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
-    match checked {
-        Ok(Checked::Decided) => finish(stream, &instance, &worker, received),
-        Ok(Checked::Pending(verification)) => wait(state, stream, instance, received, verification),
-        Err(kind) => fail(stream, &instance, kind),
-    }
-}
-
-/// Verifies the token of a request in its turn, unless another request with the same token has done so.
-fn verify(
-    state: &mut State,
-    stream: Stream<'_, Authorization>,
-    instance: Arc<Instance>,
-    received: Received,
-) -> Handled {
-    let worker = Worker::of(&instance);
-    let checked = worker.check(&stream.headers(), || client(&stream), None, received);
-    match checked {
-        Ok(Checked::Decided) => finish(stream, &instance, &worker, received),
-        Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
-            Ok(verified) => go_on(state, stream, instance, received, Some(&verified)),
-            Err(kind) => fail(stream, &instance, kind),
-        },
-        Err(kind) => fail(stream, &instance, kind),
-    }
-}
-
-/// Pauses a request until its credentials are verified, or denies it if there is no capacity for that.
-fn wait(
-    state: &mut State,
-    stream: Stream<'_, Authorization>,
-    instance: Arc<Instance>,
-    received: Received,
-    verification: Verification,
-) -> Handled {
-    let Some(scheduler) = stream.scheduler() else { return fail(stream, &instance, ErrorKind::NotReady) };
-    let network = ClientNetwork::of(client(&stream));
-    let wait = match verification.kind() {
-        VerificationKind::Password => {
-            let result = Arc::new(Mutex::new(None));
-            let (kept, waker) = (Arc::clone(&result), scheduler.clone());
-            let on_result = Box::new(move |hashed| {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashed);
-                waker.commit(HASHED);
-            });
-            let registration = instance.hashing.submit_with(verification, network, on_result);
-            let timeout = instance.after(instance.settings.hash_timeout, scheduler, TIMEOUT);
-            Wait::Password(PasswordWait { result, timeout, _registration: registration })
+impl Authorization {
+    /// Authorizes a request, or pauses it until its credentials are verified.
+    fn go_on(
+        &self,
+        state: &mut State,
+        stream: Stream<'_, Self>,
+        instance: Arc<Instance>,
+        received: Received,
+        verified: Option<&VerificationResult>,
+    ) -> Handled {
+        let worker = Worker::of(&instance);
+        let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
+        match checked {
+            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
+            Ok(Checked::Pending(verification)) => self.wait(state, stream, instance, received, verification),
+            Err(kind) => self.fail(stream, &instance, kind),
         }
-        VerificationKind::Token => match Worker::of(&instance).turns.enqueue(network, scheduler) {
-            Ok(place) => Wait::Token(place),
-            Err(runtime::fair_queue::Full) => return deny(stream, &instance, received, Limit::Capacity),
-        },
-    };
-    state.paused = Some(Paused { instance, received, wait });
-    stream.pause()
-}
-
-/// Denies a request that exceeds a limit.
-fn deny(
-    stream: Stream<'_, Authorization>,
-    instance: &Arc<Instance>,
-    received: Received,
-    limit: Limit,
-) -> Handled {
-    let worker = Worker::of(instance);
-    let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
-    match denied {
-        Ok(()) => finish(stream, instance, &worker, received),
-        Err(kind) => fail(stream, instance, kind),
     }
-}
 
-/// Does what was decided.
-fn finish(
-    stream: Stream<'_, Authorization>,
-    instance: &Arc<Instance>,
-    worker: &Worker,
-    received: Received,
-) -> Handled {
-    let response = worker.response.borrow();
-    let handled = response.apply(stream, instance.settings.metadata);
-    drop(response);
-    worker.thread.handed_over(received);
-    match handled {
-        Ok(handled) => handled,
-        Err(stream) => fail(stream, instance, ErrorKind::Unanswerable),
+    /// Verifies the token of a request in its turn, unless another request with the same token has done so.
+    fn verify(
+        &self,
+        state: &mut State,
+        stream: Stream<'_, Self>,
+        instance: Arc<Instance>,
+        received: Received,
+    ) -> Handled {
+        let worker = Worker::of(&instance);
+        let checked = worker.check(&stream.headers(), || client(&stream), None, received);
+        match checked {
+            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
+            Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
+                Ok(verified) => self.go_on(state, stream, instance, received, Some(&verified)),
+                Err(kind) => self.fail(stream, &instance, kind),
+            },
+            Err(kind) => self.fail(stream, &instance, kind),
+        }
     }
-}
 
-/// Answers a request about which no decision can be made.
-fn fail(stream: Stream<'_, Authorization>, instance: &Arc<Instance>, kind: ErrorKind) -> Handled {
-    Worker::of(instance).thread.counters().error(kind);
-    stream.reply(&ERROR)
+    /// Pauses a request until its credentials are verified, or denies it if there is no capacity for that.
+    fn wait(
+        &self,
+        state: &mut State,
+        stream: Stream<'_, Self>,
+        instance: Arc<Instance>,
+        received: Received,
+        verification: Verification,
+    ) -> Handled {
+        let Some(scheduler) = stream.scheduler() else {
+            return self.fail(stream, &instance, ErrorKind::NotReady);
+        };
+        let network = ClientNetwork::of(client(&stream));
+        let wait = match verification.kind() {
+            VerificationKind::Password => {
+                let result = Arc::new(Mutex::new(None));
+                let (kept, waker) = (Arc::clone(&result), scheduler.clone());
+                let on_result = Box::new(move |hashed| {
+                    *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashed);
+                    waker.commit(HASHED);
+                });
+                let registration = instance.hashing.submit_with(verification, network, on_result);
+                let timeout = instance.after(instance.settings.hash_timeout, scheduler, TIMEOUT);
+                Wait::Password(PasswordWait { result, timeout, _registration: registration })
+            }
+            VerificationKind::Token => match Worker::of(&instance).turns.enqueue(network, scheduler) {
+                Ok(place) => Wait::Token(place),
+                Err(runtime::fair_queue::Full) => {
+                    return self.deny(stream, &instance, received, Limit::Capacity);
+                }
+            },
+        };
+        state.paused = Some(Paused { instance, received, wait });
+        stream.pause()
+    }
+
+    /// Denies a request that exceeds a limit.
+    fn deny(
+        &self,
+        stream: Stream<'_, Self>,
+        instance: &Arc<Instance>,
+        received: Received,
+        limit: Limit,
+    ) -> Handled {
+        let worker = Worker::of(instance);
+        let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
+        match denied {
+            Ok(()) => self.finish(stream, instance, &worker, received),
+            Err(kind) => self.fail(stream, instance, kind),
+        }
+    }
+
+    /// Does what was decided.
+    fn finish(
+        &self,
+        stream: Stream<'_, Self>,
+        instance: &Arc<Instance>,
+        worker: &Worker,
+        received: Received,
+    ) -> Handled {
+        let response = worker.response.borrow();
+        if let Some(stats) = &self.stats {
+            let time = worker.thread.handed_over(received).unwrap_or_default();
+            stats.decided(&stream, response.reason(), time);
+            if worker.is_time_for_gauges(received.at) {
+                stats.set(&stream, &instance.status);
+            }
+        }
+        let handled = response.apply(stream, instance.settings.metadata);
+        drop(response);
+        match handled {
+            Ok(handled) => handled,
+            Err(stream) => self.fail(stream, instance, ErrorKind::Unanswerable),
+        }
+    }
+
+    /// Answers a request about which no decision can be made.
+    fn fail(&self, stream: Stream<'_, Self>, instance: &Arc<Instance>, kind: ErrorKind) -> Handled {
+        Worker::of(instance).thread.counters().error(kind);
+        if let Some(stats) = &self.stats {
+            stats.failed(&stream, kind);
+        }
+        stream.reply(&ERROR)
+    }
 }
 
 /// The client's address without its port; empty if it has none.
@@ -263,3 +295,6 @@ fn client<'s>(stream: &'s Stream<'_, Authorization>) -> &'s [u8] {
 fn named(problem: String) -> String {
     format!("rolegate: {problem}")
 }
+
+#[cfg(test)]
+mod tests;

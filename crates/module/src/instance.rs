@@ -11,6 +11,7 @@ use identity::VerificationResult;
 use policy::Problem;
 use runtime::counters::ThreadCounters;
 use runtime::hashing::Hashing;
+use runtime::status::Status;
 use runtime::{ActivePolicy, LoadedPolicy, Runtime};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -24,6 +25,7 @@ use crate::settings::FilterSettings;
 pub(crate) struct Instance {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Hashing,
+    pub(crate) status: Arc<Status>,
     /// The policy, for request threads.
     pub(crate) policy: ActivePolicy,
     /// What keeps it current. `None` only while this is dropped.
@@ -84,6 +86,7 @@ impl Instance {
         Ok(Self {
             settings,
             hashing,
+            status: Arc::clone(runtime.status()),
             policy: runtime.policy().clone(),
             runtime: Mutex::new(Some(runtime)),
             timers,

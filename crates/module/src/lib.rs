@@ -15,6 +15,7 @@ mod instance;
 mod log;
 mod response;
 mod settings;
+mod stats;
 mod turns;
 mod worker;
 

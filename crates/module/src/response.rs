@@ -64,6 +64,11 @@ impl Response {
         self.revision = self.copy(revision);
     }
 
+    /// The name of the reason for a denial.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        (self.status != 0).then_some(self.reason)
+    }
+
     /// Lets the request go on with its headers changed, or answers it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What one of Envoy's worker threads uses to authorize requests.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::abi::Headers;
 use crate::instance::Instance;
 use crate::response::Response;
+use crate::stats::GAUGE_INTERVAL;
 use crate::turns::Turns;
 
 /// The part of an instance that belongs to one thread.
@@ -23,6 +24,8 @@ pub(crate) struct Worker {
     pub(crate) turns: Rc<Turns>,
     /// What is to be done with the current request.
     pub(crate) response: RefCell<Response>,
+    /// When the gauges are set again.
+    gauges: Cell<Option<Instant>>,
 }
 
 /// The result of a check.
@@ -55,11 +58,24 @@ impl Worker {
             }
             workers.retain(|(instance, _)| instance.strong_count() > 0);
             let thread = RequestThread::new(instance.policy.clone(), instance.counters());
-            let worker =
-                Rc::new(Self { thread, turns: Rc::default(), response: RefCell::new(Response::default()) });
+            let worker = Rc::new(Self {
+                thread,
+                turns: Rc::default(),
+                response: RefCell::default(),
+                gauges: Cell::default(),
+            });
             workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
             worker
         })
+    }
+
+    /// Whether this thread has not set the gauges for a while. Then it must do so.
+    pub(crate) fn is_time_for_gauges(&self, now: Instant) -> bool {
+        let due = self.gauges.get().is_none_or(|at| now >= at);
+        if due {
+            self.gauges.set(Some(now + GAUGE_INTERVAL));
+        }
+        due
     }
 
     /// Authorizes a request with the active snapshot. `client` is its address, as text, if it is needed.

@@ -125,12 +125,14 @@ impl RequestThread {
     }
 
     /// Records that all verdicts so far have been handed over. The answers of a batch leave in one write, so the clock is
-    /// read once for all of them.
-    pub fn handed_over(&self, received: Received) {
+    /// read once for all of them. Returns how long they took; `None` if there are none.
+    pub fn handed_over(&self, received: Received) -> Option<Duration> {
         let answers = self.answers.take();
-        if answers > 0 {
-            self.counters.handed_over(received.at.elapsed(), answers);
-        }
+        (answers > 0).then(|| {
+            let duration = received.at.elapsed();
+            self.counters.handed_over(duration, answers);
+            duration
+        })
     }
 }
 

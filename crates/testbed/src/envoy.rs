@@ -31,8 +31,23 @@ pub struct Listener {
     pub name: String,
     /// The authorization services; without any, Envoy has no ext_authz.
     pub targets: Vec<Target>,
+    /// Authorizes inside Envoy, in place of the targets.
+    pub module: Option<Module>,
     /// Differences from the shipped configuration.
     pub settings: Settings,
+}
+
+/// rolegate as a library in Envoy.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The folder of `librolegate.so`.
+    pub folder: PathBuf,
+    /// The policy.
+    pub policy: PathBuf,
+    /// The file that all decisions are logged to.
+    pub decisions: PathBuf,
+    /// More lines of its configuration, such as `hash-timeout: 1s`.
+    pub more: Vec<String>,
 }
 
 /// Differences from the shipped configuration.
@@ -114,7 +129,8 @@ impl Envoy {
         settings: &Settings,
     ) -> Result<Self, Failed> {
         let (name, targets) = ("public".to_owned(), targets.to_vec());
-        Self::start_all(folder, app, &[Listener { name, targets, settings: settings.clone() }]).await
+        let listener = Listener { name, targets, module: None, settings: settings.clone() };
+        Self::start_all(folder, app, &[listener]).await
     }
 
     /// Starts Envoy with these listeners.
@@ -126,7 +142,9 @@ impl Envoy {
         let template = std::fs::read_to_string(&template)
             .map_err(|error| Failed::io(template.display().to_string(), &error))?;
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
-        Self::start_configured(folder, &render(&template, app, listeners)?, &names).await
+        let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
+        let modules = modules.map_or(folder, |module| &module.folder);
+        Self::start_with_modules(folder, &render(&template, app, listeners)?, &names, modules).await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
@@ -236,10 +254,10 @@ impl Listener {
         text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
         text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
         if self.targets.is_empty() {
-            text.cut(
-                "                  - name: envoy.filters.http.ext_authz\n",
-                "                  - name: envoy.filters.http.router",
-            )?;
+            text.cut(EXT_AUTHZ, ROUTER)?;
+            if let Some(module) = &self.module {
+                text.replace(ROUTER, &(module.filter()? + ROUTER))?;
+            }
             return Ok(text.0);
         }
         let timeout = format!("{}s", settings.timeout.as_secs_f64());
@@ -258,10 +276,7 @@ impl Listener {
         let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.cluster_name());
         if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
             // Its `grpc_service` has no retries.
-            text.cut(
-                "                        # Checks have no side effects",
-                "                  - name: envoy.filters.http.router",
-            )?;
+            text.cut("                        # Checks have no side effects", ROUTER)?;
             client = google(&self.cluster_name(), target);
         }
         text.replace("envoy_grpc: { cluster_name: rolegate }", &client)?;
@@ -286,6 +301,29 @@ impl Listener {
     }
 }
 
+impl Module {
+    /// Its filter, from `deploy/envoy/module.yaml`.
+    fn filter(&self) -> Result<String, Failed> {
+        const FILTER: &str = "                  - name: rolegate\n";
+        const LAST: &str = "                          decision-log: denied\n";
+        let file = "deploy/envoy/module.yaml";
+        let shipped =
+            std::fs::read_to_string(repository().join(file)).map_err(|error| Failed::io(file, &error))?;
+        let filter = shipped.split_once(FILTER).and_then(|(_, rest)| Some(rest.split_once(LAST)?.0));
+        let filter = filter.ok_or_else(|| Failed::new(file, "it has another filter than expected"))?;
+        let policy = format!("policy: {}", self.policy.display());
+        let mut filter = Text(FILTER.to_owned() + filter);
+        filter.replace("policy: /etc/rolegate/policy.yaml", &policy)?;
+        let log =
+            ["decision-log: all".to_owned(), format!("decision-log-file: {}", self.decisions.display())];
+        for line in log.iter().chain(&self.more) {
+            // Writing to a string does not fail.
+            let _ = writeln!(filter.0, "{:26}{line}", "");
+        }
+        Ok(filter.0)
+    }
+}
+
 /// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority. Servers based on the
 /// crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so
 /// the authority is set.
@@ -297,6 +335,9 @@ fn google(name: &str, target: &Target) -> String {
 }
 
 const FILE: &str = "deploy/envoy/envoy.yaml";
+/// The first lines of its filters.
+const EXT_AUTHZ: &str = "                  - name: envoy.filters.http.ext_authz\n";
+const ROUTER: &str = "                  - name: envoy.filters.http.router";
 /// The starts of the sections of the shipped configuration.
 const LISTENERS: &str = "  listeners:\n";
 const CLUSTERS: &str = "\n  clusters:\n";

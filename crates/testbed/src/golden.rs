@@ -75,7 +75,7 @@ impl<'a> Caller<'a> {
         let mut headers = request.headers.clone();
         let credentials = authorization(&request.credentials, self.identity, self.signer)?;
         headers.extend(credentials.map(|value| ("authorization".to_owned(), value)));
-        let before = self.decisions().len();
+        let before = self.stack.decisions().len();
         let answer = self.send(&request.method, &request.path, &request.host, &headers).await?;
         let decision = self.decision_after(before, &answer).await;
         if let Some(path) = repaired(case, &answer, &decision) {
@@ -108,10 +108,6 @@ impl<'a> Caller<'a> {
         self.connection.send(method, path, host, headers, b"").await
     }
 
-    fn decisions(&self) -> Vec<Value> {
-        self.stack.rolegates.iter().flat_map(crate::Rolegate::decisions).collect()
-    }
-
     /// The decision log line for a response. It is written after the response.
     async fn decision_after(&self, before: usize, answer: &Answer) -> Value {
         // A request that Envoy itself rejects has no line, and its response has no body. Every other line does appear,
@@ -119,7 +115,7 @@ impl<'a> Caller<'a> {
         let by_envoy = answer.status == 400 && answer.text().is_empty();
         let until = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
         loop {
-            let line = self.decisions().into_iter().nth(before);
+            let line = self.stack.decisions().into_iter().nth(before);
             match line {
                 Some(line) => return line,
                 None if Instant::now() > until => return Value::Null,

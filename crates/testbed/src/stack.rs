@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Connection, Version};
-use crate::envoy::{Envoy, Settings, Target};
+use crate::envoy::{Envoy, Listener, Module, Settings, Target};
 use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
@@ -15,10 +16,12 @@ use crate::{App, app};
 pub struct Stack {
     /// The proxy.
     pub envoy: Envoy,
-    /// The authorization services; one, unless [`Options::instances`] differs.
+    /// The authorization services; one, unless [`Options::instances`] differs; none with [`Options::module`].
     pub rolegates: Vec<Rolegate>,
     /// The application.
     pub app: app::App,
+    /// The decision log of the module.
+    decisions: PathBuf,
     folder: TempDir,
 }
 
@@ -31,13 +34,15 @@ pub struct Options {
     pub tcp: bool,
     /// The number of rolegates.
     pub instances: usize,
-    /// Further arguments of `rolegate serve`.
+    /// The folder of `librolegate.so`, if that authorizes inside Envoy.
+    pub module: Option<PathBuf>,
+    /// Further arguments of `rolegate serve`, or lines of the configuration of the module.
     pub arguments: Vec<&'static str>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { envoy: Settings::default(), tcp: false, instances: 1, arguments: Vec::new() }
+        Self { envoy: Settings::default(), tcp: false, instances: 1, module: None, arguments: Vec::new() }
     }
 }
 
@@ -52,6 +57,16 @@ impl Stack {
             .tempdir()
             .map_err(|error| Failed::io("temporary folder", &error))?;
         let app = App::start().await?;
+        let decisions = folder.path().join("decisions");
+        if let Some(library) = &options.module {
+            let more = options.arguments.iter().map(|line| (*line).to_owned()).collect();
+            let (library, policy) = (library.clone(), policy.to_owned());
+            let module = Module { folder: library, policy, decisions: decisions.clone(), more };
+            let (name, settings) = ("public".to_owned(), options.envoy.clone());
+            let listener = Listener { name, targets: Vec::new(), module: Some(module), settings };
+            let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await?;
+            return Ok(Self { envoy, rolegates: Vec::new(), app, decisions, folder });
+        }
         let mut rolegates = Vec::new();
         for number in 0..options.instances {
             let listen = if options.tcp {
@@ -64,7 +79,7 @@ impl Stack {
         }
         let targets: Vec<Target> = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
         let envoy = Envoy::start(folder.path(), app.address, &targets, &options.envoy).await?;
-        Ok(Self { envoy, rolegates, app, folder })
+        Ok(Self { envoy, rolegates, app, decisions, folder })
     }
 
     /// Opens a connection to Envoy.
@@ -73,6 +88,14 @@ impl Stack {
     /// If Envoy no longer listens.
     pub async fn connect(&self, version: Version) -> Result<Connection, Failed> {
         Connection::open(self.envoy.address, version).await
+    }
+
+    /// All decisions that are logged so far: one JSON object per request, in order.
+    #[must_use]
+    pub fn decisions(&self) -> Vec<Value> {
+        let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
+        let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
     }
 
     /// The folder of its files, which exists as long as the stack.

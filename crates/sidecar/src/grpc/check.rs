@@ -108,7 +108,7 @@ impl Checker {
 
     /// Records that all verdicts so far have been handed over for writing.
     pub(super) fn handed_over(&self, received: Received) {
-        self.thread.handed_over(received);
+        let _ = self.thread.handed_over(received);
     }
 
     /// Counts an error and returns it as the answer.

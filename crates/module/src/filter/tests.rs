@@ -1,0 +1,236 @@
+//! The filter in a fake Envoy.
+
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use tempfile::TempDir;
+
+use super::Authorization;
+use crate::abi::{Attribute, hooks};
+use crate::fake::{self, FakeStream, Host};
+
+/// `{SHA}` costs nothing to verify, so that a test sees more of the order of events.
+const POLICY: &str = "version: 1
+identity: { basic: { realm: r, users: { ann: { password: HASH }, bob: { password: HASH } } } }
+roles:
+  anyone: { allow: [\"GET /open\"] }
+  reader: { allow: [\"GET /reports/**\"] }
+grants: { reader: { users: [ann] } }
+allow_response: { set_headers: { x-user: \"{user}\", x-rule: \"{rule}\" }, remove_headers: [authorization] }
+";
+
+struct Test {
+    folder: TempDir,
+}
+
+impl Test {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let users = "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
+        std::fs::write(folder.path().join("users"), users).unwrap();
+        let policy = POLICY
+            .replace("users: { ann: { password: HASH }, bob: { password: HASH } }", "users_file: users");
+        std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+        Self { folder }
+    }
+
+    /// The configuration, with more of it.
+    fn config(&self, more: &str) -> Vec<u8> {
+        let log = self.folder.path().join("decisions");
+        format!(
+            r#"{{"policy": "{}", "decision-log-file": "{}"{more}}}"#,
+            self.folder.path().display(),
+            log.display()
+        )
+        .into_bytes()
+    }
+
+    fn host(&self, more: &str) -> Host<Authorization> {
+        Host::load(b"rolegate", &self.config(more)).unwrap_or_else(|| panic!("{:?}", fake::logged()))
+    }
+}
+
+fn get<'h>(
+    host: &'h Host<Authorization>,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> FakeStream<'h, Authorization> {
+    let mut all = vec![(":method", "GET"), (":path", path), (":authority", "example.com")];
+    all.extend(headers);
+    let all: Vec<(&[u8], &[u8])> =
+        all.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    host.stream(&all).unwrap()
+}
+
+fn basic(pair: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(pair))
+}
+
+/// Delivers events until the request is decided. Returns the status of a response; 200 if it went on.
+fn decided(stream: &FakeStream<'_, Authorization>) -> u32 {
+    match stream.request_headers(true) {
+        hooks::CONTINUE => return 200,
+        hooks::STOP => return stream.sent().map_or(0, |sent| sent.status),
+        _ => {}
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        stream.deliver_events();
+        if stream.resumed() > 0 {
+            return 200;
+        }
+        if let Some(sent) = stream.sent() {
+            return sent.status;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("never decided");
+}
+
+#[test]
+fn a_request_is_allowed_with_its_headers_changed_or_answered() {
+    let test = Test::new();
+    let host = test.host("");
+    let (ann, bob) = (basic("ann:password"), basic("bob:password"));
+    let stream = get(&host, "/reports/1", &[("authorization", &ann), ("x-user", "root"), ("x_user", "root")]);
+    assert_eq!(decided(&stream), 200);
+    let value = |name: &[u8]| {
+        let headers = stream.headers();
+        let values: Vec<_> =
+            headers.iter().filter(|header| header.0 == name).map(|header| header.1.clone()).collect();
+        values.concat()
+    };
+    assert_eq!(value(b"x-user"), b"ann");
+    assert_eq!(value(b"x-rule"), b"reader: GET /reports/**");
+    for removed in [&b"x_user"[..], b"authorization"] {
+        assert!(value(removed).is_empty(), "{removed:?}");
+    }
+    let stream = get(&host, "/reports/1", &[("authorization", &bob)]);
+    assert_eq!(decided(&stream), 403);
+    let sent = stream.sent().unwrap();
+    assert_eq!(sent.headers, [(b"content-type".to_vec(), b"application/json".to_vec())]);
+    assert!(sent.body.starts_with(b"{\"error\":\"forbidden\""), "{sent:?}");
+    let stream = get(&host, "/reports/1", &[]);
+    assert_eq!(stream.request_headers(true), hooks::STOP);
+    let challenge = stream.sent().unwrap().headers.pop().unwrap();
+    assert_eq!(challenge.0, b"www-authenticate");
+    assert_eq!(decided(&get(&host, "/open%2F", &[])), 400);
+    assert_eq!(decided(&get(&host, "/open", &[])), 200);
+    assert_eq!(host.metric("rolegate.allowed"), 2);
+    assert_eq!(host.metric("rolegate.denied.not_allowed"), 1);
+    assert_eq!(host.metric("rolegate.denied.missing_credentials"), 1);
+    assert!(host.metric("rolegate.authorization_ns") > 0);
+}
+
+/// The second request of a caller does not wait, and allocates nothing but the object of its stream, which Envoy begins
+/// before.
+#[test]
+fn a_known_caller_costs_no_allocation() {
+    let test = Test::new();
+    let host = test.host(r#", "decision-log": "off""#);
+    let ann = basic("ann:password");
+    let headers = [("authorization", &*ann), ("x-user", "root"), ("cookie", "a=b")];
+    assert_eq!(decided(&get(&host, "/reports/1", &headers)), 200);
+    assert_eq!(get(&host, "/reports/2", &headers).request_headers(true), hooks::CONTINUE);
+    let stream = get(&host, "/reports/3", &headers);
+    let allocated = allocation_counter::measure(|| {
+        assert_eq!(stream.request_headers(true), hooks::CONTINUE);
+    });
+    assert_eq!(allocated.count_total, 0, "{allocated:?}");
+}
+
+#[test]
+fn metadata_say_what_was_decided() {
+    let test = Test::new();
+    let host = test.host(r#", "metadata": true"#);
+    let stream = get(&host, "/reports/1", &[("authorization", &basic("bob:password"))]);
+    assert_eq!(decided(&stream), 403);
+    let of = |key: &str| stream.metadata(&format!("rolegate.{key}"));
+    assert_eq!(of("decision").as_deref(), Some("denied"));
+    assert_eq!(of("reason").as_deref(), Some("not_allowed"));
+    assert_eq!(of("user").as_deref(), Some("bob"));
+    assert_eq!(of("revision").map(|revision| revision.len()), Some(12));
+}
+
+#[test]
+fn a_stream_that_ends_while_it_waits_is_forgotten() {
+    let test = Test::new();
+    let host = test.host("");
+    for round in 0..50_u64 {
+        let stream = get(&host, "/reports/1", &[("authorization", &basic(&format!("ann:{round}")))]);
+        assert_eq!(stream.request_headers(true), hooks::STOP_ALL_AND_WATERMARK);
+        std::thread::sleep(Duration::from_micros(100 * (round % 5)));
+        stream.end();
+        assert_eq!((stream.late_commits(), stream.schedulers()), (0, 0));
+    }
+    assert_eq!(decided(&get(&host, "/reports/1", &[("authorization", &basic("ann:password"))])), 200);
+}
+
+/// `SECURITY.md`, S7: what nobody decides about is not forwarded.
+#[test]
+fn an_event_that_nobody_waits_for_allows_nothing() {
+    let test = Test::new();
+    let host = test.host("");
+    let stream = get(&host, "/reports/1", &[("authorization", &basic("ann:password"))]);
+    assert_eq!(stream.request_headers(true), hooks::STOP_ALL_AND_WATERMARK);
+    stream.scheduled(77);
+    assert_eq!((stream.resumed(), stream.sent().unwrap().status), (0, 503));
+    stream.deliver_events();
+    assert_eq!(stream.resumed(), 0);
+}
+
+#[test]
+fn a_route_is_authorized_by_another_policy_or_not_at_all() {
+    let (test, other) = (Test::new(), Test::new());
+    let closed = "version: 1\nroles: { anyone: { allow: [\"GET /other\"] } }\n";
+    std::fs::write(other.folder.path().join("policy.yaml"), closed).unwrap();
+    let host = test.host("");
+    let own = Host::<Authorization>::route(b"", &other.config("")).unwrap();
+    let disabled = Host::<Authorization>::route(b"", br#"{"disabled": true}"#).unwrap();
+    assert!(Host::<Authorization>::route(b"", br#"{"disabled": false}"#).is_none());
+    assert_eq!(decided(&get(&host, "/other", &[]).with_route(&own)), 200);
+    assert_eq!(decided(&get(&host, "/open", &[]).with_route(&own)), 401);
+    assert_eq!(decided(&get(&host, "/anything", &[]).with_route(&disabled)), 200);
+    assert_eq!(decided(&get(&host, "/open", &[]).with_foreign_route(&[0; 4])), 503);
+}
+
+/// Filters of several listeners share a policy, its caches and its threads.
+#[test]
+fn equal_settings_share_one_policy() {
+    let test = Test::new();
+    let (one, two, three) = (test.host(""), test.host(""), test.host(r#", "hash-queue": 7"#));
+    let instance =
+        |host: &Host<Authorization>| host.filter().instance.as_ref().map(std::sync::Arc::as_ptr).unwrap();
+    assert_eq!(instance(&one), instance(&two));
+    assert_ne!(instance(&one), instance(&three));
+    let ann = basic("ann:password");
+    assert_eq!(decided(&get(&one, "/reports/1", &[("authorization", &ann)])), 200);
+    assert_eq!(get(&two, "/reports/1", &[("authorization", &ann)]).request_headers(true), hooks::CONTINUE);
+}
+
+#[test]
+fn the_client_is_the_address_without_its_port() {
+    let test = Test::new();
+    let host = test.host("");
+    for (address, client) in [("192.0.2.1:80", "192.0.2.1"), ("[2001:db8::1]:80", "2001:db8::1"), ("", "")] {
+        let stream =
+            get(&host, "/reports/1", &[]).with_attribute(Attribute::SourceAddress, address.as_bytes());
+        assert_eq!(stream.request_headers(true), hooks::STOP);
+        drop(stream);
+        let log = test.folder.path().join("decisions");
+        let until = Instant::now() + Duration::from_secs(20);
+        let line = loop {
+            let text = runtime::files::text(&log).unwrap_or_default();
+            if let Some(line) = text.lines().last() {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+                if line["client"].as_str().unwrap_or_default() == client {
+                    break line;
+                }
+            }
+            assert!(Instant::now() < until, "{address}: {text}");
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert_eq!(line["decision"], "denied");
+    }
+}

@@ -1,0 +1,49 @@
+//! The cases of every example under `policies/`.
+
+use std::path::Path;
+
+use testbed::client::Version;
+use testbed::envoy::Settings;
+use testbed::golden::Caller;
+use testbed::policies::{self, Example};
+use testbed::tokens::Signer;
+use testbed::{Options, Stack};
+
+use super::library;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_cases_hold_inside_envoy() {
+    hold(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_cases_hold_inside_envoy_with_paths_that_it_normalised() {
+    hold(true).await;
+}
+
+/// Every case of every example, over HTTP/1.1 and over HTTP/2.
+async fn hold(normalize_path: bool) {
+    let envoy = Settings { normalize_path, ..Settings::default() };
+    let options = Options { envoy, module: Some(library()), ..Options::default() };
+    let signer = Signer::default();
+    let mut wrong = Vec::new();
+    let mut ran = 0;
+    for name in policies::names().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let example = Example::signed_by(&name, folder.path(), &signer).unwrap();
+        let stack = Stack::start(Path::new(""), &example.file, &options).await.unwrap();
+        for version in [Version::Http1, Version::Http2] {
+            let identity = &example.loaded.policy.identity;
+            let mut caller = Caller::connect(&stack, identity, Some(&signer), version).await.unwrap();
+            for case in example.cases.iter() {
+                let outcome = caller.run(case).await.unwrap();
+                ran += 1;
+                for what in outcome.wrong {
+                    wrong.push(format!("{name}, {version:?}, `{}`: {what}", case.name));
+                }
+            }
+        }
+    }
+    assert!(ran > 200, "only {ran} cases were found");
+    assert!(wrong.is_empty(), "{} of {ran} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,69 @@
+//! What Envoy says about configurations of the filter.
+
+use std::path::Path;
+
+use testbed::client::Version;
+use testbed::policies::Example;
+use testbed::{Options, Stack};
+
+use super::{library, start};
+
+/// Why Envoy does not start with this policy and these lines of configuration.
+async fn refused(policy: &Path, settings: &[&'static str]) -> String {
+    let options = Options { module: Some(library()), arguments: settings.to_vec(), ..Options::default() };
+    Stack::start(Path::new(""), policy, &options).await.unwrap_err().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_setting_stops_envoy_and_its_log_says_why() {
+    let people = Example::named("people").unwrap();
+    for (line, problem) in [
+        ("polling-interval: 5s", "rolegate: unknown field `polling-interval`, expected one of `policy`"),
+        ("hash-timeout: soon", "rolegate: `soon` is not a duration: write one such as `500ms`"),
+        ("decision-log-file: /nonexistent/log", "rolegate: "),
+    ] {
+        let said = refused(&people.file, &[line]).await;
+        assert!(said.contains(problem), "{line}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_does_not_compile_stops_envoy_and_its_log_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    std::fs::write(&file, "version: 1\nroles:\n  guest:\n    allow: [\"GET people\"]\n").unwrap();
+    let said = refused(&file, &[]).await;
+    assert!(said.contains("rolegate: the policy does not compile"), "{said}");
+    assert!(said.contains(&format!("{}:4:", file.display())), "{said}");
+    let said = refused(&folder.path().join("none.yaml"), &[]).await;
+    assert!(said.contains("none.yaml"), "{said}");
+}
+
+/// A policy that breaks later keeps the last good one active; a good one replaces it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_is_reloaded_inside_envoy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    let policy = |path: &str| format!("version: 1\nroles:\n  anyone:\n    allow: [\"GET {path}\"]\n");
+    std::fs::write(&file, policy("/one")).unwrap();
+    let stack = start(&file, &[]).await;
+    let mut connection = stack.connect(Version::Http1).await.unwrap();
+    let mut until = async |path: &str, status: u16| {
+        for _ in 0..2000 {
+            let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();
+            if answer.status == status {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{path} never gets {status}:\n{}", stack.envoy.log());
+    };
+    until("/one", 200).await;
+    until("/two", 401).await;
+    std::fs::write(&file, "roles: nonsense").unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    until("/one", 200).await;
+    std::fs::write(&file, policy("/two")).unwrap();
+    until("/two", 200).await;
+    until("/one", 401).await;
+}

@@ -1,0 +1,245 @@
+//! The same requests through two listeners of one Envoy: one calls the sidecar over ext_authz, the other one authorizes
+//! inside Envoy. Status, headers and bodies must be the same, and so must be what the application receives.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use testbed::client::{Answer, Connection, Version};
+use testbed::envoy::{Listener, Module, Settings, Target};
+use testbed::policies::{self, Example};
+use testbed::rolegate::ANY_PORT;
+use testbed::tokens::Signer;
+use testbed::{App, Envoy, Rolegate};
+
+use super::library;
+
+/// The number of requests for each example: `REQUESTS`, else enough for a test.
+fn requests() -> u64 {
+    std::env::var("REQUESTS").ok().and_then(|number| number.parse().ok()).unwrap_or(400)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_library_and_the_sidecar_give_the_same_answers() {
+    let signer = Signer::default();
+    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
+    for name in policies::names().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let example = Example::signed_by(&name, &folder.path().join("policy"), &signer).unwrap();
+        let app = App::start().await.unwrap();
+        let rolegate = Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
+            .await
+            .unwrap();
+        let module = Module {
+            folder: library(),
+            policy: example.file.clone(),
+            decisions: folder.path().join("decisions"),
+            more: Vec::new(),
+        };
+        let listener = |name: &str, targets, module| Listener {
+            name: name.to_owned(),
+            targets,
+            module,
+            settings: Settings { normalize_path: false, ..Settings::default() },
+        };
+        let listeners = [
+            listener("public", vec![rolegate.listen.clone()], None),
+            listener("inside", Vec::new(), Some(module)),
+        ];
+        let envoy = Envoy::start_all(folder.path(), app.address, &listeners).await.unwrap();
+        let [sidecar, inside] = envoy.addresses[..] else { panic!("two listeners") };
+        for version in [Version::Http1, Version::Http2] {
+            let mut both = Both::open(sidecar, inside, version).await;
+            let mut requests = Requests::new(&example, &signer, version);
+            for _ in 0..self::requests() / 2 {
+                let status = both.compare(&requests.next()).await;
+                *statuses.entry(status).or_default() += 1;
+            }
+        }
+    }
+    println!("{statuses:?}");
+    for status in [200, 400, 401, 403] {
+        assert!(statuses.contains_key(&status), "no request got {status}: {statuses:?}");
+    }
+}
+
+/// The sidecar: cargo builds it with the tests of the workspace.
+fn program() -> PathBuf {
+    let named = std::env::var_os("ROLEGATE").map(PathBuf::from);
+    let program = named.unwrap_or_else(|| library().with_file_name("rolegate"));
+    assert!(program.is_file(), "no {}: run `cargo build --package sidecar`", program.display());
+    program
+}
+
+/// A connection to each listener.
+struct Both {
+    addresses: [SocketAddr; 2],
+    connections: [Connection; 2],
+    version: Version,
+}
+
+impl Both {
+    async fn open(sidecar: SocketAddr, inside: SocketAddr, version: Version) -> Self {
+        let open = async |address| Connection::open(address, version).await.unwrap();
+        let connections = [open(sidecar).await, open(inside).await];
+        Self { addresses: [sidecar, inside], connections, version }
+    }
+
+    /// Sends a request to both, and compares the responses. Returns the status.
+    async fn compare(&mut self, request: &Request) -> u16 {
+        let mut seen = Vec::new();
+        for at in 0..2 {
+            let answer = self.send(at, request).await;
+            seen.push((answer.status, headers(&answer), body(&answer)));
+        }
+        assert_eq!(seen[0], seen[1], "{request:?}");
+        seen[0].0
+    }
+
+    /// Envoy closes the connection after some invalid requests.
+    async fn send(&mut self, at: usize, request: &Request) -> Answer {
+        let Request { method, path, host, headers } = request;
+        for _ in 0..2 {
+            if let Ok(answer) = self.connections[at].send(method, path, host, headers, b"").await {
+                return answer;
+            }
+            self.connections[at] = Connection::open(self.addresses[at], self.version).await.unwrap();
+        }
+        panic!("no answer: {request:?}");
+    }
+}
+
+/// The headers, but for those that differ in each response.
+fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
+    let differing = ["date", "x-envoy-upstream-service-time", "content-length"];
+    let lines = answer.headers.iter().filter(|(name, _)| !differing.contains(&name.as_str()));
+    let mut lines: Vec<_> =
+        lines.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    lines.sort();
+    lines
+}
+
+/// The body, but for the id of the request, which is another one each time.
+fn body(answer: &Answer) -> Value {
+    let Ok(mut body) = serde_json::from_slice::<Value>(&answer.body) else {
+        return Value::from(answer.text());
+    };
+    if let Some(id) = body.get_mut("request_id") {
+        *id = Value::from("an id");
+    }
+    if let Some(headers) = body.get_mut("headers").and_then(Value::as_object_mut) {
+        // Envoy tells the application the timeout of the request only where a filter has not answered yet.
+        headers.remove("x-request-id");
+    }
+    body
+}
+
+/// A request.
+#[derive(Debug)]
+struct Request {
+    method: String,
+    path: String,
+    host: String,
+    headers: Vec<(String, String)>,
+}
+
+/// Requests made from a seed, near what the policy allows.
+struct Requests {
+    random: fastrand::Rng,
+    credentials: Vec<String>,
+    paths: Vec<String>,
+    hosts: Vec<String>,
+    version: Version,
+}
+
+const METHODS: [&str; 7] = ["GET", "POST", "DELETE", "PUT", "HEAD", "PATCH", "get"];
+const PIECES: [&str; 16] = [
+    "/", "//", "/.", "/..", "%2f", "%2F", "%2e", ";a=b", "?q=1", "#f", "%00", "%zz", "\\", "people", "users",
+    "*",
+];
+const NAMES: [&str; 8] =
+    ["x-user", "X_User", "x.user", "x_roles", "cookie", "x-forwarded-for", "x-original-url", "x-request-id"];
+
+impl Requests {
+    fn new(example: &Example, signer: &Signer, version: Version) -> Self {
+        let identity = &example.loaded.policy.identity;
+        let authorization = |case: &policy::cases::Case| {
+            testbed::golden::authorization(&case.request.credentials, identity, Some(signer)).ok().flatten()
+        };
+        let mut credentials: Vec<String> = example.cases.iter().filter_map(authorization).collect();
+        credentials.sort();
+        credentials.dedup();
+        let of_cases = |field: fn(&policy::cases::Case) -> &str| {
+            let mut all: Vec<String> = example.cases.iter().map(|case| field(case).to_owned()).collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        Self {
+            random: fastrand::Rng::with_seed(7),
+            credentials,
+            paths: of_cases(|case| &case.request.path),
+            hosts: of_cases(|case| &case.request.host),
+            version,
+        }
+    }
+
+    fn next(&mut self) -> Request {
+        let random = &mut self.random;
+        let mut path = random.choice(&self.paths).cloned().unwrap_or_default();
+        while random.u8(..4) == 0 {
+            let piece = random.choice(PIECES).unwrap_or_default();
+            let at = path.floor_char_boundary(random.usize(1..=path.len().max(1)));
+            path.insert_str(at, piece);
+        }
+        // What the client of the test cannot send.
+        path.retain(|character| !matches!(character, '#' | '\\') && character.is_ascii_graphic());
+        if !path.starts_with('/') || path.starts_with("//") && self.version == Version::Http2 {
+            path = format!("/{}", path.trim_start_matches('/'));
+        }
+        let mut headers = Vec::new();
+        for _ in 0..random.u8(..3) {
+            let name = random.choice(NAMES).unwrap_or_default();
+            headers.push((name.to_lowercase(), format!("value-{}", random.u8(..))));
+        }
+        for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][random.usize(..8)] {
+            let mut value = random.choice(&self.credentials).cloned().unwrap_or_default();
+            match random.u8(..12) {
+                0 => value = value.to_lowercase(),
+                1 => value.truncate(value.floor_char_boundary(random.usize(..=value.len()))),
+                2 => value.push_str(", Basic YTpi"),
+                3 => value = format!("Digest {value}"),
+                _ => {}
+            }
+            headers.push(("authorization".to_owned(), value.trim().to_owned()));
+        }
+        let mut host = random.choice(&self.hosts).cloned().unwrap_or_default();
+        if random.u8(..10) == 0 {
+            host =
+                ["LOCALHOST", "localhost:80", "other.example", "a..b", "[::1]"][random.usize(..5)].to_owned();
+        }
+        let method = random.choice(METHODS).unwrap_or_default().to_owned();
+        Request { method, path, host, headers }
+    }
+}
+
+/// The configurations that ship differ only in how they authorize.
+#[test]
+fn the_shipped_configuration_is_that_of_the_sidecar_but_for_the_filter() {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(testbed::repository().join("deploy/envoy").join(name)).unwrap();
+        let documents = testbed::manifests::yaml_of(&text).unwrap();
+        let mut document = documents.first().unwrap().clone();
+        let resources = &mut document["static_resources"];
+        let manager = &mut resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+        let filters = manager["http_filters"].as_array_mut().unwrap();
+        assert_eq!(filters.len(), 2, "{name}");
+        filters.remove(0);
+        let clusters = resources["clusters"].as_array_mut().unwrap();
+        clusters.retain(|cluster| cluster["name"] != "rolegate");
+        document
+    };
+    assert_eq!(read("module.yaml"), read("envoy.yaml"));
+    assert!(Path::new(&testbed::repository().join("deploy/envoy/module.yaml")).is_file());
+}

@@ -1,0 +1,53 @@
+//! Requests that are paused until a password is hashed or a token is verified.
+
+use std::time::{Duration, Instant};
+
+use testbed::client::Version;
+use testbed::grpc::basic;
+use testbed::policies::Example;
+
+use super::start;
+
+fn with(authorization: &str) -> [(String, String); 1] {
+    [("authorization".to_owned(), authorization.to_owned())]
+}
+
+/// The worker thread serves other requests while passwords are hashed, and a request whose hash takes too long gets 503.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
+    let people = Example::named("people").unwrap();
+    let stack = start(&people.file, &["hash-timeout: 1ms", "hash-threads: 1"]).await;
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let mut connection = stack.connect(Version::Http1).await.unwrap();
+        waiting.spawn(async move {
+            let wrong = basic(&format!("alice:wrong-{number}"));
+            connection.send("GET", "/people", "localhost", &with(&wrong), b"").await.unwrap().status
+        });
+    }
+    let statuses = waiting.join_all().await;
+    assert!(statuses.iter().all(|status| [401, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&503), "no hash took longer than a millisecond: {statuses:?}");
+    let reasons: Vec<_> = stack.decisions().iter().map(|line| line["reason"].clone()).collect();
+    assert!(reasons.iter().any(|reason| reason == "deadline_exceeded"), "{reasons:?}");
+}
+
+/// A client that leaves while its password is hashed costs nothing more, and the next one is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_leave_while_they_are_paused_do_no_harm() {
+    let people = Example::named("people").unwrap();
+    let stack = start(&people.file, &["hash-threads: 1"]).await;
+    for round in 0..20 {
+        let mut connection = stack.connect(Version::Http2).await.unwrap();
+        let wrong = with(&basic(&format!("alice:gone-{round}")));
+        let left = tokio::time::timeout(
+            Duration::from_millis(round % 5),
+            connection.send("GET", "/people", "localhost", &wrong, b""),
+        );
+        drop(left.await);
+    }
+    let mut connection = stack.connect(Version::Http1).await.unwrap();
+    let before = Instant::now();
+    let answer = connection.send("GET", "/people", "localhost", &with(&basic("alice:wonderland")), b"").await;
+    assert_eq!(answer.unwrap().status, 200, "after {:?}", before.elapsed());
+}
