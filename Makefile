@@ -41,10 +41,11 @@ NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHA
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running.
+demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running, MODULE=1 runs rolegate inside Envoy.
 	@echo "building rolegate: minutes the first time"
 	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
-	@KEEP=$(KEEP) $(BUILT)/debug/demo
+	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --quiet --locked --package module --lib; fi
+	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
 test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
 	cargo test --workspace --locked

@@ -52,7 +52,7 @@ pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
-pub use crate::verdict::{Allowed, Denied, Outcome, Verdict};
+pub use crate::verdict::{Allowed, Denied, MAX_CHANGES, Outcome, Verdict};
 pub use crate::what_can::{HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 

@@ -71,7 +71,21 @@ impl<'a> Allowed<'a> {
     }
 }
 
+/// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in memory until Envoy reads
+/// them, and Envoy accepts 60 KiB of headers by default. The headers to set are those of the policy, with the caller's user
+/// name, roles and claims; at most sixteen of those to remove come from the request. A request with more must be denied, as
+/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8).
+pub const MAX_CHANGES: usize = 64 << 10;
+
 impl Verdict<'_> {
+    /// Whether the changes to an allowed request are larger than [`MAX_CHANGES`].
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        let Self::Allowed(allowed) = self else { return false };
+        let set = allowed.set().map(|(name, value)| name.len() + value.len());
+        set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES
+    }
+
     /// The HTTP status: 200 for an allowed request.
     #[must_use]
     pub fn status(&self) -> u16 {

@@ -40,7 +40,7 @@ pub(crate) struct FilterSettings {
     #[serde(default = "two_seconds", deserialize_with = "duration")]
     pub(crate) hash_timeout: Duration,
     /// Which decisions are logged, as one JSON object per line.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "log")]
     decision_log: Log,
     /// The file that they are appended to.
     #[serde(default = "standard_output")]
@@ -135,6 +135,23 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     units::duration(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
 }
 
+/// In YAML, which Envoy turns into JSON, `off` is `false`.
+fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, rename_all = "kebab-case")]
+    enum Value {
+        Which(Log),
+        Off(bool),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::Which(which)) => Ok(which),
+        Ok(Value::Off(false)) => Ok(Log::Off),
+        Ok(Value::Off(true)) | Err(_) => {
+            Err(de::Error::custom("`decision-log` is not one of `off`, `denied` and `all`"))
+        }
+    }
+}
+
 fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }
@@ -171,11 +188,26 @@ mod tests {
             (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
             (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected `keep` or `deny`"),
             (r#"{"policy": "p", "hash-queue": -1}"#, "invalid value"),
+            (
+                r#"{"policy": "p", "decision-log": true}"#,
+                "`decision-log` is not one of `off`, `denied` and `all`",
+            ),
             ("policy", "expected value at line 1 column 1"),
         ] {
             let error = FilterSettings::read(config.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{config}: {error}");
         }
+    }
+
+    /// Envoy's YAML reads `off` as `false`.
+    #[test]
+    fn a_decision_log_is_off_in_each_form() {
+        let of = |value: &str| {
+            FilterSettings::read(format!(r#"{{"policy": "p", "decision-log": {value}}}"#).as_bytes())
+        };
+        assert_eq!(of("false").unwrap().decision_log, Log::Off);
+        assert_eq!(of("\"off\"").unwrap().decision_log, Log::Off);
+        assert_eq!(of("\"all\"").unwrap().decision_log, Log::All);
     }
 
     #[test]

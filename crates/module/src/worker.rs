@@ -102,6 +102,11 @@ impl Worker {
             match outcome {
                 Outcome::Pending(verification) => Ok(Checked::Pending(verification)),
                 Outcome::Decided(verdict) => {
+                    if verdict.is_too_large() {
+                        let verdict = authorizer.deny_over_limit(&request, Limit::ResponseSize, scratch);
+                        self.record(&verdict, authorizer, &request, &client, received, Instant::now());
+                        return Ok(Checked::Decided);
+                    }
                     let decided = Instant::now();
                     self.thread.counters().evaluated(decided.saturating_duration_since(started));
                     self.record(&verdict, authorizer, &request, &client, received, decided);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use testbed::client::Version;
+use testbed::client::{Connection, Version};
 use testbed::policies::Example;
-use testbed::{Options, Stack};
+use testbed::{App, Envoy, Options, Stack};
 
 use super::{library, start};
 
@@ -66,4 +66,49 @@ async fn a_policy_is_reloaded_inside_envoy() {
     std::fs::write(&file, policy("/two")).unwrap();
     until("/two", 200).await;
     until("/one", 401).await;
+}
+
+/// The configuration that ships, with free addresses and a route without authorization.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_is_not_authorized_if_it_says_so_and_statistics_count_the_others() {
+    let people = Example::named("people").unwrap();
+    let app = App::start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let shipped = std::fs::read_to_string(testbed::repository().join("deploy/envoy/module.yaml")).unwrap();
+    let open = r#"
+                        - match: { prefix: "/open" }
+                          route: { cluster: application }
+                          typed_per_filter_config:
+                            rolegate:
+                              "@type": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
+                              dynamic_module_config: { name: rolegate, do_not_close: true }
+                              filter_name: rolegate
+                              filter_config:
+                                "@type": type.googleapis.com/google.protobuf.Struct
+                                value: { disabled: true }
+"#;
+    let mut text = shipped;
+    for (from, to) in [
+        ("port_value: 9901", "port_value: 0".to_owned()),
+        ("port_value: 10000", "port_value: 0".to_owned()),
+        ("port_value: 8080", format!("port_value: {}", app.address.port())),
+        ("/etc/rolegate/policy.yaml", people.file.display().to_string()),
+        ("decision-log: denied", "decision-log: off".to_owned()),
+        ("                      routes:\n", format!("                      routes:{open}")),
+    ] {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text = text.replace(from, &to);
+    }
+    let envoy = Envoy::start_with_modules(folder.path(), &text, &["public"], &library()).await.unwrap();
+    for (path, status) in [("/open/1", 200), ("/people", 401), ("/people", 401), ("/people%2F", 400)] {
+        let mut connection = Connection::open(envoy.address, Version::Http1).await.unwrap();
+        let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();
+        assert_eq!(answer.status, status, "{path}: {}", envoy.log());
+    }
+    for (name, value) in
+        [("denied.missing_credentials", 2), ("denied.invalid_path", 1), ("allowed", 0), ("policy_failing", 0)]
+    {
+        let stat = envoy.stat(&format!("dynamicmodulescustom.rolegate.{name}")).await.unwrap();
+        assert_eq!(stat, Some(value), "{name}");
+    }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, MAX_CHANGES, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
@@ -45,12 +45,6 @@ pub(super) struct Checker {
     thread: RequestThread,
     encoder: RefCell<envoy::Encoder>,
 }
-
-/// Maximum size of an answer that allows a request, in bytes. The answer stays in memory until Envoy reads it. Its
-/// headers to set are those of the policy, with the caller's user name, roles and claims; at most sixteen of those to
-/// remove come from the request. A larger one becomes a denial, not an error: a client can cause it, with long claims
-/// (S8). Envoy accepts 60 KiB of headers by default.
-const MAX_ANSWER: usize = 64 << 10;
 
 /// The header lines of a request. Up to 48, more than most requests have, are on the stack, which saves an allocation
 /// per request; more go to the heap. Chosen, not measured: each takes 32 bytes of the stack.
@@ -150,7 +144,8 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                if answer.len() > MAX_ANSWER && matches!(verdict, Verdict::Allowed(_)) {
+                // An encoded answer is never smaller than its content.
+                if answer.len() > MAX_CHANGES && verdict.is_too_large() {
                     let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);
                 }

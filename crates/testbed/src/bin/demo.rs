@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -47,9 +48,18 @@ async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
 async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> {
     let example = Example::named("people")?;
     let mut options = Options::default();
-    options.arguments.extend(golden::ARGUMENTS);
+    if is_set("MODULE") {
+        options.module = std::env::current_exe()?.parent().map(Path::to_owned);
+    } else {
+        options.arguments.extend(golden::ARGUMENTS);
+    }
     let stack = Stack::start(&testbed::program()?, &example.file, &options).await?;
-    writeln!(out, "Envoy {} -> rolegate (Unix socket) -> app {}", stack.envoy.address, stack.app.address)?;
+    let (envoy, app) = (stack.envoy.address, stack.app.address);
+    if options.module.is_some() {
+        writeln!(out, "Envoy {envoy} with rolegate inside it -> app {app}")?;
+    } else {
+        writeln!(out, "Envoy {envoy} -> rolegate (Unix socket) -> app {app}")?;
+    }
 
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
@@ -62,10 +72,15 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
         "\n{}",
         if right { "all as the policy says" } else { "NOT as the policy says: see the lines marked !" }
     )?;
-    if std::env::var_os("KEEP").is_some_and(|value| !value.is_empty() && value != "0") {
+    if is_set("KEEP") {
         keep(out, &stack).await?;
     }
     Ok(right)
+}
+
+/// Whether this variable of the environment is set, and not to 0.
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// Runs cases and prints each one. Returns whether all were as expected.
