@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::logs;
 use crate::output::Output;
 use crate::serve::{ServeError, Server, signals};
-use crate::settings::Settings;
+use crate::settings::{LogFormat, Settings};
 use runtime::lines::Counts;
 
 /// Serves until a signal stops it.
@@ -18,12 +18,19 @@ pub(crate) fn serve(settings: Settings, output: &mut Output<'_>) -> Exit {
             return Exit::Failed;
         }
     };
+    let json = settings.log_format == LogFormat::Json;
     let ended = run(settings, logs.counts());
+    if json && let Err(error) = &ended {
+        // Whatever reads the log takes each line as a JSON object.
+        tracing::error!("{error}");
+    }
     logs.finish();
     match ended {
         Ok(()) => Exit::Success,
         Err(error) => {
-            output.error(&error.to_string());
+            if !json {
+                output.error(&error.to_string());
+            }
             match error {
                 ServeError::Policy(_) => Exit::Policy,
                 ServeError::Bind(_) | ServeError::System(_) | ServeError::Interrupted => Exit::Failed,
