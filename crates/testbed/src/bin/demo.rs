@@ -51,6 +51,10 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     let stack = Stack::start(&testbed::program()?, &example.file, &options).await?;
     writeln!(out, "Envoy {} -> rolegate (Unix socket) -> app {}", stack.envoy.address, stack.app.address)?;
 
+    writeln!(
+        out,
+        "\n(invalid): wrong user name or password; (in the header): the case has its own `Authorization` header"
+    )?;
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
@@ -77,17 +81,37 @@ async fn table(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let identity = &example.loaded.policy.identity;
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
-    writeln!(out, "  {:<19}{:<31}{:>8}{:>6}  why", "caller", "request", "expected", "got")?;
     let mut right = true;
+    let mut rows = vec![["", "caller", "request", "expected", "got", "why", "case"].map(str::to_owned)];
     for case in cases {
         let ran = caller.run(case).await?;
         right &= ran.wrong.is_empty();
-        let mark = if ran.wrong.is_empty() { ' ' } else { '!' };
         let request = format!("{} {}", case.request.method, case.request.path);
-        let (who, expected, got) = (name(example, &case.request), ran.expected, ran.status);
-        writeln!(out, "{mark} {who:<19}{request:<31}{expected:>8}{got:>6}  {}", why(case, &ran))?;
+        let title = if case.name == request { String::new() } else { case.name.clone() };
+        let mark = if ran.wrong.is_empty() { "" } else { "!" };
+        let (expected, got) = (ran.expected.to_string(), ran.status.to_string());
+        let who = name(example, &case.request);
+        rows.push([mark.to_owned(), who, request, expected, got, why(case, &ran), title]);
     }
+    if rows.iter().skip(1).all(|row| row.last().is_some_and(String::is_empty)) {
+        rows.iter_mut().for_each(|row| row[6].clear());
+    }
+    print(out, &rows)?;
     Ok(right)
+}
+
+/// Prints rows in aligned columns. A text that is longer than most does not widen its column.
+fn print(out: &mut impl Write, rows: &[[String; 7]]) -> io::Result<()> {
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.filter(|length| *length <= WIDEST).max().unwrap_or(0)
+    };
+    let widths: [usize; 7] = std::array::from_fn(width);
+    for row in rows {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:<width$}")).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
 }
 
 /// Whether a case requests nothing beyond what the matrix covers.
@@ -96,6 +120,9 @@ fn is_plain(case: &Case) -> bool {
         && case.request.headers.is_empty()
         && METHODS.contains(&&*case.request.method)
 }
+
+/// The widest column.
+const WIDEST: usize = 56;
 
 /// The methods that the policy names, and another one.
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
@@ -155,12 +182,16 @@ fn verifies(example: &Example, request: &Request) -> bool {
 fn name(example: &Example, request: &Request) -> String {
     match &request.credentials {
         Credentials::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
-            "(malformed credentials)".to_owned()
+            "(in the header)".to_owned()
         }
-        Credentials::None => "nobody".to_owned(),
+        Credentials::None => "(anonymous)".to_owned(),
         Credentials::Basic(both) => {
             let user = both.split(':').next().unwrap_or_default();
-            if verifies(example, request) { user.to_owned() } else { format!("{user} (unproven)") }
+            match user {
+                user if verifies(example, request) => user.to_owned(),
+                "" => "(no name, invalid)".to_owned(),
+                user => format!("{user} (invalid)"),
+            }
         }
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
         Credentials::User { name, .. } => name.clone(),
