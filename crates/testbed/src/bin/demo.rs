@@ -82,19 +82,19 @@ async fn table(
     let identity = &example.loaded.policy.identity;
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
     let mut right = true;
-    let mut rows = vec![["", "caller", "request", "expected", "got", "why", "case"].map(str::to_owned)];
+    // The cases of the matrix have the names of their requests.
+    let named = cases.iter().any(|case| case.name != request_of(case));
+    let title = if named { "case" } else { "" };
+    let mut rows = vec![["", "caller", "request", "expected", "got", "why", title].map(str::to_owned)];
     for case in cases {
         let ran = caller.run(case).await?;
         right &= ran.wrong.is_empty();
-        let request = format!("{} {}", case.request.method, case.request.path);
-        let title = if case.name == request { String::new() } else { case.name.clone() };
+        let request = request_of(case);
+        let title = if named { case.name.clone() } else { String::new() };
         let mark = if ran.wrong.is_empty() { "" } else { "!" };
         let (expected, got) = (ran.expected.to_string(), ran.status.to_string());
         let who = name(example, &case.request);
         rows.push([mark.to_owned(), who, request, expected, got, why(case, &ran), title]);
-    }
-    if rows.iter().skip(1).all(|row| row.last().is_some_and(String::is_empty)) {
-        rows.iter_mut().for_each(|row| row[6].clear());
     }
     print(out, &rows)?;
     Ok(right)
@@ -102,16 +102,22 @@ async fn table(
 
 /// Prints rows in aligned columns. A text that is longer than most does not widen its column.
 fn print(out: &mut impl Write, rows: &[[String; 7]]) -> io::Result<()> {
-    let width = |column: usize| {
-        let lengths = rows.iter().map(|row| row[column].chars().count());
-        lengths.filter(|length| *length <= WIDEST).max().unwrap_or(0)
-    };
-    let widths: [usize; 7] = std::array::from_fn(width);
+    let mut widths = [0; 7];
+    for row in rows {
+        for (width, text) in widths.iter_mut().zip(row) {
+            let length = text.chars().count();
+            *width = if length <= WIDEST { length.max(*width) } else { *width };
+        }
+    }
     for row in rows {
         let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:<width$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
     Ok(())
+}
+
+fn request_of(case: &Case) -> String {
+    format!("{} {}", case.request.method, case.request.path)
 }
 
 /// Whether a case requests nothing beyond what the matrix covers.
