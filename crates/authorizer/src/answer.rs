@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use identity::Subject;
-use policy::model::{ClaimPath, ContentType, DenyResponse, Identity, Piece, SetHeader};
+use policy::model::{
+    ANYONE, AUTHENTICATED, ClaimPath, ContentType, DenyResponse, Identity, Piece, SetHeader,
+};
 use serde_json::Value;
 
 use crate::reason::Reason;
@@ -99,7 +101,11 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        Piece::Roles => list(template.roles.iter().copied()),
+        // The reserved roles say nothing that `{user}` does not, and a caller has them only where the policy defines
+        // them: a first rule for `anyone` would change the header of every request.
+        Piece::Roles => {
+            list(template.roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)))
+        }
         Piece::Groups => {
             list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
         }

@@ -76,7 +76,7 @@ fn header_templates_are_filled_in_for_a_caller() {
     let (set, removed) = changes(Some(subject("alice", &["staff", "night"], claims)), &[]);
     let expected = [
         ("x-user", "alice"),
-        ("x-roles", "anyone,b-role,a-role"),
+        ("x-roles", "b-role,a-role"),
         ("x-groups", "staff,night"),
         ("x-rule", "anyone: GET /**"),
         ("x-who", "user=alice"),
@@ -92,8 +92,8 @@ fn header_templates_are_filled_in_for_a_caller() {
 fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
     let (set, removed) = changes(None, &["x-user", "x-roles", "x-groups"]);
     let names: Vec<&str> = set.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["x-roles", "x-rule", "x-who", "x-braces"]);
-    assert_eq!(removed, ["x-user", "x-groups", "x-tenant", "x_mail", "cookie", "x-debug-mode"]);
+    assert_eq!(names, ["x-rule", "x-who", "x-braces"]);
+    assert_eq!(removed, ["x-user", "x-roles", "x-groups", "x-tenant", "x_mail", "cookie", "x-debug-mode"]);
 }
 
 #[test]

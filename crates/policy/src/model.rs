@@ -213,7 +213,8 @@ pub enum Piece {
     Text(Box<str>),
     /// `{user}`: the subject's user name; empty if anonymous.
     User,
-    /// `{roles}`: the names of all the subject's roles, in policy order, joined by commas.
+    /// `{roles}`: the names of all the subject's roles but [`ANYONE`] and [`AUTHENTICATED`], in policy order, joined by
+    /// commas.
     Roles,
     /// `{groups}`: the subject's groups, in their original order, joined by commas.
     Groups,

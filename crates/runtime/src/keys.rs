@@ -2,8 +2,9 @@
 //!
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
 //! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
-//! them, so that a flood of made-up `kid`s is not passed on to the issuer. If a fetch fails, the last good keys stay
-//! active.
+//! them, so that a flood of made-up `kid`s is not passed on to the issuer. A requested reload (SIGHUP) fetches all keys,
+//! so that a key that the issuer has withdrawn is not trusted until the next regular fetch. If a fetch fails, the last
+//! good keys stay active.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -36,6 +37,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_secs(1);
 /// Upper bound of that pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// Minimum time between two requested fetches from one URL. Requests that come sooner are one fetch, after this time.
+const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Fetches keys for as long as it is polled.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub(crate) struct Fetcher {
     pub events: Sender<Event>,
     /// Where the results of fetches are recorded.
     pub status: Arc<Status>,
+    /// Changes whenever all keys are to be fetched now.
+    pub requests: watch::Receiver<()>,
 }
 
 impl Fetcher {
@@ -81,7 +86,10 @@ impl Fetcher {
         let KeySource { refresh, issuers } = source.clone();
         let (events, status) = (self.events.clone(), self.status.clone());
         let client = client.for_url(&url);
-        let fetches = Fetches { url, issuers, refresh, client, events, status };
+        let mut requests = self.requests.clone();
+        // The task begins with a fetch.
+        requests.mark_unchanged();
+        let fetches = Fetches { url, issuers, refresh, client, events, status, requests };
         Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids)) }
     }
 
@@ -121,15 +129,19 @@ struct Fetches {
     client: Client,
     events: Sender<Event>,
     status: Arc<Status>,
+    requests: watch::Receiver<()>,
 }
 
 impl Fetches {
-    async fn run(self, mut unknown: mpsc::Receiver<UnknownKids>) {
+    async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
         let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;
         let mut next = Instant::now();
+        let mut requested = false;
+        let mut next_requested = next;
         loop {
-            // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent.
+            // When an early or requested fetch fails, the regular ones go on as planned: so no token makes them more
+            // frequent.
             let result = tokio::select! {
                 () = sleep_until(next) => {
                     let result = self.fetch().await;
@@ -145,6 +157,23 @@ impl Fetches {
                         (failures, next) = (0, Instant::now() + jittered(self.refresh));
                     }
                     result
+                }
+                () = sleep_until(next_requested), if requested => {
+                    requested = false;
+                    next_requested = Instant::now() + REQUEST_INTERVAL;
+                    let Self { url, issuers, .. } = &self;
+                    tracing::info!(%url, %issuers, "reload requested: fetching keys");
+                    let result = self.fetch().await;
+                    if result.is_ok() {
+                        (failures, next) = (0, Instant::now() + jittered(self.refresh));
+                        tracing::info!(%url, %issuers, "reload requested: keys fetched");
+                    }
+                    result
+                }
+                // An error means that the process is stopping.
+                Ok(()) = self.requests.changed() => {
+                    requested = true;
+                    continue;
                 }
                 Some(kids) = unknown.recv() => {
                     early.request(kids, Instant::now());

@@ -39,6 +39,8 @@ pub struct Runtime {
     status: Arc<Status>,
     policies: Policies,
     key_urls: watch::Receiver<KeyUrls>,
+    /// Tells the key fetcher to fetch all keys now.
+    key_requests: watch::Sender<()>,
     /// Counters of the decision log.
     lines: Arc<Counts>,
     writer: Option<Writer>,
@@ -71,7 +73,8 @@ impl LoadedPolicy {
         }
         let key_urls = reloader.key_urls();
         let policies = reloader.start()?;
-        Ok(Runtime { policy, snapshot, status, policies, key_urls, lines, writer })
+        let key_requests = watch::Sender::default();
+        Ok(Runtime { policy, snapshot, status, policies, key_urls, key_requests, lines, writer })
     }
 }
 
@@ -100,6 +103,7 @@ impl Runtime {
             current: self.snapshot.clone(),
             events: self.policies.events(),
             status: self.status.clone(),
+            requests: self.key_requests.subscribe(),
         };
         fetcher.run(self.key_urls.clone())
     }
@@ -121,8 +125,9 @@ impl Runtime {
         }
     }
 
-    /// Loads the policy again if its files have changed.
+    /// Loads the policy again if its files have changed, and fetches all keys.
     pub fn reload(&self) {
+        self.key_requests.send_replace(());
         if self.policies.events().send(Event::Reload).is_err() {
             tracing::error!("the policy thread has ended: the policy cannot be reloaded");
         }

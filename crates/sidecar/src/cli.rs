@@ -36,7 +36,7 @@ Exit codes:
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy.
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and fetches all keys.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.

@@ -190,7 +190,7 @@ pub enum KeysNeeded {
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
-    /// One JSON object per line.
+    /// One JSON object per line, also for the error that ends the process.
     Json,
     /// Text for people.
     Text,

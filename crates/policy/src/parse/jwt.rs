@@ -197,7 +197,9 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
         None => None,
     };
     if let Some(fault) = fault {
-        let message = format!("`discovery` needs an `issuer` that is an `https` URL: {fault}");
+        let message = format!(
+            "`discovery` needs an `issuer` that is an `https` URL, or `http` on a loopback address: {fault}"
+        );
         reader.error_help(discovery.at, message, "write `url` and the URL of the key set");
     }
     fault.is_none()

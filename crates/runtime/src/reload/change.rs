@@ -1,15 +1,20 @@
 //! What a reload grants or revokes, in numbers.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use policy::Policy;
+use policy::model::{Issuer, Keys, Role, Rule};
+use policy::{Place, Policy};
 
-/// What differs between two policies.
+/// What differs between two policies. Something that was changed counts as removed and as added.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
     users: Delta,
     grants: Delta,
+    roles: Delta,
+    rules: Delta,
+    issuers: Delta,
 }
 
 /// How many there are now that were not there before, and the reverse.
@@ -23,36 +28,92 @@ impl Change {
     /// Compares hashes: a policy may have a million grants, and two sets of strings would take as much memory again.
     pub(super) fn of(before: &Policy, after: &Policy) -> Self {
         let seed = RandomState::new();
-        let users = |policy: &Policy| -> Vec<u64> {
-            let users = policy.identity.basic.iter().flat_map(|basic| &basic.users);
-            users.map(|user| seed.hash_one(&user.name)).collect()
-        };
-        let grants = |policy: &Policy| -> Vec<u64> {
-            let mut hashes = Vec::new();
-            for grant in &policy.grants {
-                let role = &policy.roles.at(grant.role).name;
-                hashes.extend(grant.users.iter().map(|name| seed.hash_one((role, "user", name))));
-                hashes.extend(grant.groups.iter().map(|name| seed.hash_one((role, "group", name))));
-            }
-            hashes
+        let delta = |hashes: fn(&Policy, &RandomState) -> Vec<u64>| {
+            Delta::of(hashes(before, &seed), hashes(after, &seed))
         };
         Self {
-            users: Delta::of(users(before), users(after)),
-            grants: Delta::of(grants(before), grants(after)),
+            users: delta(users),
+            grants: delta(grants),
+            roles: delta(roles),
+            rules: delta(rules),
+            issuers: delta(issuers),
         }
     }
 
     pub(super) fn log(&self, files: &[PathBuf]) {
-        let Self { users, grants } = self;
+        let files = (!files.is_empty()).then(|| joined(files));
+        if *self == Self::default() {
+            // Comments, or settings such as those of responses.
+            tracing::info!(files, "policy changed, but no user, grant, role, rule or issuer");
+            return;
+        }
+        let Self { users, grants, roles, rules, issuers } = self;
+        let unless_zero = |count: usize| (count > 0).then_some(count);
         tracing::info!(
-            files = joined(files),
-            users_added = users.added,
-            users_removed = users.removed,
-            grants_added = grants.added,
-            grants_removed = grants.removed,
+            files,
+            users_added = unless_zero(users.added),
+            users_removed = unless_zero(users.removed),
+            grants_added = unless_zero(grants.added),
+            grants_removed = unless_zero(grants.removed),
+            roles_added = unless_zero(roles.added),
+            roles_removed = unless_zero(roles.removed),
+            rules_added = unless_zero(rules.added),
+            rules_removed = unless_zero(rules.removed),
+            issuers_added = unless_zero(issuers.added),
+            issuers_removed = unless_zero(issuers.removed),
             "policy changed"
         );
     }
+}
+
+fn users(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+    let users = policy.identity.basic.iter().flat_map(|basic| &basic.users);
+    users
+        .map(|user| seed.hash_one((&user.name, user.password.as_ref().map(|hash| &hash.0), &user.groups)))
+        .collect()
+}
+
+fn grants(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+    let mut hashes = Vec::new();
+    for grant in &policy.grants {
+        let role = &policy.roles.at(grant.role).name;
+        hashes.extend(grant.users.iter().map(|name| seed.hash_one((role, "user", name))));
+        hashes.extend(grant.groups.iter().map(|name| seed.hash_one((role, "group", name))));
+    }
+    hashes
+}
+
+fn roles(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+    let extends =
+        |role: &Role| role.extends.iter().map(|other| &policy.roles.at(*other).name).collect::<BTreeSet<_>>();
+    policy.roles.iter().map(|role| seed.hash_one((&role.name, extends(role)))).collect()
+}
+
+fn rules(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+    let mut hashes = Vec::new();
+    for role in policy.roles.iter() {
+        for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
+            hashes.extend(rules.iter().map(|Rule { name, actions, scopes, resources, at: _ }| {
+                seed.hash_one((&role.name, effect, name, actions, scopes, resources))
+            }));
+        }
+    }
+    hashes
+}
+
+fn issuers(policy: &Policy, seed: &RandomState) -> Vec<u64> {
+    let nowhere = Place::start_of(Path::new(""));
+    let issuers = policy.identity.jwt.iter();
+    issuers
+        .map(|issuer| {
+            // `Debug` leaves out of the keys what may be secret.
+            let keys = match &issuer.keys {
+                Keys::File { bytes, .. } => seed.hash_one(bytes),
+                Keys::Url { refresh, .. } => seed.hash_one(refresh),
+            };
+            seed.hash_one((format!("{:?}", Issuer { at: nowhere.clone(), ..issuer.clone() }), keys))
+        })
+        .collect()
 }
 
 /// Paths in a log line.
@@ -75,8 +136,6 @@ impl Delta {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -96,5 +155,32 @@ mod tests {
         assert_eq!(change.grants, Delta::default());
         let change = Change::of(&before, &load("a:$6$x$y\nb:$6$x$y\n", "c"));
         assert_eq!(change.grants, Delta { added: 1, removed: 2 });
+    }
+
+    #[test]
+    fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
+        let load = |text: &str| {
+            let text = format!("version: 1\n{text}");
+            let files = policy::MapFiles::of("policy.yaml", text);
+            policy::load(&files, Path::new("policy.yaml")).unwrap().policy
+        };
+        let issuer = "identity: { jwt: [{ issuer: https://a.example, audiences: [a], keys: { url: https://a.example/k } }] }\n";
+        let before = load("roles: { r: { allow: [GET /a, GET /b] }, s: { deny: [GET /c] } }\n");
+        let moved = load("# moved\n\nroles:\n  s: { deny: [GET /c] }\n  r: { allow: [GET /b, GET /a] }\n");
+        assert_eq!(Change::of(&before, &moved), Change::default());
+        let after =
+            load(&format!("{issuer}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{ extends: [r] }} }}\n"));
+        let change = Change::of(&before, &after);
+        assert_eq!(change.roles, Delta { added: 1, removed: 1 });
+        assert_eq!(change.rules, Delta { added: 1, removed: 2 });
+        assert_eq!(change.issuers, Delta { added: 1, removed: 0 });
+        let again = load(&format!(
+            "{}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{}} }}\n",
+            issuer.replace("audiences: [a]", "audiences: [b]")
+        ));
+        let change = Change::of(&after, &again);
+        assert_eq!(change.roles, Delta { added: 1, removed: 1 }, "`extends`");
+        assert_eq!(change.issuers, Delta { added: 1, removed: 1 }, "`audiences`");
+        assert_eq!(change.rules, Delta::default());
     }
 }

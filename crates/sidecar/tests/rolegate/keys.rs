@@ -158,6 +158,30 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
     assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(401), "the old key is gone");
 }
 
+/// Who revokes a compromised key does not wait for the next regular fetch.
+#[tokio::test]
+async fn sighup_fetches_keys_so_that_a_withdrawn_one_verifies_no_more() {
+    let (leaked, new) = (Signer::default(), Signer::default());
+    let issuer = Issuer::start(&key_set(&leaked, "leaked"));
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(check(&mut envoy, &token(&leaked, "leaked")).await, Answer::Http(200));
+    issuer.publish(&key_set(&new, "new"));
+    server.signal(Signal::HUP);
+    server.wait_for_log("reload requested: fetching keys");
+    server.wait_for_log("reload requested: keys fetched");
+    assert_eq!(lines(&server, "keys changed")[1]["removed"], "`leaked`");
+    assert_eq!(check(&mut envoy, &token(&leaked, "leaked")).await, Answer::Http(401));
+    assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(200));
+    for _ in 0..20 {
+        server.signal(Signal::HUP);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    wait_until(|| issuer.fetches() == 3, || "a fetch for all of these signals".to_owned());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(issuer.fetches(), 3, "{}", server.log());
+}
+
 /// Sends a token with the next of these `kid`s every 100 ms, one of them rightly signed and published under that `kid`
 /// from then on. Returns how long the new key took to work, and the number of early fetches until then.
 async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (Duration, usize) {

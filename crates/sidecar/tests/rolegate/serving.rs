@@ -391,3 +391,26 @@ async fn a_full_log_pipe_stops_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// What reads the log of a container takes each line as a JSON object.
+#[test]
+fn errors_that_end_the_process_are_json_lines_if_the_log_is() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    let good = PolicyFolder::new("version: 1\nroles: { anyone: { allow: [GET /] } }\n");
+    let bad = PolicyFolder::new("version: 1\nrole: {}\n");
+    for (policy, listen, message, expected) in
+        [(&good, &*at, "the address is in use", 5), (&bad, "127.0.0.1:0", "unknown key `role`", 3)]
+    {
+        let policy = policy.arg();
+        let args =
+            ["serve", "--policy", &policy, "--listen", listen, "--admin", "off", "--log-format", "json"];
+        let (code, _, err) = run(&args);
+        assert_eq!(code, expected, "{err}");
+        let lines: Vec<serde_json::Value> =
+            err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}"))).collect();
+        let last = lines.last().unwrap();
+        assert_eq!(last["level"], "ERROR", "{err}");
+        assert!(last["message"].as_str().unwrap().contains(message), "{err}");
+    }
+}

@@ -61,6 +61,10 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
         writeln!(out, "Envoy {envoy} -> rolegate (Unix socket) -> app {app}")?;
     }
 
+    writeln!(
+        out,
+        "\n(invalid): wrong user name or password; (in the header): the case has its own `Authorization` header"
+    )?;
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
@@ -92,18 +96,43 @@ async fn table(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let identity = &example.loaded.policy.identity;
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
-    writeln!(out, "  {:<19}{:<31}{:>8}{:>6}  why", "caller", "request", "expected", "got")?;
     let mut right = true;
+    // The cases of the matrix have the names of their requests.
+    let named = cases.iter().any(|case| case.name != request_of(case));
+    let title = if named { "case" } else { "" };
+    let mut rows = vec![["", "caller", "request", "expected", "got", "why", title].map(str::to_owned)];
     for case in cases {
         let ran = caller.run(case).await?;
         right &= ran.wrong.is_empty();
-        let mark = if ran.wrong.is_empty() { ' ' } else { '!' };
-        let request = format!("{} {}", case.request.method, case.request.path);
-        let (who, expected, got) = (name(example, &case.request), ran.expected, ran.status);
-        let case_name = if case.name == request { String::new() } else { format!("  # {}", case.name) };
-        writeln!(out, "{mark} {who:<19}{request:<31}{expected:>8}{got:>6}  {}{case_name}", why(case, &ran))?;
+        let request = request_of(case);
+        let title = if named { case.name.clone() } else { String::new() };
+        let mark = if ran.wrong.is_empty() { "" } else { "!" };
+        let (expected, got) = (ran.expected.to_string(), ran.status.to_string());
+        let who = name(example, &case.request);
+        rows.push([mark.to_owned(), who, request, expected, got, why(case, &ran), title]);
     }
+    print(out, &rows)?;
     Ok(right)
+}
+
+/// Prints rows in aligned columns. A text that is longer than most does not widen its column.
+fn print(out: &mut impl Write, rows: &[[String; 7]]) -> io::Result<()> {
+    let mut widths = [0; 7];
+    for row in rows {
+        for (width, text) in widths.iter_mut().zip(row) {
+            let length = text.chars().count();
+            *width = if length <= WIDEST { length.max(*width) } else { *width };
+        }
+    }
+    for row in rows {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:<width$}")).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+fn request_of(case: &Case) -> String {
+    format!("{} {}", case.request.method, case.request.path)
 }
 
 /// Whether a case requests nothing beyond what the matrix covers.
@@ -112,6 +141,9 @@ fn is_plain(case: &Case) -> bool {
         && case.request.headers.is_empty()
         && METHODS.contains(&&*case.request.method)
 }
+
+/// The widest column.
+const WIDEST: usize = 56;
 
 /// The methods that the policy names, and another one.
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
@@ -171,13 +203,16 @@ fn verifies(example: &Example, request: &Request) -> bool {
 fn name(example: &Example, request: &Request) -> String {
     match &request.credentials {
         Credentials::None if request.headers.iter().any(|(name, _)| name == "authorization") => {
-            "(raw header)".to_owned()
+            "(in the header)".to_owned()
         }
-        Credentials::None => "nobody".to_owned(),
+        Credentials::None => "(anonymous)".to_owned(),
         Credentials::Basic(both) => {
             let user = both.split(':').next().unwrap_or_default();
-            let shown = if user.is_empty() { "\"\"" } else { user };
-            if verifies(example, request) { shown.to_owned() } else { format!("{shown} (invalid)") }
+            match user {
+                user if verifies(example, request) => user.to_owned(),
+                "" => "(no name, invalid)".to_owned(),
+                user => format!("{user} (invalid)"),
+            }
         }
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
         Credentials::User { name, .. } => name.clone(),
