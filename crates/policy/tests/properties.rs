@@ -148,6 +148,17 @@ proptest! {
     }
 }
 
+/// Checking a suggestion for these must not lead to the same suggestion.
+#[test]
+fn braces_within_braces_are_an_error() {
+    for rule in
+        ["GET /{?*{}", "GET /{a{}", "GET /x{{}y}", "GET /${{}", "GET /{{{}}}", "GET /*{*{*}*", "GET /${${a}}"]
+    {
+        let text = format!("version: 1\nroles: {{ r: {{ allow: [{rule:?}] }} }}\n");
+        assert!(load_text(text.as_bytes()).is_err(), "{rule}");
+    }
+}
+
 #[test]
 fn the_example_is_a_policy() {
     let files = MapFiles::of("policy.yaml", EXAMPLE).and("more.yaml", "roles: {}");

@@ -473,5 +473,7 @@ fn regex_fault(part: &str) -> Option<(String, String)> {
 fn around_placeholder(part: &str) -> Option<(&str, &str, &str)> {
     let (before, from) = part.split_once('{')?;
     let (name, after) = from.split_once('}')?;
-    (!before.contains('}') && !after.contains(['{', '}'])).then_some((before, name, after))
+    // With a brace in the name the suggestion would be the segment itself, and checking it would never end.
+    let is_only = !before.contains('}') && !name.contains('{') && !after.contains(['{', '}']);
+    is_only.then_some((before, name, after))
 }
