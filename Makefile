@@ -103,10 +103,10 @@ define build-baseline
 	@cargo build --quiet --profile baseline --locked --package benches --bin baseline
 endef
 
-load: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
+load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
 	$(build-experiments)
 	$(build-baseline)
-	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)

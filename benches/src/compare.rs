@@ -51,6 +51,9 @@ pub(crate) struct CompareArgs {
     /// The program of the baseline [default: `baseline` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
+    /// The folder of `librolegate.so` (`make module`), to measure rolegate inside Envoy too.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) module: Option<PathBuf>,
     /// Another ext_authz server that you have started, whose policy allows alice GET /people with Basic; repeat the flag for
     /// more than one. With its process id, its processor time and memory are reported too. `headers=map` is for servers
     /// that do not read raw headers, such as OPA-Envoy.
@@ -131,6 +134,12 @@ impl Comparison {
         let places = Places {
             rolegate: testbed::program()?,
             baseline: crate::baseline(args.baseline.as_ref())?,
+            module: args
+                .module
+                .as_ref()
+                .map(std::path::absolute)
+                .transpose()
+                .map_err(|error| Failed::io("module", &error))?,
             folder: folder.path().to_path_buf(),
         };
         this.facts = machine::facts(Some(&testbed::envoy::program()?));
@@ -153,7 +162,7 @@ impl Comparison {
     /// The plan of the measurements, without starting anything.
     fn planned(args: &CompareArgs) -> Result<Self, Failed> {
         let servers = Server::all(&args.peers);
-        let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick);
+        let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick, args.module.is_some());
         let depth = depth(args);
         let schedule = Schedule::new(&scenarios, &depth).map_err(|why| Failed::new("compare", why))?;
         Ok(Self {

@@ -29,6 +29,7 @@ impl Evidence<'_> {
         let mut all = Vec::new();
         all.extend(self.throughput());
         all.extend(self.added_latency());
+        all.extend(self.inside_envoy());
         all.extend(self.reload.map(Reload::verdicts).unwrap_or_default());
         all.extend(self.footprint());
         all
@@ -76,6 +77,46 @@ impl Evidence<'_> {
             });
         let what = format!("{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}");
         ratio("P3", what, &ratios, Limit::AtMost(factor, " ×"))
+    }
+
+    /// P8: rolegate inside Envoy, compared with Envoy without a filter, with rolegate over ext_authz, and with OPA-Envoy.
+    fn inside_envoy(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy);
+        for role in [Role::Basic, Role::Jwt] {
+            let (Some(envoy), Some(inside)) = (envoy, self.inside(&role)) else { continue };
+            let name = self.scenarios.get(inside).map_or("", |scenario| &scenario.name);
+            let mut others = vec![(envoy, "Envoy, no ext_authz".to_owned(), 0.97)];
+            if role == Role::Basic {
+                others
+                    .extend(self.main(&Role::Basic).map(|basic| (basic, "rolegate, Basic".to_owned(), 2.2)));
+                others.extend(self.others(1.0, 6.0).into_iter().filter(|(.., factor)| *factor > 1.0));
+            }
+            for (other, other_name, factor) in others {
+                let ratios = self.pairs(Rate::Max, &[inside, other], |rounds| {
+                    Some(rounds.first()?.achieved / rounds.get(1)?.achieved)
+                });
+                let what = format!("requests/s, closed loop: {name} ÷ {other_name}");
+                all.extend(ratio("P8", what, &ratios, Limit::AtLeast(factor, " ×")));
+            }
+            for (tail, of) in [("p50", Round::median as fn(&Round) -> f64), ("p99", Round::p99)] {
+                let added = self.pairs(Rate::Constant(1_000.0), &[inside, envoy], |rounds| {
+                    Some((of(rounds.first()?) - of(rounds.get(1)?)) / 1e3)
+                });
+                let what = format!("{tail} added to Envoy, no ext_authz, at 1,000/s: {name}");
+                all.extend(Spread::of(added).map(|added| {
+                    let measured = (added.median, added.shown(|value| format!("{value:.1} µs")));
+                    let verdict = Verdict::new("P8", what, Limit::AtMost(5.0, " µs"), Some(measured));
+                    Verdict { spread: Some(added), ..verdict }
+                }));
+            }
+        }
+        all
+    }
+
+    fn inside(&self, role: &Role) -> Option<usize> {
+        let of = self.servers.iter().position(|server| server.role == *role)?;
+        self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Inside { server: of })
     }
 
     /// P7.

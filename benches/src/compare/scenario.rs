@@ -16,6 +16,10 @@ pub(crate) struct Scenario {
 pub(crate) enum Endpoint {
     App,
     Envoy,
+    /// To Envoy, with rolegate inside it and the policy of this server.
+    Inside {
+        server: usize,
+    },
     /// To Envoy, with ext_authz by this server.
     Check {
         server: usize,
@@ -121,11 +125,23 @@ impl std::str::FromStr for Server {
 impl Scenario {
     /// Every scenario for these servers. The main ones use the shipped settings, a Unix socket and Envoy's own client;
     /// a peer is reached where it listens.
-    pub(crate) fn all(servers: &[Server], variants: bool) -> Vec<Self> {
+    pub(crate) fn all(servers: &[Server], variants: bool, inside: bool) -> Vec<Self> {
         let mut all = vec![
             Self { name: "app".to_owned(), endpoint: Endpoint::App, main: true },
             Self { name: "Envoy, no ext_authz".to_owned(), endpoint: Endpoint::Envoy, main: true },
         ];
+        for (number, server) in servers.iter().enumerate().filter(|_| inside) {
+            let name = match server.role {
+                Role::Basic => "rolegate inside Envoy, Basic",
+                Role::Jwt => "rolegate inside Envoy, JWT",
+                Role::Nop | Role::Baseline | Role::Peer { .. } => continue,
+            };
+            all.push(Self {
+                name: name.to_owned(),
+                endpoint: Endpoint::Inside { server: number },
+                main: true,
+            });
+        }
         for (number, server) in servers.iter().enumerate() {
             for (at, transport) in server.transports().into_iter().enumerate() {
                 for client in [Client::Envoy, Client::Google] {
@@ -144,6 +160,14 @@ impl Scenario {
     pub(crate) fn server(&self) -> Option<usize> {
         match self.endpoint {
             Endpoint::Check { server, .. } => Some(server),
+            Endpoint::App | Endpoint::Envoy | Endpoint::Inside { .. } => None,
+        }
+    }
+
+    /// The index of the server whose policy decides.
+    pub(crate) fn policy_of(&self) -> Option<usize> {
+        match self.endpoint {
+            Endpoint::Check { server, .. } | Endpoint::Inside { server } => Some(server),
             Endpoint::App | Endpoint::Envoy => None,
         }
     }

@@ -9,7 +9,7 @@ use benches::people;
 use load::{Address, Request};
 use serde_json::json;
 use testbed::client::get;
-use testbed::envoy::{Envoy, Listener, Settings, Target};
+use testbed::envoy::{Envoy, Listener, Module, Settings, Target};
 use testbed::rolegate::{ANY_PORT, Rolegate};
 use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
 use testbed::{Failed, Process, block_on};
@@ -39,6 +39,8 @@ struct Started {
     server: Server,
     unix: Option<Target>,
     tcp: Option<Target>,
+    /// The policy, if it is rolegate.
+    policy: Option<PathBuf>,
     running: What,
 }
 
@@ -55,6 +57,8 @@ enum What {
 pub(crate) struct Places {
     pub(crate) rolegate: PathBuf,
     pub(crate) baseline: PathBuf,
+    /// The folder of `librolegate.so`, if that is measured too.
+    pub(crate) module: Option<PathBuf>,
     /// The folder for sockets, logs and policies.
     pub(crate) folder: PathBuf,
 }
@@ -91,7 +95,7 @@ impl Running {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         let (envoy, listeners) =
-            on(pins.envoy.as_deref(), || proxy(&places.folder, app_address, scenarios, &servers))?;
+            on(pins.envoy.as_deref(), || proxy(places, app_address, scenarios, &servers))?;
         commands.push(format!("envoy {}", envoy.arguments.join(" ")));
         let folder = places.folder.display().to_string();
         let commands = commands.iter().map(|command| command.replace(&folder, "$FOLDER")).collect();
@@ -125,7 +129,7 @@ impl Running {
     }
 
     fn role(&self, scenario: &Scenario) -> Option<&Role> {
-        Some(&self.servers.get(scenario.server()?)?.server.role)
+        Some(&self.servers.get(scenario.policy_of()?)?.server.role)
     }
 
     /// Verifies that a scenario works as described: a caller with credentials is allowed, and behind a policy all
@@ -197,7 +201,13 @@ impl Started {
                     Address::Unix(path) => (Some(Target::Unix(path.clone())), None),
                     Address::Tcp(host, port) => (None, Some(Target::Tcp(resolved(host, *port)?))),
                 };
-                Ok(Self { server: server.clone(), unix, tcp, running: What::Elsewhere(*process) })
+                Ok(Self {
+                    server: server.clone(),
+                    unix,
+                    tcp,
+                    policy: None,
+                    running: What::Elsewhere(*process),
+                })
             }
         }
     }
@@ -212,6 +222,7 @@ impl Started {
         let unix = format!("unix:{}", socket.display());
         let more = ["--listen", &unix, "--threads", "1", "--log-format", "json", "--drain-delay", "0s"];
         let rolegate = rolegate(places, policy, Target::Tcp(ANY_PORT), &more)?;
+        let full = policy.to_owned();
         let policy = policy.strip_prefix(testbed::repository()).unwrap_or(policy).display();
         commands.push(format!(
             "rolegate serve --policy {policy} --listen {} --admin {} {}",
@@ -223,6 +234,7 @@ impl Started {
             server: server.clone(),
             unix: Some(Target::Unix(socket)),
             tcp: Some(rolegate.listen.clone()),
+            policy: Some(full),
             running: What::Rolegate(Box::new(rolegate)),
         })
     }
@@ -237,6 +249,7 @@ impl Started {
             server: server.clone(),
             unix: Some(Target::Unix(socket)),
             tcp: Some(Target::Tcp(at)),
+            policy: None,
             running: What::Baseline(vec![first, second]),
         })
     }
@@ -295,15 +308,18 @@ fn started(
 /// nothing is restarted between measurements. The settings are the shipped ones, but without health checks, because not
 /// every peer supports them.
 fn proxy(
-    folder: &Path,
+    places: &Places,
     app: SocketAddr,
     scenarios: &[Scenario],
     servers: &[Started],
 ) -> Result<(Envoy, Vec<Option<SocketAddr>>), Failed> {
-    let through_envoy: Vec<Option<Listener>> =
-        scenarios.iter().enumerate().map(|(number, scenario)| listener(number, scenario, servers)).collect();
+    let through_envoy: Vec<Option<Listener>> = scenarios
+        .iter()
+        .enumerate()
+        .map(|(number, scenario)| listener(number, scenario, servers, places))
+        .collect();
     let all: Vec<Listener> = through_envoy.iter().flatten().cloned().collect();
-    let envoy = block_on(Envoy::start_all(folder, app, &all))?;
+    let envoy = block_on(Envoy::start_all(&places.folder, app, &all))?;
     let mut addresses = envoy.addresses.iter().copied();
     let listeners =
         through_envoy.iter().map(|listener| listener.as_ref().and_then(|_| addresses.next())).collect();
@@ -311,12 +327,17 @@ fn proxy(
 }
 
 /// The listener of a scenario.
-fn listener(number: usize, scenario: &Scenario, servers: &[Started]) -> Option<Listener> {
+fn listener(number: usize, scenario: &Scenario, servers: &[Started], places: &Places) -> Option<Listener> {
     let name = format!("scenario-{number}");
     let settings = Settings { health_checks: false, ..Settings::default() };
     match scenario.endpoint {
         Endpoint::App => None,
         Endpoint::Envoy => Some(Listener { name, targets: Vec::new(), module: None, settings }),
+        Endpoint::Inside { server } => {
+            let policy = servers.get(server)?.policy.clone()?;
+            let module = Module { folder: places.module.clone()?, policy, decisions: None, more: Vec::new() };
+            Some(Listener { name, targets: Vec::new(), module: Some(module), settings })
+        }
         Endpoint::Check { server, transport, client } => {
             let asked = servers.get(server)?;
             let target = if transport == Transport::Unix { &asked.unix } else { &asked.tcp };

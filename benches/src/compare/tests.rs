@@ -33,7 +33,7 @@ fn depth(seconds: u64) -> Depth {
 #[test]
 fn every_server_is_reached_in_every_way() {
     let servers = Server::all(&[peer("opa=127.0.0.1:9191,pid=7"), peer("other=unix:/run/other.sock")]);
-    let all = Scenario::all(&servers, true);
+    let all = Scenario::all(&servers, true, false);
     assert_eq!(all.len(), 2 + 4 * 4 + 2 * 2);
     let main: Vec<&str> =
         all.iter().filter(|scenario| scenario.main).map(|scenario| scenario.name.as_str()).collect();
@@ -48,7 +48,7 @@ fn every_server_is_reached_in_every_way() {
         "+ other",
     ];
     assert_eq!(main, names);
-    assert_eq!(Scenario::all(&servers, false).len(), names.len());
+    assert_eq!(Scenario::all(&servers, false, false).len(), names.len());
     let mut distinct: Vec<&String> = all.iter().map(|scenario| &scenario.name).collect();
     distinct.sort();
     distinct.dedup();
@@ -80,7 +80,7 @@ fn a_peer_is_a_name_and_an_address() {
 
 #[test]
 fn rounds_are_interleaved_and_fit_into_their_time() {
-    let scenarios = Scenario::all(&Server::all(&[]), true);
+    let scenarios = Scenario::all(&Server::all(&[]), true, false);
     let schedule = Schedule::new(&scenarios, &depth(600)).unwrap();
     let main = scenarios.iter().filter(|scenario| scenario.main).count();
     assert_eq!(schedule.cells.len(), 3 * (5 * main + 3 * (scenarios.len() - main)));
@@ -95,7 +95,7 @@ fn rounds_are_interleaved_and_fit_into_their_time() {
 
 #[test]
 fn a_plan_that_does_not_fit_is_rejected_with_the_time_it_needs() {
-    let scenarios = Scenario::all(&Server::all(&[]), true);
+    let scenarios = Scenario::all(&Server::all(&[]), true, false);
     let why = Schedule::new(&scenarios, &depth(30)).unwrap_err();
     assert!(why.starts_with("198 measurements do not fit into 30 s; they need "), "{why}");
     let few =
@@ -170,7 +170,7 @@ fn reload(reloading: u64, quiet: [u64; 2]) -> Reload {
 
 fn verdicts(of: impl Fn(&Verdict) -> bool) -> Vec<Verdict> {
     let servers = Server::all(&[peer("opa=127.0.0.1:1")]);
-    let scenarios = Scenario::all(&servers, true);
+    let scenarios = Scenario::all(&servers, true, false);
     let rates = [Rate::Constant(1_000.0), Rate::Constant(5_000.0), Rate::Max];
     let record = record(&scenarios, &rates);
     let reload = reload(1_000, [1_000, 1_000]);
@@ -206,7 +206,7 @@ fn ratios_are_taken_within_a_round() {
 #[test]
 fn a_round_in_which_the_other_adds_nothing_counts_against_rolegate() {
     let servers = Server::all(&[]);
-    let scenarios = Scenario::all(&servers, true);
+    let scenarios = Scenario::all(&servers, true, false);
     let rates = [Rate::Constant(1_000.0)];
     let mut record = record(&scenarios, &rates);
     for (number, scenario) in

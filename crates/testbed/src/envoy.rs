@@ -44,8 +44,8 @@ pub struct Module {
     pub folder: PathBuf,
     /// The policy.
     pub policy: PathBuf,
-    /// The file that all decisions are logged to.
-    pub decisions: PathBuf,
+    /// The file that all decisions are logged to; `None` to log denied ones to standard output, as shipped.
+    pub decisions: Option<PathBuf>,
     /// More lines of its configuration, such as `hash-timeout: 1s`.
     pub more: Vec<String>,
 }
@@ -314,11 +314,15 @@ impl Module {
         let policy = format!("policy: {}", self.policy.display());
         let mut filter = Text(FILTER.to_owned() + filter);
         filter.replace("policy: /etc/rolegate/policy.yaml", &policy)?;
-        let log =
-            ["decision-log: all".to_owned(), format!("decision-log-file: {}", self.decisions.display())];
-        for line in log.iter().chain(&self.more) {
+        let log = self.decisions.iter().flat_map(|file| {
+            ["decision-log: all".to_owned(), format!("decision-log-file: {}", file.display())]
+        });
+        for line in log.chain(self.more.iter().cloned()) {
             // Writing to a string does not fail.
             let _ = writeln!(filter.0, "{:26}{line}", "");
+        }
+        if self.decisions.is_none() {
+            filter.0.push_str(LAST);
         }
         Ok(filter.0)
     }

@@ -61,7 +61,7 @@ impl Stack {
         if let Some(library) = &options.module {
             let more = options.arguments.iter().map(|line| (*line).to_owned()).collect();
             let (library, policy) = (library.clone(), policy.to_owned());
-            let module = Module { folder: library, policy, decisions: decisions.clone(), more };
+            let module = Module { folder: library, policy, decisions: Some(decisions.clone()), more };
             let (name, settings) = ("public".to_owned(), options.envoy.clone());
             let listener = Listener { name, targets: Vec::new(), module: Some(module), settings };
             let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await?;

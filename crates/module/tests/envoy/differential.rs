@@ -31,12 +31,8 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
         let rolegate = Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
             .await
             .unwrap();
-        let module = Module {
-            folder: library(),
-            policy: example.file.clone(),
-            decisions: folder.path().join("decisions"),
-            more: Vec::new(),
-        };
+        let module =
+            Module { folder: library(), policy: example.file.clone(), decisions: None, more: Vec::new() };
         let listener = |name: &str, targets, module| Listener {
             name: name.to_owned(),
             targets,
