@@ -14,7 +14,7 @@ use crate::instance::Instance;
 use crate::log;
 use crate::settings::{FilterSettings, RouteSettings};
 use crate::stats::Stats;
-use crate::turns::{DISPLACED, Place, TURN};
+use crate::token_queue::{ADMITTED, Admission, DISPLACED};
 use crate::worker::{Checked, Worker};
 
 /// Authorizes requests with one policy.
@@ -55,8 +55,8 @@ struct Paused {
 #[derive(Debug)]
 enum Wait {
     Password(PasswordWait),
-    /// For the turn to verify a token.
-    Token(Place),
+    /// For admission to verify a token.
+    Token(Admission),
 }
 
 /// The wait for a hash. Dropping it ends the wait.
@@ -136,9 +136,9 @@ impl Filter for Authorization {
                 }
             }
             (Wait::Password(_), TIMEOUT) => self.deny(stream, &instance, received, Limit::Deadline),
-            (Wait::Token(place), TURN) => {
+            (Wait::Token(admission), ADMITTED) => {
                 let handled = self.verify(state, stream, instance, received);
-                drop(place);
+                drop(admission);
                 handled
             }
             (Wait::Token(_), DISPLACED) => self.deny(stream, &instance, received, Limit::Capacity),
@@ -177,7 +177,7 @@ impl Authorization {
         }
     }
 
-    /// Verifies the token of a request in its turn, unless another request with the same token has done so.
+    /// Verifies the token of an admitted request, unless another request with the same token has done so.
     fn verify(
         &self,
         state: &mut State,
@@ -222,8 +222,8 @@ impl Authorization {
                 let timeout = instance.after(instance.settings.hash_timeout, scheduler, TIMEOUT);
                 Wait::Password(PasswordWait { result, timeout, _registration: registration })
             }
-            VerificationKind::Token => match Worker::of(&instance).turns.enqueue(network, scheduler) {
-                Ok(place) => Wait::Token(place),
+            VerificationKind::Token => match Worker::of(&instance).tokens.enqueue(network, scheduler) {
+                Ok(admission) => Wait::Token(admission),
                 Err(runtime::fair_queue::Full) => {
                     return self.deny(stream, &instance, received, Limit::Capacity);
                 }

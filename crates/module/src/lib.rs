@@ -16,7 +16,7 @@ mod log;
 mod response;
 mod settings;
 mod stats;
-mod turns;
+mod token_queue;
 mod worker;
 
 /// The filter that the library exports.

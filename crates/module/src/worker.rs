@@ -15,13 +15,13 @@ use crate::abi::Headers;
 use crate::instance::Instance;
 use crate::response::Response;
 use crate::stats::GAUGE_INTERVAL;
-use crate::turns::Turns;
+use crate::token_queue::TokenQueue;
 
 /// The part of an instance that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) thread: RequestThread,
-    pub(crate) turns: Rc<Turns>,
+    pub(crate) tokens: Rc<TokenQueue>,
     /// What is to be done with the current request.
     pub(crate) response: RefCell<Response>,
     /// When the gauges are set again.
@@ -60,7 +60,7 @@ impl Worker {
             let thread = RequestThread::new(instance.policy.clone(), instance.counters());
             let worker = Rc::new(Self {
                 thread,
-                turns: Rc::default(),
+                tokens: Rc::default(),
                 response: RefCell::default(),
                 gauges: Cell::default(),
             });
