@@ -257,16 +257,16 @@ impl Authorization {
         worker: &Worker,
         received: Received,
     ) -> Handled {
-        let response = worker.response.borrow();
+        let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
             let time = worker.thread.handed_over(received).unwrap_or_default();
-            stats.decided(&stream, response.reason(), time);
+            stats.decided(&stream, verdict.reason(), time);
             if worker.is_time_for_gauges(received.at) {
                 stats.set(&stream, &instance.status);
             }
         }
-        let handled = response.apply(stream, instance.settings.metadata);
-        drop(response);
+        let handled = verdict.apply(stream, instance.settings.metadata);
+        drop(verdict);
         match handled {
             Ok(handled) => handled,
             Err(stream) => self.fail(stream, instance, ErrorKind::Unanswerable),

@@ -13,7 +13,7 @@ pub mod fake;
 mod filter;
 mod instance;
 mod log;
-mod response;
+mod owned_verdict;
 mod settings;
 mod stats;
 mod token_queue;

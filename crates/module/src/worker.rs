@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::abi::Headers;
 use crate::instance::Instance;
-use crate::response::Response;
+use crate::owned_verdict::OwnedVerdict;
 use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
@@ -22,8 +22,8 @@ use crate::token_queue::TokenQueue;
 pub(crate) struct Worker {
     pub(crate) thread: RequestThread,
     pub(crate) tokens: Rc<TokenQueue>,
-    /// What is to be done with the current request.
-    pub(crate) response: RefCell<Response>,
+    /// The verdict about the current request.
+    pub(crate) verdict: RefCell<OwnedVerdict>,
     /// When the gauges are set again.
     gauges: Cell<Option<Instant>>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Worker {
 /// The result of a check.
 #[derive(Debug)]
 pub(crate) enum Checked {
-    /// [`Worker::response`] says what is to be done.
+    /// The request is allowed or denied: [`Worker::verdict`].
     Decided,
     /// The credentials must be verified first.
     Pending(Verification),
@@ -61,7 +61,7 @@ impl Worker {
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
-                response: RefCell::default(),
+                verdict: RefCell::default(),
                 gauges: Cell::default(),
             });
             workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
@@ -145,7 +145,7 @@ impl Worker {
         received: Received,
         decided: Instant,
     ) {
-        self.response.borrow_mut().set(verdict, &authorizer.revision().policy);
+        self.verdict.borrow_mut().set(verdict, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client() } else { &[] };
         self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
     }

@@ -1,5 +1,5 @@
-//! What is to be done with a request, apart from the verdict that says it: a verdict borrows the request's headers, which
-//! change now. The buffers are reused, so that the request of a known caller allocates nothing here.
+//! An owned copy of a verdict: the verdict borrows the request's headers, which are about to change. The buffers are reused,
+//! so that a request of a caller whose credentials are cached allocates nothing here.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 
 use crate::abi::{Filter, Handled, Reply, Stream};
 
-/// What is to be done with a request.
+/// An owned copy of a verdict, with the revision of its policy.
 #[derive(Debug, Default)]
-pub(crate) struct Response {
+pub(crate) struct OwnedVerdict {
     text: String,
     /// The status of a denial; 0 for an allowed request.
     status: u16,
@@ -28,8 +28,8 @@ pub(crate) struct Response {
 /// The most bytes that are kept from one request to the next.
 const KEEP: usize = 16 << 10;
 
-impl Response {
-    /// Takes over what the verdict says.
+impl OwnedVerdict {
+    /// Copies a verdict.
     pub(crate) fn set(&mut self, verdict: &Verdict<'_>, revision: &str) {
         self.text.clear();
         self.text.shrink_to(KEEP);
