@@ -13,7 +13,7 @@ VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
 ZIG_VERSION := 0.17.1
 ZIGBUILD_VERSION := 0.24.0
-# The oldest C library that the module works with: that of Debian 11 and Ubuntu 20.10.
+# The oldest C library that the module works with: that of Debian 11 and Ubuntu 20.04.
 GLIBC := 2.31
 
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)

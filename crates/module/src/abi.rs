@@ -22,7 +22,8 @@ pub use stream::{Attribute, Handled, Headers, Route, Stream};
 
 /// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
 ///
-/// Each method may panic: a request that is being decided is then denied, and a configuration is rejected.
+/// Each method may panic: a request that is being decided is then answered with [`Filter::panicked`], and a configuration is
+/// rejected.
 pub trait Filter: Send + Sync + Sized + 'static {
     /// What a route configures (`typed_per_filter_config`).
     type Route: Send + Sync + 'static;
@@ -52,7 +53,7 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// Counts a panic of one of the two methods above, and says how that request is denied.
+    /// Counts a panic of one of the two methods above as an error, and returns the answer to that request.
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 

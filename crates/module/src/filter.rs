@@ -207,7 +207,7 @@ impl Authorization {
         verification: Verification,
     ) -> Handled {
         let Some(scheduler) = stream.scheduler() else {
-            return self.fail(stream, &instance, ErrorKind::NotReady);
+            return self.fail(stream, &instance, ErrorKind::Unanswerable);
         };
         let network = ClientNetwork::of(client(&stream));
         let wait = match verification.kind() {

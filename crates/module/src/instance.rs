@@ -30,7 +30,7 @@ pub(crate) struct Instance {
     pub(crate) policy: ActivePolicy,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
-    /// The thread that fetches keys, which also ends waits.
+    /// The thread that fetches keys, which also runs the timers of [`Self::after`].
     timers: Handle,
     /// Dropping it ends that thread.
     _fetching: oneshot::Sender<()>,

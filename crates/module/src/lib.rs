@@ -1,8 +1,11 @@
 //! rolegate inside Envoy: a library that Envoy loads as an HTTP filter.
 //!
-//! `abi` has Envoy's interface and safe types above it, `exports.rs` the symbols that Envoy looks for. The filter is
-//! `filter`: it decides on Envoy's worker threads, each with its `worker`, by a policy that an `instance` keeps current.
-//! Only `abi`, `exports` and `fake` have `unsafe`.
+//! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a host for tests.
+//! Only these three have `unsafe`.
+//!
+//! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
+//! `worker`, by a policy that an `instance` keeps current. A request with an unverified token waits in `token_queue`. A
+//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

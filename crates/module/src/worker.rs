@@ -28,7 +28,7 @@ pub(crate) struct Worker {
     gauges: Cell<Option<Instant>>,
 }
 
-/// The result of a check.
+/// The result of [`Worker::check`].
 #[derive(Debug)]
 pub(crate) enum Checked {
     /// The request is allowed or denied: [`Worker::verdict`].
@@ -40,7 +40,7 @@ pub(crate) enum Checked {
 /// The most header lines that are read, as in the sidecar. Envoy accepts 100 by default.
 const MAX_HEADERS: usize = 10_000;
 
-/// The header lines of a request, on the stack if there are not more.
+/// The header lines of a request. Up to 48 are on the stack.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
@@ -49,7 +49,7 @@ thread_local! {
 }
 
 impl Worker {
-    /// That of this thread.
+    /// The worker of this instance on the calling thread, made on first use.
     pub(crate) fn of(instance: &Arc<Instance>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
             let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(instance));
@@ -81,7 +81,7 @@ impl Worker {
     /// Authorizes a request with the active snapshot. `client` is its address, as text, if it is needed.
     ///
     /// # Errors
-    /// If it cannot be authorized: it is then denied with 503.
+    /// If no decision can be made: the request is then answered with 503, and counted as an error.
     pub(crate) fn check<'a>(
         &self,
         headers: &Headers<'a>,
@@ -151,7 +151,7 @@ impl Worker {
     }
 }
 
-/// The request of these headers. Envoy has combined nothing: each line is one.
+/// The request of these headers. Envoy passes repeated headers as separate lines.
 fn read<'a, 'l>(headers: &Headers<'a>, lines: &'l mut Lines<'a>) -> Request<'l>
 where
     'a: 'l,

@@ -9,7 +9,7 @@ pub use counter::Counter;
 pub use histogram::{Distribution, Recorder};
 pub use thread::ThreadCounters;
 
-/// Why a check got a gRPC error instead of a verdict. None of these is answered with OK.
+/// Why a check got an error instead of a verdict: over gRPC a status other than OK, inside Envoy a 503.
 ///
 /// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for the answer.
 /// Everything else that it can cause is a denial ([`authorizer::Limit`]).
@@ -23,7 +23,8 @@ pub enum ErrorKind {
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The verdict cannot be encoded as headers.
+    /// The verdict cannot be encoded as headers. Inside Envoy also: Envoy does not let the request wait until its
+    /// credentials are verified.
     Unanswerable,
     /// A bug: the code panicked on this request.
     Panicked,
