@@ -1,8 +1,8 @@
 //! Hashes passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and one hash
-//! for equal checks.
+//! for equal verifications.
 //!
-//! A wrong password that is sent a thousand times at once costs one hash. A queued check is removed from the queue when
-//! the gRPC client has cancelled all requests that wait for it. A hash that has been started is finished, and right
+//! A wrong password that is sent a thousand times at once costs one hash. A queued verification is removed from the queue
+//! when all requests that wait for it have been cancelled. A hash that has been started is finished, and right
 //! credentials are cached, even if no request waits for it any more: if hashing takes longer than a client waits, its
 //! next attempt succeeds.
 
@@ -39,9 +39,9 @@ pub struct Wait {
 /// Why a password was not hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotHashed {
-    /// The queue is full of checks that take precedence.
+    /// The queue was full of verifications that take precedence.
     Displaced,
-    /// The thread panicked while it hashed the password.
+    /// The thread panicked while it hashed the password, or hashing has ended.
     Panicked,
 }
 
@@ -52,7 +52,7 @@ pub type CacheResult = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 pub type HashResult = Result<VerificationResult, NotHashed>;
 
 /// What a waiter wants to be done with the result: called once, on a hashing thread or, if the queue is full, on the one
-/// that queues a check. Dropped without a call when the threads end before the password is hashed.
+/// that queues a verification. Dropped without a call when the threads end before the password is hashed.
 pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 
 /// The registration of one waiter. Dropping it stops waiting.
@@ -72,7 +72,7 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     queue: Queue<Job>,
-    /// The waiters of the checks that are being hashed, by the key of the check.
+    /// The waiters of the verifications that are running, by key.
     running: HashMap<u128, Waiters>,
     /// The number of the next waiter.
     next: u64,
@@ -82,33 +82,33 @@ struct State {
 
 #[derive(Debug)]
 struct Job {
-    check: Verification,
+    verification: Verification,
     waiters: Waiters,
 }
 
-/// The waiters of one check, by number: a map, because thousands may wait for one check and leave together.
+/// The waiters of one verification, by number: a map, because thousands may wait for one and leave together.
 #[derive(Default)]
 struct Waiters(HashMap<u64, OnResult>);
 
 /// Counters of the hashing threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HashingTotals {
-    /// Checks that wait for a thread.
+    /// Verifications that wait for a thread.
     pub queued: u64,
     /// Hashes computed since the start.
     pub done: u64,
-    /// Checks that used the hash of an equal check.
+    /// Verifications that used the hash of an equal verification.
     pub shared: u64,
-    /// Checks denied with 503, because the queue was full of checks that take precedence.
+    /// Verifications whose requests were denied with 503, because the queue was full of ones that take precedence.
     pub denied: u64,
-    /// Checks removed from the queue, because the gRPC client had cancelled all requests that waited for them.
+    /// Verifications removed from the queue, because all requests that waited for them had been cancelled.
     pub abandoned: u64,
-    /// Hashes finished after the gRPC client had cancelled all requests that waited for them.
+    /// Hashes finished after all requests that waited for them had been cancelled.
     pub unawaited: u64,
 }
 
 impl Hashing {
-    /// Starts the threads. At most `max_queued` checks wait for a thread.
+    /// Starts the threads. At most `max_queued` verifications wait for a thread.
     pub fn start(threads: usize, max_queued: usize, cache_result: CacheResult) -> io::Result<Self> {
         let state = State {
             queue: Queue::new(max_queued),
@@ -126,12 +126,12 @@ impl Hashing {
         Ok(hashing)
     }
 
-    /// Queues a password to be hashed, or waits for an equal check that is queued or running.
-    pub fn submit(&self, check: Verification, network: ClientNetwork) -> Wait {
+    /// Queues a password to be hashed, or waits for an equal verification that is queued or running.
+    pub fn submit(&self, verification: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
         // Sending fails for a waiter that has left, which is fine.
         let registration =
-            self.submit_with(check, network, Box::new(move |hashed| drop(sender.send(hashed))));
+            self.submit_with(verification, network, Box::new(move |hashed| drop(sender.send(hashed))));
         Wait { result, _registration: registration }
     }
 
@@ -139,23 +139,23 @@ impl Hashing {
     #[must_use = "dropping the registration stops waiting"]
     pub fn submit_with(
         &self,
-        check: Verification,
+        verification: Verification,
         network: ClientNetwork,
         on_result: OnResult,
     ) -> Registration {
-        let key = check.key();
+        let key = verification.key();
         let mut state = self.shared.lock();
         let number = state.next;
         state.next += 1;
         let State { queue, running, totals, .. } = &mut *state;
         let mut displaced = None;
-        let queued = queue.find(|job| job.check.key() == key).map(|job| &mut job.waiters);
+        let queued = queue.find(|job| job.verification.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
             waiters.0.insert(number, on_result);
         } else {
-            let verified_before = check.verified_before();
-            let item = Job { check, waiters: Waiters(HashMap::from([(number, on_result)])) };
+            let verified_before = verification.verified_before();
+            let item = Job { verification, waiters: Waiters(HashMap::from([(number, on_result)])) };
             displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
             totals.denied += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
@@ -203,10 +203,10 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some((check, network)) = self.next() {
-            let key = check.key();
+        while let Some((verification, network)) = self.next() {
+            let key = verification.key();
             let hashed = catch_unwind(AssertUnwindSafe(|| {
-                let result = check.run();
+                let result = verification.run();
                 let right = (self.cache_result)(&result);
                 (result, right)
             }));
@@ -221,17 +221,18 @@ impl Shared {
         }
     }
 
-    /// The next check to hash; `None` when the server has stopped.
+    /// The next verification; `None` when [`Hashing`] was dropped.
     fn next(&self) -> Option<(Verification, ClientNetwork)> {
         let mut state = self.lock();
         loop {
             if state.ended {
                 return None;
             }
-            if let Some(Entry { network, item: Job { check, waiters }, .. }) = state.queue.pop(Instant::now())
+            if let Some(Entry { network, item: Job { verification, waiters }, .. }) =
+                state.queue.pop(Instant::now())
             {
-                state.running.insert(check.key(), waiters);
-                return Some((check, network));
+                state.running.insert(verification.key(), waiters);
+                return Some((verification, network));
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -256,11 +257,11 @@ impl State {
     fn leave(&mut self, key: u128, number: u64) {
         if let Some(waiters) = self.running.get_mut(&key) {
             waiters.leave(number);
-        } else if let Some(job) = self.queue.find(|job| job.check.key() == key) {
+        } else if let Some(job) = self.queue.find(|job| job.verification.key() == key) {
             job.waiters.leave(number);
             if job.waiters.0.is_empty() {
                 self.totals.abandoned += 1;
-                self.queue.remove(|job| job.check.key() == key);
+                self.queue.remove(|job| job.verification.key() == key);
             }
         }
     }

@@ -10,7 +10,7 @@
 //!    each password just as its client gives up, once more arrive than can be hashed (measured in November 2026: 0 of
 //!    6 first requests of users beside 150 wrong passwords per second, with a timeout of 2 s).
 //!
-//! When the queue is full, the last check in this order is displaced. All searches are linear in the number of
+//! When the queue is full, the last entry in this order is displaced. All searches are linear in the number of
 //! entries, by default at most 256.
 
 use std::cmp::Reverse;
