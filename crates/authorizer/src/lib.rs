@@ -401,7 +401,8 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let subject = caller.map(|cached| &cached.subject);
         let AnswerScratch { with_rule, aliases, body } = scratch;
-        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12).
+        // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
+        // `SECURITY.md`).
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }

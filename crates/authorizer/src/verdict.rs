@@ -38,7 +38,8 @@ pub struct Allowed<'a> {
     pub(crate) changes: Changes<'a>,
 }
 
-/// A denied request, and how it is answered.
+/// A denied request, and how it is answered. A *denial* is any answer that does not allow, with a status from 400 to 503;
+/// *denied by the policy* is the 403 among them. An *error* is the absence of a verdict, which is not a denial.
 #[derive(Debug)]
 pub struct Denied<'a> {
     /// Why the request is denied.
@@ -74,7 +75,7 @@ impl<'a> Allowed<'a> {
 /// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in memory until Envoy reads
 /// them, and Envoy accepts 60 KiB of headers by default. The headers to set are those of the policy, with the caller's user
 /// name, roles and claims; at most sixteen of those to remove come from the request. A request with more must be denied, as
-/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8).
+/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8 in `SECURITY.md`).
 pub const MAX_CHANGES: usize = 64 << 10;
 
 impl Verdict<'_> {

@@ -1,6 +1,7 @@
-//! The evaluator that serves requests: an index that gives the same decisions as the reference evaluator in `policy`,
-//! in a number of steps that does not depend on the number of rules, roles and users. It knows nothing of HTTP: actions
-//! (methods), scopes (hosts) and resources (paths) are bytes.
+//! The evaluator that serves requests: an index that gives the same decisions as the reference evaluator in `policy`. The
+//! number of steps depends on the resource and on how many patterns overlap on it (globs, `{id}` beside literals), not on
+//! the number of the other rules, roles and users. It knows nothing of HTTP: actions (methods), scopes (hosts) and
+//! resources (paths) are bytes.
 //!
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
 //! uses them: `callers` (subject → roles), `roles` (sets of roles), `actions` (action → id), `scopes` (scope → tries),
@@ -86,15 +87,16 @@ impl Engine {
     ///
     /// Compilation does all that does not depend on the request: roles include those that they extend, and each trie
     /// node at which a pattern ends has a row of the rules with that pattern. What is left is one walk over the
-    /// resource and one search in each row that it reaches. So the number of steps depends on the resource, not on the
-    /// number of rules. The time still depends on the CPU caches: with 100 as with 100,000 resources, repeated requests
-    /// take tens of nanoseconds, and random ones up to a few hundred (November 2026; `make bench BENCH=decide`).
+    /// resource and one search in each row that it reaches. So the number of steps depends on the resource and on how
+    /// many patterns overlap on it, not on the number of the other rules (`cost/tests.rs`). The time still depends on the
+    /// CPU caches: with 100 as with 100,000 resources, repeated requests take tens of nanoseconds, and random ones up to
+    /// a few hundred (November 2026; `make bench BENCH=decide`).
     ///
     /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of several rules that
     /// lead to the same decision, it names the one with the lowest `RuleId`.
     ///
     /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and `{user.id}` its name
-    /// without the prefix of its source.
+    /// without the prefix of its identity source (`basic` or a JWT issuer).
     /// `roles` must come from this engine: role ids differ between engines.
     #[must_use]
     pub fn decide(

@@ -266,7 +266,8 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::BadPassword.into());
         }
         let key = self.hasher.hash_pair(credentials.user().as_bytes(), credentials.password());
-        // Expired means that the password was right before: the hash queue serves such a caller first (S19).
+        // Expired means that the password was right before: the hash queue serves such a caller first (S19 in
+        // `SECURITY.md`).
         let verified_before = match basic.find(key, now) {
             Lookup::Valid(found) => return Ok(found),
             Lookup::Expired => true,

@@ -19,7 +19,7 @@ pub(crate) enum Pending {
     Token(PendingToken),
 }
 
-/// What a [`Verification`] costs.
+/// What a [`Verification`] verifies, and how long that takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationKind {
     /// A password: milliseconds.

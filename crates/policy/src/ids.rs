@@ -48,7 +48,7 @@ id_types! {
     /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
     pub struct RuleId;
 
-    /// A source of callers: Basic is 0, and the issuers follow in the order of the policy.
+    /// An identity source: Basic is 0, and the issuers follow in the order of the policy.
     pub struct SourceId;
 }
 

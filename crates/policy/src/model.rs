@@ -249,11 +249,11 @@ pub enum ContentType {
     Html,
 }
 
-/// The name of Basic among the sources of callers; the name of an issuer is its `iss`.
+/// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.
 pub const BASIC: &str = "basic";
 
 impl Identity {
-    /// Every configured source of callers, with its name and its `user_prefix`.
+    /// Every configured identity source, with its name and its `user_prefix`.
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &str, &str)> {
         let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
         let issuers = self

@@ -45,7 +45,7 @@ impl ActivePolicy {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
-    /// Whether a policy is active, and there were enough keys once.
+    /// Whether a policy is active, and the keys that `keys-needed` requires have been fetched at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.has_had_keys())

@@ -1,8 +1,9 @@
 //! Keeps a policy active and current, for a process that answers requests: it loads the policy, watches its files,
 //! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
 //!
-//! It knows no transport: `sidecar` answers Envoy over gRPC with it. Read [`LoadedPolicy`] and [`Runtime`] first, which
-//! start and stop everything, then [`RequestThread`], with which a thread answers requests. The other modules:
+//! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *request thread* is a worker
+//! thread of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`RequestThread`],
+//! with which a thread answers requests. The other modules:
 //!
 //! * `reload` with `snapshot` and `files`: loads and activates policies; [`keys`]: fetches the keys of issuers;
 //! * [`hashing`]: hashes passwords off the request threads; [`fair_queue`]: the order in which tokens are verified;

@@ -20,7 +20,7 @@ pub struct RequestThread {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts that have not been handed over yet.
+    /// Number of verdicts whose answers have not been passed to the transport yet.
     answers: Cell<u64>,
 }
 
@@ -124,8 +124,8 @@ impl RequestThread {
         self.answers.set(self.answers.get() + 1);
     }
 
-    /// Records that all verdicts so far have been handed over. The answers of a batch leave in one write, so the clock is
-    /// read once for all of them. Returns how long they took; `None` if there are none.
+    /// Records that the answers of all verdicts so far have been passed to the transport. Those of a batch leave in one
+    /// write, so the clock is read once for all of them. Returns how long they took; `None` if there are none.
     pub fn handed_over(&self, received: Received) -> Option<Duration> {
         let answers = self.answers.take();
         (answers > 0).then(|| {

@@ -49,7 +49,7 @@ pub enum KeysNeeded {
 pub enum DecisionLog {
     /// No decisions.
     Off,
-    /// Decisions that do not let a request through.
+    /// Denials: all answers that do not allow, with a status from 400 to 503.
     Denied,
     /// All decisions.
     All,

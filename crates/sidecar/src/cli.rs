@@ -113,8 +113,8 @@ Examples:
   rolegate who-can --policy policies/people POST /people
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
-User and group names include the prefix of their source. The exit code is 0 if somebody may make the request, 1 if nobody
-may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
+User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
+may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
 
 const WHAT_CAN_EXAMPLES: &str = "\
 Examples:
@@ -124,8 +124,8 @@ Examples:
   rolegate what-can --policy policies/people                     without credentials
 
 It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
-`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their source.
-The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
+`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their identity
+source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -155,7 +155,8 @@ pub struct CheckArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`.
+    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
+    /// the warning shows in brackets.
     #[arg(long)]
     pub strict: bool,
     /// Output format.
@@ -221,7 +222,8 @@ pub struct CallerArgs {
     /// policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The issuer of the user's token, for a user whose name can come from more than one source.
+    /// The issuer of the user's token, for a user whose name can come from more than one identity source (`basic`
+    /// or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A role that the user has in addition to those that the policy grants, as from a token; repeat the flag for more
@@ -274,7 +276,8 @@ pub struct WhatCanArgs {
     /// Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The issuer of the user's token; by default the source that the name can come from.
+    /// The issuer of the user's token; by default the identity source (`basic` or a JWT issuer) that the name can
+    /// come from.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one; repeat the flag for more than one.

@@ -158,7 +158,8 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_LOG_LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 
-    /// Which decisions are logged, to standard output, as one JSON object per line.
+    /// Which decisions are logged, to standard output, as one JSON object per line. Errors are no
+    /// decisions: they are only counted.
     #[arg(long, env = "ROLEGATE_DECISION_LOG", value_enum, default_value_t = DecisionLog::Denied)]
     pub decision_log: DecisionLog,
 }
@@ -214,7 +215,7 @@ pub enum LogLevel {
 pub enum DecisionLog {
     /// No decisions.
     Off,
-    /// Decisions that do not let a request through.
+    /// Denials: all answers that do not allow, with a status from 400 to 503.
     Denied,
     /// All decisions.
     All,

@@ -65,7 +65,7 @@ impl ThreadCounters {
         self.evaluation.record(duration, 1);
     }
 
-    /// Records that `answers` answers were handed over for writing, `duration` after their messages were complete.
+    /// Records that `answers` answers were passed to the transport, `duration` after their messages were complete.
     pub fn handed_over(&self, duration: Duration, answers: u64) {
         self.handler.record(duration, answers);
     }

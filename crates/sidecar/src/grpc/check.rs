@@ -18,7 +18,8 @@ use smallvec::SmallVec;
 pub(super) enum CheckResult {
     /// The message is answered.
     Answered(Answer),
-    /// The credentials must be verified first; the attempt uses the quota of this client network.
+    /// The credentials must be verified first. The network is the client's, by which the queues decide whose credentials
+    /// are verified next.
     Pending(Verification, ClientNetwork),
 }
 
@@ -100,7 +101,7 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records that all verdicts so far have been handed over for writing.
+    /// Records that the answers of all verdicts so far have been passed to the transport.
     pub(super) fn handed_over(&self, received: Received) {
         let _ = self.thread.handed_over(received);
     }

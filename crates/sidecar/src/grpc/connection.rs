@@ -34,13 +34,12 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few kilobytes, arrives
 /// without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not measured.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// Divided by n and by the number of workers, this is the maximum number of concurrent streams of a worker's n-th
-/// connection. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
+/// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams. That is far more than Envoy needs: at one millisecond per answer, ten streams carry 10,000 checks per
 /// second, and Envoy opens another connection when one is full.
 ///
-/// It bounds the memory that hostile clients can occupy. An answer that the client does not read, or opens no window
+/// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or opens no window
 /// for, takes 3.4 KiB until its connection is closed (November 2026, with `policies/people`; a policy whose answers are
-/// longer than some hundred bytes adds their length). With the default of 1,024 connections there are fewer than 13,000
+/// longer than some hundred bytes adds their length). With the default of 1,024 connections there are fewer than 12,000
 /// streams: 40 MiB at most, in addition to the connections themselves. A number eight times as high held 68 MiB with
 /// only 20 connections. Division by n² instead of n would leave the hundredth connection of a service that many Envoys
 /// share hardly any streams.
@@ -52,8 +51,8 @@ const MIN_STREAMS: u32 = 4;
 /// Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
 /// of all other clients. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
 const MIN_RESETS: usize = 1 << 10;
-/// How many bursts of resets, each of all streams, a connection may have: more resets than these without answers in
-/// between close it, and `h2` remembers as many reset streams. Chosen, not measured.
+/// How many bursts of resets, each of all streams, a connection may have: if it has had more reset than answered streams by
+/// that many, it is closed, and `h2` remembers as many reset streams. Chosen, not measured.
 const RESET_BURSTS: usize = 4;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message. Chosen, not measured: more would only let an attacker hold more memory per
@@ -62,7 +61,7 @@ const HEADER_LIST: u32 = 16 << 10;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and reflection, which ask
 /// for capacity before they send. Answers to checks do not, so that they leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
-/// Number of client errors on a connection that are answered with a stream reset; one more closes the connection. This
+/// Number of the peer's protocol errors on a connection that are answered with a stream reset; one more closes the connection. This
 /// is the default of `h2`. It is set explicitly because the limit is optional: a tonic server has none.
 const LOCAL_ERROR_RESETS: usize = 1024;
 
@@ -109,7 +108,7 @@ pub(super) async fn serve<I>(
                 context.wrong_protocols.notice(wrong, peer, None);
             }
         }
-        // No warning: a client that has sent nothing has used no wrong protocol, and wrong bytes fail the handshake.
+        // No warning: a peer that has sent nothing has used no wrong protocol, and wrong bytes fail the handshake.
         Err(_elapsed) => {}
     }
 }
@@ -128,7 +127,7 @@ fn http2_builder(streams: u32, resets: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a client cancels
+        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a peer cancels
         // all its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again
         // before the first were accepted. Each such stream takes some hundred bytes.
         .max_pending_accept_reset_streams(resets + resets / 4)
@@ -154,9 +153,9 @@ struct Connection<I> {
     accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
     resets: usize,
-    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the client does nothing but
+    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the peer does nothing but
     /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only
-    /// streams that wait to be accepted, and a client that resets them slightly slower than they are accepted stays
+    /// streams that wait to be accepted, and a peer that resets them slightly slower than they are accepted stays
     /// below it.
     max_resets: usize,
     draining: bool,
@@ -167,7 +166,7 @@ struct Connection<I> {
 enum Round {
     /// Everything that had arrived was read.
     Empty,
-    /// The limit of a round was reached: there may be more to read.
+    /// The limit of a round (bytes read, see `slices`) was reached: there may be more to read.
     Full,
     /// The connection has ended.
     Closed,
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(streams(&options, 49), 15);
         assert_eq!(streams(&options, 511), 4);
         let all: u32 = (0..512).map(|connections| 2 * streams(&options, connections)).sum();
-        assert!(all < 13_000, "{all}");
+        assert!(all < 12_000, "{all}");
         assert_eq!(streams(&Options { max_concurrent_streams: 10, ..options }, 0), 10);
     }
 }

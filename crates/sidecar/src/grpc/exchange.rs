@@ -27,13 +27,13 @@ use super::registry::RegisteredConnection;
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// The most time by which the deadline of an answer is before the gRPC client's timeout. It is a quarter of the timeout
-/// if that is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
+/// An answer is due this long before the gRPC client's timeout, or a quarter of the timeout if that is less: of Envoy's
+/// default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
 /// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
 /// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-/// A stream that was opened by the client.
+/// A stream that was opened by the gRPC client.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.
@@ -103,8 +103,8 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// Credentials that must be verified before the request can be authorized, and the client network whose quota the
-/// attempt uses.
+/// Credentials that must be verified before the request can be authorized, and the client's network, by which the queues
+/// decide whose credentials are verified next.
 struct Unverified(Verification, ClientNetwork);
 
 impl Exchange {
