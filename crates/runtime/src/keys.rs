@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
 use crate::reload::Event;
-use crate::snapshot::{Issuers, KeySource, KeyUrls};
 use crate::status::Status;
 
 mod early;

@@ -5,7 +5,7 @@
 //! thread of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`RequestThread`],
 //! with which a thread answers requests. The other modules:
 //!
-//! * `reload` with `snapshot` and `files`: loads and activates policies; [`keys`]: fetches the keys of issuers;
+//! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
 //! * [`hashing`]: hashes passwords off the request threads; [`fair_queue`]: the order in which tokens are verified;
 //! * [`decisions`] with [`lines`]: the decision log;
 //! * [`counters`] and [`status`]: what can be observed.
@@ -16,6 +16,7 @@ mod active_policy;
 mod authorities;
 mod client_network;
 pub mod clock;
+pub mod compiled_policy;
 pub mod counters;
 pub mod decisions;
 pub mod fair_queue;
@@ -31,7 +32,6 @@ mod reload;
 mod request_thread;
 mod runtime;
 pub mod settings;
-pub mod snapshot;
 pub mod status;
 pub mod units;
 

@@ -20,11 +20,11 @@ use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock;
+use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeyUrls};
 use crate::files::Seen;
 use crate::memory;
 use crate::priority;
 use crate::settings::{OnStale, PolicySettings};
-use crate::snapshot::{self, Issuers, KeyUrls, Snapshot};
 use crate::status::Status;
 
 mod active;
@@ -76,8 +76,8 @@ pub(crate) struct Reloader {
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
-    /// The last good snapshot. It is active, unless it is past its maximum staleness and [`OnStale::Deny`] is set.
-    good: Snapshot,
+    /// The last good policy. It is active, unless it is past its maximum staleness and [`OnStale::Deny`] is set.
+    good: CompiledPolicy,
     /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
     /// What the last successful attempt has read.
@@ -118,8 +118,8 @@ impl Reloader {
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
     ) -> Result<Self, Vec<Problem>> {
-        let file = snapshot::policy_file(&settings.policy);
-        let attempt = snapshot::load(&file, &FetchedKeys::new());
+        let file = compiled_policy::policy_file(&settings.policy);
+        let attempt = compiled_policy::load(&file, &FetchedKeys::new());
         let seen = Arc::new(attempt.seen);
         let mut reloader = Self {
             file,
@@ -241,20 +241,20 @@ impl Reloader {
 
     fn reload(&mut self, background: &Background) {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
-        let attempt = background.run(TIMEOUT, move || snapshot::load(&file, &fetched));
+        let attempt = background.run(TIMEOUT, move || compiled_policy::load(&file, &fetched));
         let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
         // Not in the background: this takes locks that requests take too. A background thread that holds one may wait
         // for a processor that requests keep busy, and those requests would wait for the lock.
-        let result = attempt.result.and_then(|mut snapshot| {
-            snapshot::survive(&self.file, || {
-                snapshot.carry_over(&self.good.authorizer);
-                Ok(snapshot)
+        let result = attempt.result.and_then(|mut compiled| {
+            compiled_policy::survive(&self.file, || {
+                compiled.carry_over(&self.good.authorizer);
+                Ok(compiled)
             })
         });
         match result {
-            Ok(snapshot) => {
+            Ok(compiled) => {
                 let mended = self.status.facts().policy.failing_since.is_some();
-                let before = mem::replace(&mut self.good, snapshot);
+                let before = mem::replace(&mut self.good, compiled);
                 let good_seen = mem::replace(&mut self.good_seen, self.seen.clone());
                 self.publish(true);
                 if mended {
@@ -269,7 +269,7 @@ impl Reloader {
     }
 
     /// `files` may have changed without effect on the policy: where it includes `*.yaml`, any file may be added.
-    fn log_policy_change(&self, before: &Snapshot, files: &[PathBuf], background: &Background) {
+    fn log_policy_change(&self, before: &CompiledPolicy, files: &[PathBuf], background: &Background) {
         if before.authorizer.revision().policy != self.good.authorizer.revision().policy {
             let (before, after) = (before.loaded.clone(), self.good.loaded.clone());
             background.run(TIMEOUT, move || Change::of(&before.policy, &after.policy)).log(files);
@@ -278,9 +278,9 @@ impl Reloader {
         }
     }
 
-    /// Activates the last good snapshot. `again` is false for the first load.
+    /// Activates the last good policy. `again` is false for the first load.
     fn publish(&mut self, again: bool) {
-        let Snapshot { authorizer, warnings, .. } = &self.good;
+        let CompiledPolicy { authorizer, warnings, .. } = &self.good;
         self.active.replace(Some(authorizer.clone()));
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
@@ -342,10 +342,10 @@ impl Reloader {
         }
         let before = self.fetched.insert(url.clone(), keys);
         match self.compile() {
-            Ok(snapshot) => {
+            Ok(compiled) => {
                 // First active, then reported: who reads the log or the status may rely on it.
-                let (before, after) = (self.good.authorizer.clone(), snapshot.authorizer.clone());
-                self.replace(snapshot);
+                let (before, after) = (self.good.authorizer.clone(), compiled.authorizer.clone());
+                self.replace(compiled);
                 self.note_fetched(url);
                 self.log_change(url, &before.kids(url), &after.kids(url));
             }
@@ -385,14 +385,16 @@ impl Reloader {
         self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
 
-    fn compile(&self) -> Result<Snapshot, Vec<Problem>> {
-        let Snapshot { authorizer, loaded, .. } = &self.good;
-        snapshot::survive(&self.file, || Snapshot::compile(loaded.clone(), &self.fetched, Some(authorizer)))
+    fn compile(&self) -> Result<CompiledPolicy, Vec<Problem>> {
+        let CompiledPolicy { authorizer, loaded, .. } = &self.good;
+        compiled_policy::survive(&self.file, || {
+            CompiledPolicy::compile(loaded.clone(), &self.fetched, Some(authorizer))
+        })
     }
 
     /// Activates the same policy with other keys. This does not make a stale policy fresh.
-    fn replace(&mut self, snapshot: Snapshot) {
-        self.good = snapshot;
+    fn replace(&mut self, compiled: CompiledPolicy) {
+        self.good = compiled;
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
             let revision = self.good.authorizer.revision();
@@ -441,7 +443,7 @@ impl Reloader {
         if deny {
             self.fetched.remove(url);
             match self.compile() {
-                Ok(snapshot) => self.replace(snapshot),
+                Ok(compiled) => self.replace(compiled),
                 // The policy compiled with these keys. If it does not compile without them, no policy is better than
                 // one with stale keys.
                 Err(problems) => {

@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::active_policy::ActivePolicy;
+use crate::compiled_policy::KeyUrls;
 use crate::decisions::Decisions;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::PolicySettings;
-use crate::snapshot::KeyUrls;
 use crate::status::Status;
 
 /// How long the end waits for the last lines of the decision log to be read.

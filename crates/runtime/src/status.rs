@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use authorizer::Revision;
 use policy::KeyUrl;
 
+use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
-use crate::snapshot::Issuers;
 
 /// The status that threads share. Requests never touch it.
 #[derive(Debug, Default)]

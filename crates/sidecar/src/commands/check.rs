@@ -9,14 +9,14 @@ use super::loaded::{Report, counted};
 use crate::cli::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::Output;
-use runtime::snapshot::{self, Snapshot};
+use runtime::compiled_policy::{self, CompiledPolicy};
 
 /// Prints every problem, then a summary.
 pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
-    let file = snapshot::policy_file(&args.policy);
-    let attempt = snapshot::load(&file, &FetchedKeys::new());
+    let file = compiled_policy::policy_file(&args.policy);
+    let attempt = compiled_policy::load(&file, &FetchedKeys::new());
     let (problems, sound) = match &attempt.result {
-        Ok(snapshot) => (&snapshot.warnings, Some(snapshot)),
+        Ok(compiled) => (&compiled.warnings, Some(compiled)),
         Err(problems) => (problems, None),
     };
     let fine = sound.is_some() && (problems.is_empty() || !args.strict);
@@ -32,15 +32,15 @@ pub(crate) fn check(args: &CheckArgs, output: &mut Output<'_>) -> Exit {
     if fine { Exit::Success } else { Exit::Policy }
 }
 
-fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>, fine: bool) -> String {
+fn summary(file: &Path, problems: &[Problem], sound: Option<&CompiledPolicy>, fine: bool) -> String {
     let warnings = problems.iter().filter(|problem| problem.is_warning()).count();
     let numbers = [(problems.len() - warnings, "error"), (warnings, "warning")];
     let found = numbers.iter().filter(|(number, _)| *number > 0).map(|(number, noun)| counted(*number, noun));
-    let sizes = sound.map(|snapshot| {
-        let policy = &snapshot.loaded.policy;
+    let sizes = sound.map(|compiled| {
+        let policy = &compiled.loaded.policy;
         format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"))
     });
-    let revision = sound.map(|snapshot| format!("policy {}", policy_revision(snapshot)));
+    let revision = sound.map(|compiled| format!("policy {}", policy_revision(compiled)));
     let ok = fine.then(|| "ok".to_owned());
     let strict = (sound.is_some() && !fine).then(|| "not accepted (--strict)".to_owned());
     let parts = ok.into_iter().chain(sizes).chain(found).chain(strict).chain(revision);
@@ -48,6 +48,6 @@ fn summary(file: &Path, problems: &[Problem], sound: Option<&Snapshot>, fine: bo
     format!("{}: {}", file.display(), parts.join(", "))
 }
 
-fn policy_revision(snapshot: &Snapshot) -> &str {
-    &snapshot.authorizer.revision().policy
+fn policy_revision(compiled: &CompiledPolicy) -> &str {
+    &compiled.authorizer.revision().policy
 }

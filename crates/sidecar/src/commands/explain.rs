@@ -11,17 +11,17 @@ use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use runtime::clock;
-use runtime::snapshot::Snapshot;
+use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
-    let snapshot = match loaded::load(&args.policy, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match loaded::load(&args.policy, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
     match (&args.decision, &args.request) {
-        (Some(from), _) => explain_logged(from, &snapshot, args.output, output),
-        (None, Some(request)) => explain_request(args, request, snapshot, output),
+        (Some(from), _) => explain_logged(from, &compiled, args.output, output),
+        (None, Some(request)) => explain_request(args, request, compiled, output),
         (None, None) => {
             output.error("give a request, such as `GET /people`, or `--decision FILE`");
             Exit::Arguments
@@ -30,8 +30,8 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
 }
 
 /// Explains a line of the decision log.
-fn explain_logged(from: &Path, snapshot: &Snapshot, format: Format, output: &mut Output<'_>) -> Exit {
-    let repeated = logged::read(from).and_then(|line| line.explain(&snapshot.authorizer, clock::now()));
+fn explain_logged(from: &Path, compiled: &CompiledPolicy, format: Format, output: &mut Output<'_>) -> Exit {
+    let repeated = logged::read(from).and_then(|line| line.explain(&compiled.authorizer, clock::now()));
     match repeated {
         Ok(repeated) => print(&repeated, repeated.explanation.status, format, output),
         Err(error) => {
@@ -44,10 +44,10 @@ fn explain_logged(from: &Path, snapshot: &Snapshot, format: Format, output: &mut
 fn explain_request(
     args: &ExplainArgs,
     request: &RequestArgs,
-    snapshot: Snapshot,
+    compiled: CompiledPolicy,
     output: &mut Output<'_>,
 ) -> Exit {
-    let (asker, authorization) = match caller::caller(&args.caller, &snapshot.authorizer) {
+    let (asker, authorization) = match caller::caller(&args.caller, &compiled.authorizer) {
         Ok(caller) => caller,
         Err(error) => {
             output.error(&error);
@@ -55,8 +55,8 @@ fn explain_request(
         }
     };
     let needs_keys = args.caller.bearer.is_some() || fetched::has_authorization(&args.headers);
-    let snapshot = match fetched::with_keys(snapshot, needs_keys, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match fetched::with_keys(compiled, needs_keys, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
     let (path, host) = request.path_and_host();
@@ -70,10 +70,10 @@ fn explain_request(
         headers: &headers,
         id: b"",
     };
-    let mut explanation = snapshot.authorizer.explain(&request, asker, clock::now());
+    let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     let user = user.as_deref().filter(|_| issuer.is_none());
-    explanation.notes.extend(caller::unknown_names(user, roles, groups, &snapshot.loaded.policy));
+    explanation.notes.extend(caller::unknown_names(user, roles, groups, &compiled.loaded.policy));
     print(&explanation, explanation.status, args.output, output)
 }
 

@@ -6,8 +6,8 @@ use super::loaded;
 use crate::cli::Format;
 use crate::exit::Exit;
 use crate::output::Output;
+use runtime::compiled_policy::{CompiledPolicy, KeyUrls};
 use runtime::keys::Client;
-use runtime::snapshot::{KeyUrls, Snapshot};
 
 /// Whether one of these headers may have a token.
 pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
@@ -17,17 +17,17 @@ pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
 /// Compiles the policy with the keys that its issuers publish now. Tokens whose keys cannot be fetched do not verify.
 /// If no token `needs` them, nothing is fetched.
 pub(super) fn with_keys(
-    snapshot: Snapshot,
+    compiled: CompiledPolicy,
     needs: bool,
     format: Format,
     output: &mut Output<'_>,
-) -> Result<Snapshot, Exit> {
-    let urls = snapshot.key_urls();
+) -> Result<CompiledPolicy, Exit> {
+    let urls = compiled.key_urls();
     if !needs || urls.is_empty() {
-        return Ok(snapshot);
+        return Ok(compiled);
     }
     let fetched = fetch(&urls, output);
-    Snapshot::compile(snapshot.loaded, &fetched, None).map_err(|problems| {
+    CompiledPolicy::compile(compiled.loaded, &fetched, None).map_err(|problems| {
         loaded::report(&problems, format, output);
         Exit::Policy
     })

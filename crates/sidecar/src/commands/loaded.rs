@@ -9,12 +9,12 @@ use serde::Serialize;
 use crate::cli::Format;
 use crate::exit::Exit;
 use crate::output::Output;
-use runtime::snapshot::{self, Snapshot};
+use runtime::compiled_policy::{self, CompiledPolicy};
 
 /// Loads the policy, or reports why it does not compile.
-pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<Snapshot, Exit> {
-    let file = snapshot::policy_file(policy);
-    snapshot::load(&file, &FetchedKeys::new()).result.map_err(|problems| {
+pub(super) fn load(policy: &Path, format: Format, output: &mut Output<'_>) -> Result<CompiledPolicy, Exit> {
+    let file = compiled_policy::policy_file(policy);
+    compiled_policy::load(&file, &FetchedKeys::new()).result.map_err(|problems| {
         report(&problems, format, output);
         Exit::Policy
     })

@@ -19,8 +19,8 @@ use runtime::{clock, files};
 pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     let file = if args.cases.is_dir() { args.cases.join("cases.yaml") } else { args.cases.clone() };
     let policy = args.policy.clone().unwrap_or_else(|| beside(&file));
-    let snapshot = match loaded::load(&policy, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match loaded::load(&policy, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
     let cases = match read(&file) {
@@ -31,13 +31,13 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let needs_keys = cases.iter().any(may_have_a_token);
-    let snapshot = match fetched::with_keys(snapshot, needs_keys, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match fetched::with_keys(compiled, needs_keys, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
     let now = clock::now();
     let results: Vec<Result<'_>> =
-        cases.iter().map(|case| Result::of(case, snapshot.authorizer.run_case(case, now))).collect();
+        cases.iter().map(|case| Result::of(case, compiled.authorizer.run_case(case, now))).collect();
     let failed = results.iter().filter(|result| !result.ok).count();
     match args.output {
         Format::Json => output.json(&Results { ok: failed == 0, failed, cases: &results }),

@@ -13,20 +13,20 @@ use crate::output::Output;
 
 /// Prints the roles of the caller, and their rules.
 pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
-    let snapshot = match loaded::load(&args.policy, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match loaded::load(&args.policy, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
-    let subject = match subject(args, &snapshot.authorizer) {
+    let subject = match subject(args, &compiled.authorizer) {
         Ok(subject) => subject,
         Err(error) => {
             output.error(&error);
             return Exit::Arguments;
         }
     };
-    let mut what = snapshot.authorizer.what_can(subject.as_ref());
+    let mut what = compiled.authorizer.what_can(subject.as_ref());
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &snapshot.loaded.policy));
+    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &compiled.loaded.policy));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),

@@ -7,12 +7,12 @@ use crate::output::Output;
 
 /// Prints who may make the request, and the rules that take part.
 pub(crate) fn who_can(args: &WhoCanArgs, output: &mut Output<'_>) -> Exit {
-    let snapshot = match loaded::load(&args.policy, args.output, output) {
-        Ok(snapshot) => snapshot,
+    let compiled = match loaded::load(&args.policy, args.output, output) {
+        Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
     let (path, host) = args.request.path_and_host();
-    let who = snapshot.authorizer.who_can(args.request.method.as_bytes(), host.as_bytes(), path.as_bytes());
+    let who = compiled.authorizer.who_can(args.request.method.as_bytes(), host.as_bytes(), path.as_bytes());
     match args.output {
         Format::Text => output.line(&who.to_string()),
         Format::Json => output.json(&who),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Revision;
+use runtime::compiled_policy::Issuers;
 use runtime::counters::{ErrorKind, Totals};
 use runtime::lines::Counts;
-use runtime::snapshot::Issuers;
 use runtime::status::{KeyFacts, Status};
 use testbed::pages::{names, table};
 

@@ -1,4 +1,4 @@
-//! Compiles a policy's files and the fetched keys into a snapshot that answers requests.
+//! Compiles a policy's files and the fetched keys into an authorizer, which answers requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +20,13 @@ use crate::files::{RecordedFiles, Seen};
 pub struct Attempt {
     /// What was read, to find out whether another attempt could have another result.
     pub seen: Seen,
-    /// The snapshot, or every problem.
-    pub result: Result<Snapshot, Vec<Problem>>,
+    /// The compiled policy, or every problem.
+    pub result: Result<CompiledPolicy, Vec<Problem>>,
 }
 
 /// A compiled policy, ready to answer requests.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct CompiledPolicy {
     /// What answers requests.
     pub authorizer: Arc<Authorizer>,
     /// The policy it was compiled from, to compile it again when keys change.
@@ -91,12 +91,12 @@ fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let files = RecordedFiles::default();
     let result = survive(file, || {
         let loaded = policy::load_with(&files, file, |identity| faults(identity, fetched))?;
-        Snapshot::compile(Arc::new(loaded), fetched, None)
+        CompiledPolicy::compile(Arc::new(loaded), fetched, None)
     });
     Attempt { seen: files.into_seen(), result }
 }
 
-impl Snapshot {
+impl CompiledPolicy {
     /// Compiles a loaded policy with these keys.
     ///
     /// # Errors
@@ -119,13 +119,13 @@ impl Snapshot {
     }
 
     /// Carries over verified credentials from `previous`, so that they need not be verified again. Must be called
-    /// before this snapshot is active.
+    /// before this policy is active.
     pub fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
             // All credentials are then verified again, which is slow but correct.
             None => {
-                tracing::error!("a new snapshot is shared before it is active: this is a bug in rolegate")
+                tracing::error!("a compiled policy is shared before it is active: this is a bug in rolegate")
             }
         }
     }
@@ -227,8 +227,8 @@ mod tests {
 
     /// The version of the policy, and that of the users loaded with it; `None` if the files kept changing.
     fn versions(file: &Path) -> Option<(String, String)> {
-        let snapshot = load(file, &FetchedKeys::new()).result.ok()?;
-        let basic = snapshot.loaded.policy.identity.basic.as_ref().unwrap();
+        let compiled = load(file, &FetchedKeys::new()).result.ok()?;
+        let basic = compiled.loaded.policy.identity.basic.as_ref().unwrap();
         Some((basic.realm.replace('r', ""), basic.users[0].name.replace('u', "")))
     }
 }
