@@ -1,6 +1,6 @@
 //! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` or a string as such.
 //!
-//! Settings that `rolegate serve` also has, have the same name and values. No others than these are accepted.
+//! Settings that `rolegate serve` also has, have the same name and values. Only these are accepted.
 
 use std::path::PathBuf;
 use std::time::Duration;
