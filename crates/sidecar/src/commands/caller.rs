@@ -6,7 +6,7 @@ use std::sync::Arc;
 use authorizer::{Authorizer, ExplainedSubject};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::Subject;
+use identity::{CredentialsError, Subject};
 use policy::model::SourceId;
 use policy::{Policy, closest};
 
@@ -26,7 +26,8 @@ pub(super) fn caller(
 ) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
-            (ExplainedSubject::Given(subject(authorizer, user, issuer.as_deref(), (groups, roles))?), None)
+            let subject = subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+            (subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
@@ -96,6 +97,8 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
 /// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
 /// by the source that its name can come from.
 ///
+/// The inner error is that of its requests, when Basic does not have the user.
+///
 /// # Errors
 /// When no token of the issuer can have these names.
 pub(super) fn subject(
@@ -103,7 +106,7 @@ pub(super) fn subject(
     user: &str,
     issuer: Option<&str>,
     (groups, roles): (&[String], &[String]),
-) -> Result<Subject, String> {
+) -> Result<Result<Subject, CredentialsError>, String> {
     let Some(name) = issuer else { return Ok(authorizer.subject_named(user, groups, roles)) };
     let issuers = &authorizer.loaded().policy.identity.jwt;
     let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name) else {
@@ -124,14 +127,14 @@ pub(super) fn subject(
         return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave `--{kind}` out"));
     }
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    Ok(Subject {
+    Ok(Ok(Subject {
         user: user.into(),
         issuer: Some(issuer.issuer.clone()),
         source: Some(SourceId::of_issuer(index)),
         groups: names(groups),
         roles: names(roles),
         claims: serde_json::Value::Null,
-    })
+    }))
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.
