@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
 
+use crate::reason::Reason;
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch};
 
@@ -22,6 +23,8 @@ pub struct CaseOutcome {
     pub headers: Vec<(String, String)>,
     /// How the outcome differs from the expected one, in words. Empty: the case passes.
     pub failures: Vec<String>,
+    /// What is probably a mistake in the case, although it may pass.
+    pub warning: Option<String>,
 }
 
 impl Authorizer {
@@ -54,6 +57,9 @@ impl Authorizer {
             }
         };
         let mut outcome = outcome(&verdict, &lines);
+        if let (Credentials::Claims(claims), Verdict::Allowed(_)) = (&case.request.credentials, &verdict) {
+            outcome.warning = self.claims_warning(claims, now);
+        }
         outcome.failures = failures(&case.expect, &outcome);
         outcome
     }
@@ -68,6 +74,16 @@ impl Authorizer {
         self.authorize_with(request, scratch, |_, callers| {
             Ok(Some(callers.hold(self.unverified(subject()?))))
         })
+    }
+
+    /// Says so if a token with these claims would not be valid.
+    fn claims_warning(&self, claims: &str, now: UnixTime) -> Option<String> {
+        let claims = serde_json::from_str(claims).ok()?;
+        let error = self.authenticator.check_claims(&claims, now).err()?;
+        let (because, name) = (Reason::InvalidCredentials(error), error.name());
+        Some(format!(
+            "claims are taken as verified, but a token with these would get 401: {because} ({name})"
+        ))
     }
 
     fn subject_of_text(&self, claims: &str) -> Result<Subject, CredentialsError> {
@@ -94,7 +110,7 @@ fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
         Verdict::Denied(denied) => (denied.rule, Some(denied.reason.name()), answer_headers(denied)),
     };
     let rule = rule.map(str::to_owned);
-    CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new() }
+    CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new(), warning: None }
 }
 
 /// The headers of an allowed request once Envoy has applied our changes.

@@ -55,12 +55,20 @@ pub(super) fn unknown_names(
     user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
 }
 
+/// Why no caller can have this name: each source puts a prefix before it.
+pub(super) fn impossible_user(user: &str, policy: &Policy) -> Option<String> {
+    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
+    if prefixes.is_empty() || prefixes.iter().any(|prefix| user.starts_with(prefix)) {
+        return None;
+    }
+    let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
+    Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")))
+}
+
 /// A user that no source can have, or that only Basic could have, and does not.
 fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
-    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
-    if !prefixes.is_empty() && !prefixes.iter().any(|prefix| user.starts_with(prefix)) {
-        let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
-        return Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")));
+    if let Some(impossible) = impossible_user(user, policy) {
+        return Some(impossible);
     }
     let basic = policy.identity.basic.as_ref().filter(|basic| basic.verify)?;
     if policy.identity.source_of(user) != Some(SourceId::BASIC) {
@@ -85,7 +93,17 @@ fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
     let of_basic: Vec<String> = of_basic.collect();
     let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| &**group));
     let known: Vec<&str> = granted.chain(of_basic.iter().map(String::as_str)).collect();
-    given.iter().filter_map(|name| unknown("group", name, &known)).collect()
+    let of_issuers = policy.identity.jwt.iter().map(|issuer| &*issuer.group_prefix);
+    let prefixes: Vec<&str> =
+        policy.identity.basic.iter().map(|basic| &*basic.group_prefix).chain(of_issuers).collect();
+    let without_prefix = |name: &String| {
+        let mut meant = prefixes.iter().map(|prefix| format!("{prefix}{name}"));
+        let meant = meant.find(|meant| known.contains(&meant.as_str()))?;
+        let is_unknown = !known.contains(&name.as_str());
+        is_unknown.then(|| format!("the policy has no group `{name}`: did you mean `{meant}`?"))
+    };
+    let note = |name| without_prefix(name).or_else(|| unknown("group", name, &known));
+    given.iter().filter_map(note).collect()
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {

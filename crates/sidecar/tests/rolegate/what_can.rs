@@ -181,8 +181,8 @@ fn a_user_whom_basic_does_not_have_may_do_nothing() {
 #[test]
 fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
     let folder = PolicyFolder::new(
-        "version: 1\nidentity:\n  basic: { user_prefix: \"basic:\", users: { ann: { password: \
-         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } }\n  jwt:\n    - { issuer: \"https://id.example.com\", \
+        "version: 1\nidentity:\n  basic: { user_prefix: \"basic:\", group_prefix: \"basic:\", users: { ann: \
+         { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [analysts] } } }\n  jwt:\n    - { issuer: \"https://id.example.com\", \
          audiences: [x], keys: { url: \"https://id.example.com/jwks\" }, user_prefix: \"id:\" }\n\
          roles: { authenticated: { allow: [\"GET /users/**\"] } }\n",
     );
@@ -193,6 +193,11 @@ fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
     assert_eq!(asked("basic:ann"), (0, 0));
     assert_eq!(asked("basic:bob"), (1, 1));
     assert_eq!(asked("id:bob"), (0, 0));
+    let (_, out, _) = run(&["what-can", "--policy", &folder.arg(), "--group", "analysts"]);
+    assert!(
+        out.contains("note:    the policy has no group `analysts`: did you mean `basic:analysts`?"),
+        "{out}"
+    );
     let line = r#"{"decision":"allowed","method":"GET","host":"a","path":"/users/x","user":"basic:bob"}"#;
     let (code, out, err) = run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
     assert!(
