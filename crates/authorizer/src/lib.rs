@@ -38,7 +38,7 @@ use identity::{
     NotAuthenticated, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
-use policy::model::RuleId;
+use policy::model::{RuleId, SourceId};
 use policy::problem::Problem;
 
 use crate::answer::{Denials, Rendered, TemplateValues};
@@ -238,12 +238,24 @@ impl Authorizer {
 
     /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
     /// names have the prefixes of its source.
-    #[must_use]
-    pub fn subject_named<T: AsRef<str>>(&self, user: &str, groups: &[T], roles: &[T]) -> Subject {
+    ///
+    /// # Errors
+    /// As its request gets, when only Basic can have this user and does not: an answer about a user who was misspelt or
+    /// removed would be wrong.
+    pub fn subject_named<T: AsRef<str>>(
+        &self,
+        user: &str,
+        groups: &[T],
+        roles: &[T],
+    ) -> Result<Subject, CredentialsError> {
+        let source = self.loaded.policy.identity.source_of(user);
+        if self.is_unknown_to_basic(user, source) {
+            return Err(CredentialsError::BadPassword);
+        }
         let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
             user: user.into(),
             issuer: None,
-            source: self.loaded.policy.identity.source_of(user),
+            source,
             groups: Vec::new(),
             roles: Vec::new(),
             claims: serde_json::Value::Null,
@@ -255,7 +267,14 @@ impl Authorizer {
                 }
             }
         }
-        subject
+        Ok(subject)
+    }
+
+    /// Whether this user would come from Basic, which verifies passwords and has no such user.
+    #[must_use]
+    pub fn is_unknown_to_basic(&self, user: &str, source: Option<SourceId>) -> bool {
+        let verifies = self.loaded.policy.identity.basic.as_ref().is_some_and(|basic| basic.verify);
+        verifies && source == Some(SourceId::BASIC) && self.authenticator.basic_user(user).is_none()
     }
 
     /// What the credentials of a request say, which are invalid because of this error; for logs and people, never for

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use identity::Subject;
+use identity::{CredentialsError, Subject};
 use policy::model::{Identity, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
 use serde::Serialize;
@@ -10,10 +10,15 @@ use serde::Serialize;
 use crate::Authorizer;
 use crate::explain::{self, ExplainedRole};
 use crate::matched::{ExplainedRule, explained_rule};
+use crate::reason::Reason;
 
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
 #[derive(Clone, Debug, Serialize)]
 pub struct WhatCan {
+    /// The name of the reason that every request of this caller gets 401 for; such a caller has no roles and no rules.
+    pub reason: Option<&'static str>,
+    /// That reason in words.
+    pub because: Option<String>,
     /// Whether the caller has no credentials.
     pub anonymous: bool,
     /// The user name; `None` for an anonymous caller, and for every caller with these roles.
@@ -77,6 +82,8 @@ impl Authorizer {
         });
         let named = subject.filter(|subject| !subject.user.is_empty());
         WhatCan {
+            reason: None,
+            because: None,
             anonymous: subject.is_none(),
             user: named.map(|subject| subject.user.to_string()),
             issuer: subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string),
@@ -121,6 +128,23 @@ impl HeldRule {
 }
 
 impl WhatCan {
+    /// What a caller may do whose credentials are invalid for this reason: nothing, not even what `anyone` may.
+    #[must_use]
+    pub fn nothing(user: &str, error: CredentialsError) -> Self {
+        let reason = Reason::InvalidCredentials(error);
+        Self {
+            reason: Some(reason.name()),
+            because: Some(reason.to_string()),
+            anonymous: false,
+            user: Some(user.to_owned()),
+            issuer: None,
+            groups: Vec::new(),
+            roles: Vec::new(),
+            rules: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// Whether a rule allows anything.
     #[must_use]
     pub fn allows_something(&self) -> bool {
@@ -147,7 +171,9 @@ impl fmt::Display for WhatCan {
         for held in &self.rules {
             write!(f, "\nrule:    {held}")?;
         }
-        if !self.allows_something() {
+        if let (Some(name), Some(because)) = (self.reason, &self.because) {
+            write!(f, "\nnothing: every request gets 401: {because} ({name})")?;
+        } else if !self.allows_something() {
             f.write_str("\nnothing: no rule allows anything")?;
         }
         for note in &self.notes {

@@ -209,6 +209,16 @@ impl<T: HeapSize> Authenticator<T> {
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
+    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of them is required.
+    ///
+    /// # Errors
+    /// If no token with these claims is valid now.
+    pub fn check_claims(&self, claims: &Value, now: UnixTime) -> Result<(), CredentialsError> {
+        let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
+        let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
+        jwt::check_given(members.clone(), &issuer.settings, now)
+    }
+
     /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
     #[must_use]
     pub fn basic_user(&self, user: &str) -> Option<&Subject> {

@@ -11,7 +11,7 @@ mod issuer;
 mod pending;
 mod token;
 
-pub(crate) use claims::{subject, user};
+pub(crate) use claims::{check_given, subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};

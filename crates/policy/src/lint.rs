@@ -6,12 +6,14 @@
 mod below;
 mod cover;
 mod names;
+mod prefixed_users;
 mod reach;
 mod shared_users;
 mod trie;
 mod warnings;
 
 pub(crate) use names::{identities, roles};
+pub(crate) use prefixed_users::prefixed_users;
 pub(crate) use shared_users::shared_users;
 
 use crate::lint::trie::Trie;

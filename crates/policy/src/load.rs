@@ -48,6 +48,9 @@ pub fn load_with(
     if !missing.roles && !missing_grants && !missing.identity {
         lint::roles(&policy, &mut problems);
         lint::shared_users(&policy, &mut problems);
+        if !missing.rules {
+            lint::prefixed_users(&policy, &mut problems);
+        }
     }
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     if broken {

@@ -62,6 +62,8 @@ warnings! {
     OpenBelow = "open-below",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
+    /// A rule with `{user}` where every user name has a prefix.
+    PrefixedUser = "prefixed-user",
     /// An issuer that publishes a shared secret.
     PublicSecret = "public-secret",
     /// A rule that another one covers.

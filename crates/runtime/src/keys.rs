@@ -139,14 +139,16 @@ impl Fetches {
         let mut next = Instant::now();
         let mut requested = false;
         let mut next_requested = next;
+        // Whether no fetch has succeeded since a requested one began.
+        let mut unfulfilled = false;
         loop {
-            // When an early or requested fetch fails, the regular ones go on as planned: so no token makes them more
-            // frequent.
+            // When an early fetch fails, the regular ones go on as planned: so no token makes them more frequent. A
+            // requested one is retried as at the start: an operator waits for it.
             let result = tokio::select! {
                 () = sleep_until(next) => {
                     let result = self.fetch().await;
                     failures = if result.is_ok() { 0 } else { failures + 1 };
-                    next = Instant::now() + jittered(retry(failures).unwrap_or(self.refresh).min(self.refresh));
+                    next = self.next(failures);
                     result
                 }
                 () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => {
@@ -154,7 +156,7 @@ impl Fetches {
                     self.log_early(&early);
                     let result = self.fetch().await;
                     if result.is_ok() {
-                        (failures, next) = (0, Instant::now() + jittered(self.refresh));
+                        (failures, next) = (0, self.next(0));
                     }
                     result
                 }
@@ -164,10 +166,9 @@ impl Fetches {
                     let Self { url, issuers, .. } = &self;
                     tracing::info!(%url, %issuers, "reload requested: fetching keys");
                     let result = self.fetch().await;
-                    if result.is_ok() {
-                        (failures, next) = (0, Instant::now() + jittered(self.refresh));
-                        tracing::info!(%url, %issuers, "reload requested: keys fetched");
-                    }
+                    unfulfilled = true;
+                    failures = u32::from(result.is_err());
+                    next = self.next(failures);
                     result
                 }
                 // An error means that the process is stopping.
@@ -181,10 +182,21 @@ impl Fetches {
                 }
             };
             match result {
-                Ok(()) => early.fetched(Instant::now()),
+                Ok(()) => {
+                    early.fetched(Instant::now());
+                    if std::mem::take(&mut unfulfilled) {
+                        let Self { url, issuers, .. } = &self;
+                        tracing::info!(%url, %issuers, "reload requested: keys fetched");
+                    }
+                }
                 Err(error) => self.log_failure(&error, early.due().unwrap_or(next).min(next)),
             }
         }
+    }
+
+    /// The time of the next regular fetch, after so many failed ones in a row.
+    fn next(&self, failures: u32) -> Instant {
+        Instant::now() + jittered(retry(failures).unwrap_or(self.refresh).min(self.refresh))
     }
 
     fn log_early(&self, early: &EarlyFetches) {

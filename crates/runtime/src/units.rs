@@ -11,6 +11,9 @@ pub enum UnitError {
     /// Not a size.
     #[error("not a size: write one such as `65536`, `64KiB` or `4MiB`")]
     Size,
+    /// Not a number of threads, connections or the like.
+    #[error("not a number: write a whole one from 0 to 65535")]
+    Count,
     /// Not the mode of a file that its owner can write.
     #[error("not a mode: write one such as `0660`; the owner must be able to write")]
     Mode,
@@ -51,6 +54,14 @@ pub fn size(text: &str) -> Result<usize, UnitError> {
     number.checked_mul(bytes).filter(|size| *size > 0).ok_or(UnitError::Size)
 }
 
+/// Parses a whole number of at most 65535.
+///
+/// # Errors
+/// When the text is not valid; the error says how to write it.
+pub fn count(text: &str) -> Result<u16, UnitError> {
+    text.parse().map_err(|_| UnitError::Count)
+}
+
 /// Parses the permissions of a file, in octal digits. The owner must be able to write.
 ///
 /// # Errors
@@ -71,7 +82,7 @@ fn split(text: &str) -> (&str, &str) {
 mod tests {
     use std::time::Duration;
 
-    use super::{duration, mode, size};
+    use super::{count, duration, mode, size};
 
     #[test]
     fn reads_units() {
@@ -80,6 +91,7 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert_eq!(size("4MiB"), Ok(4 << 20));
         assert_eq!(size("17"), Ok(17));
+        assert_eq!(count("65535"), Ok(65535));
         assert_eq!(mode("0660"), Ok(0o660));
     }
 
@@ -90,6 +102,9 @@ mod tests {
         }
         for text in ["", "0", "1GB", "MiB"] {
             assert!(size(text).is_err(), "{text}");
+        }
+        for text in ["", "abc", "-1", "1.5", "65536"] {
+            assert!(count(text).is_err(), "{text}");
         }
         for text in ["", "9", "0400", "01000"] {
             assert!(mode(text).is_err(), "{text}");

@@ -55,7 +55,7 @@ pub struct Settings {
     pub socket_mode: u32,
 
     /// Number of threads that serve requests; 0 means one per core.
-    #[arg(long, env = "ROLEGATE_THREADS", value_name = "N", default_value = "0")]
+    #[arg(long, env = "ROLEGATE_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub threads: u16,
 
     /// Maximum size of a CheckRequest, which contains the headers of a request and, if Envoy sends it, its body.
@@ -70,16 +70,16 @@ pub struct Settings {
 
     /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy
     /// opens one connection per worker thread and endpoint.
-    #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024")]
+    #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
     pub max_connections: u16,
 
     /// Number of threads that hash passwords; 0 means half the cores.
-    #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0")]
+    #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,
 
     /// Maximum number of passwords that wait to be hashed. When the queue is full, passwords are denied with 503, first
     /// those from the IPv4 address, or the /64 of an IPv6 address, that has sent the most wrong passwords recently.
-    #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256")]
+    #[arg(long, env = "ROLEGATE_HASH_QUEUE", value_name = "N", default_value = "256", value_parser = units::count)]
     pub hash_queue: u16,
 
     /// Time after SIGTERM during which requests are still served while health checks already report `NOT_SERVING`. If

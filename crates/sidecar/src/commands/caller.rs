@@ -6,7 +6,7 @@ use std::sync::Arc;
 use authorizer::{Authorizer, ExplainedSubject};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::Subject;
+use identity::{CredentialsError, Subject};
 use policy::model::SourceId;
 use policy::{Policy, closest};
 
@@ -26,7 +26,8 @@ pub(super) fn caller(
 ) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
-            (ExplainedSubject::Given(subject(authorizer, user, issuer.as_deref(), (groups, roles))?), None)
+            let subject = subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+            (subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
             let encoded = BASE64_STANDARD.encode(given(pair)?);
@@ -54,12 +55,20 @@ pub(super) fn unknown_names(
     user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
 }
 
+/// Why no caller can have this name: each source puts a prefix before it.
+pub(super) fn impossible_user(user: &str, policy: &Policy) -> Option<String> {
+    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
+    if prefixes.is_empty() || prefixes.iter().any(|prefix| user.starts_with(prefix)) {
+        return None;
+    }
+    let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
+    Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")))
+}
+
 /// A user that no source can have, or that only Basic could have, and does not.
 fn unknown_user(user: &str, policy: &Policy) -> Option<String> {
-    let prefixes: Vec<&str> = policy.identity.sources().map(|(.., prefix)| prefix).collect();
-    if !prefixes.is_empty() && !prefixes.iter().any(|prefix| user.starts_with(prefix)) {
-        let meant: Vec<String> = prefixes.iter().map(|prefix| format!("`{prefix}{user}`")).collect();
-        return Some(format!("no source has a user `{user}`: did you mean {}?", meant.join(" or ")));
+    if let Some(impossible) = impossible_user(user, policy) {
+        return Some(impossible);
     }
     let basic = policy.identity.basic.as_ref().filter(|basic| basic.verify)?;
     if policy.identity.source_of(user) != Some(SourceId::BASIC) {
@@ -84,7 +93,17 @@ fn unknown_groups(given: &[String], policy: &Policy) -> Vec<String> {
     let of_basic: Vec<String> = of_basic.collect();
     let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| &**group));
     let known: Vec<&str> = granted.chain(of_basic.iter().map(String::as_str)).collect();
-    given.iter().filter_map(|name| unknown("group", name, &known)).collect()
+    let of_issuers = policy.identity.jwt.iter().map(|issuer| &*issuer.group_prefix);
+    let prefixes: Vec<&str> =
+        policy.identity.basic.iter().map(|basic| &*basic.group_prefix).chain(of_issuers).collect();
+    let without_prefix = |name: &String| {
+        let mut meant = prefixes.iter().map(|prefix| format!("{prefix}{name}"));
+        let meant = meant.find(|meant| known.contains(&meant.as_str()))?;
+        let is_unknown = !known.contains(&name.as_str());
+        is_unknown.then(|| format!("the policy has no group `{name}`: did you mean `{meant}`?"))
+    };
+    let note = |name| without_prefix(name).or_else(|| unknown("group", name, &known));
+    given.iter().filter_map(note).collect()
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
@@ -96,6 +115,8 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
 /// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
 /// by the source that its name can come from.
 ///
+/// The inner error is that of its requests, when Basic does not have the user.
+///
 /// # Errors
 /// When no token of the issuer can have these names.
 pub(super) fn subject(
@@ -103,7 +124,7 @@ pub(super) fn subject(
     user: &str,
     issuer: Option<&str>,
     (groups, roles): (&[String], &[String]),
-) -> Result<Subject, String> {
+) -> Result<Result<Subject, CredentialsError>, String> {
     let Some(name) = issuer else { return Ok(authorizer.subject_named(user, groups, roles)) };
     let issuers = &authorizer.loaded().policy.identity.jwt;
     let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name) else {
@@ -124,14 +145,14 @@ pub(super) fn subject(
         return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave `--{kind}` out"));
     }
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    Ok(Subject {
+    Ok(Ok(Subject {
         user: user.into(),
         issuer: Some(issuer.issuer.clone()),
         source: Some(SourceId::of_issuer(index)),
         groups: names(groups),
         roles: names(roles),
         claims: serde_json::Value::Null,
-    })
+    }))
 }
 
 /// The value itself, or the first line of standard input if the value is `-`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::{Authorizer, ExplainedSubject, Explanation, Reason, Request};
-use identity::{Subject, UnixTime};
+use identity::{CredentialsError, Subject, UnixTime};
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes that are read: more than the longest line has.
@@ -108,15 +108,20 @@ impl LoggedDecision {
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
-                let subject = Subject {
-                    user: user.into(),
-                    source,
-                    issuer: self.issuer.map(Arc::from),
-                    groups: names(self.groups),
-                    roles: names(self.roles),
-                    claims: serde_json::Value::Null,
+                let caller = if authorizer.is_unknown_to_basic(&user, source) {
+                    // Removed since.
+                    ExplainedSubject::Invalid(CredentialsError::BadPassword)
+                } else {
+                    ExplainedSubject::Given(Subject {
+                        user: user.into(),
+                        source,
+                        issuer: self.issuer.map(Arc::from),
+                        groups: names(self.groups),
+                        roles: names(self.roles),
+                        claims: serde_json::Value::Null,
+                    })
                 };
-                authorizer.explain(&request, ExplainedSubject::Given(subject), now)
+                authorizer.explain(&request, caller, now)
             }
             (_, None) => authorizer.explain(&request, ExplainedSubject::OfCredentials, now),
         };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use authorizer::CaseOutcome;
 use policy::cases::{self, Case, Credentials};
-use policy::{Place, Problem};
+use policy::{Place, Policy, Problem};
 use serde::Serialize;
 
-use super::fetched;
 use super::loaded::{self, ReportedPlace, counted};
+use super::{caller, fetched};
 use crate::cli::{Format, TestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -18,6 +18,13 @@ use runtime::{clock, files};
 /// Runs every case and prints its result.
 pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
     let file = if args.cases.is_dir() { args.cases.join("cases.yaml") } else { args.cases.clone() };
+    // A folder that does not exist is the mistake, and not the policy that would be in it.
+    if !args.cases.exists()
+        && let Err(problems) = read(&args.cases)
+    {
+        loaded::report(&problems, args.output, output);
+        return Exit::Policy;
+    }
     let policy = args.policy.clone().unwrap_or_else(|| beside(&file));
     let compiled = match loaded::load(&policy, args.output, output) {
         Ok(compiled) => compiled,
@@ -36,8 +43,12 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
         Err(exit) => return exit,
     };
     let now = clock::now();
-    let results: Vec<Result<'_>> =
-        cases.iter().map(|case| Result::of(case, compiled.authorizer.run_case(case, now))).collect();
+    let run = |case| {
+        let mut outcome = compiled.authorizer.run_case(case, now);
+        outcome.failures.extend(impossible_user(case, &compiled.loaded.policy));
+        Result::of(case, outcome)
+    };
+    let results: Vec<Result<'_>> = cases.iter().map(run).collect();
     let failed = results.iter().filter(|result| !result.ok).count();
     match args.output {
         Format::Json => output.json(&Results { ok: failed == 0, failed, cases: &results }),
@@ -56,6 +67,14 @@ pub(crate) fn test(args: &TestArgs, output: &mut Output<'_>) -> Exit {
 fn may_have_a_token(case: &Case) -> bool {
     matches!(case.request.credentials, Credentials::Bearer(_))
         || fetched::has_authorization(&case.request.headers)
+}
+
+/// Why no caller can be the user of the case: it would test nothing.
+fn impossible_user(case: &Case, policy: &Policy) -> Option<String> {
+    match &case.request.credentials {
+        Credentials::User { name, .. } => caller::impossible_user(name, policy),
+        Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
+    }
 }
 
 fn beside(cases: &Path) -> PathBuf {
@@ -88,6 +107,8 @@ struct Result<'a> {
     reason: Option<&'static str>,
     rule: Option<String>,
     failures: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
     #[serde(skip)]
     place: &'a Place,
 }
@@ -103,6 +124,7 @@ impl<'a> Result<'a> {
             reason: outcome.reason,
             rule: outcome.rule,
             failures: outcome.failures,
+            warning: outcome.warning,
             place: &case.at,
         }
     }
@@ -113,6 +135,9 @@ impl<'a> Result<'a> {
         output.line(&format!("{mark} {}: {} ({why})", self.name, self.status));
         for failure in &self.failures {
             output.line(&format!("       {}: {failure}", self.place));
+        }
+        if let Some(warning) = &self.warning {
+            output.line(&format!("       {}: warning: {warning}", self.place));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use authorizer::Authorizer;
+use authorizer::{Authorizer, WhatCan};
 use identity::Subject;
 use policy::model::ANYONE;
 
@@ -17,14 +17,13 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
-    let subject = match subject(args, &compiled.authorizer) {
-        Ok(subject) => subject,
+    let mut what = match answer(args, &compiled.authorizer) {
+        Ok(what) => what,
         Err(error) => {
             output.error(&error);
             return Exit::Arguments;
         }
     };
-    let mut what = compiled.authorizer.what_can(subject.as_ref());
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     what.notes.extend(caller::unknown_names(user, &[], &args.groups, &compiled.loaded.policy));
     match args.output {
@@ -34,24 +33,29 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
     if what.allows_something() { Exit::Success } else { Exit::Denied }
 }
 
-/// The caller that the arguments name; `None` if it is anonymous.
-fn subject(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<Option<Subject>, String> {
+/// What the caller that the arguments name may do.
+fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String> {
     let WhatCanArgs { user, issuer, roles, groups, .. } = args;
     // An answer about a misspelt role would be that of no role at all.
     if let Some(unknown) = caller::unknown_roles(roles, &authorizer.loaded().policy).into_iter().next() {
         return Err(unknown);
     }
     if let Some(user) = user {
-        return caller::subject(authorizer, user, issuer.as_deref(), (groups, roles)).map(Some);
+        let subject = caller::subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+        return Ok(match subject {
+            Ok(subject) => authorizer.what_can(Some(&subject)),
+            Err(error) => WhatCan::nothing(user, error),
+        });
     }
     let is_anonymous = groups.is_empty() && roles.iter().all(|role| role == ANYONE);
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    Ok((!is_anonymous).then(|| Subject {
+    let subject = (!is_anonymous).then(|| Subject {
         user: "".into(),
         issuer: None,
         source: None,
         groups: names(groups),
         roles: names(roles),
         claims: serde_json::Value::Null,
-    }))
+    });
+    Ok(authorizer.what_can(subject.as_ref()))
 }

@@ -164,6 +164,8 @@ fn a_failed_case_is_shown_with_the_actual_answer() {
 
 #[test]
 fn unreadable_cases_do_not_pass() {
+    let (code, _, err) = run(&["test", "nowhere"]);
+    assert!(code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"), "{err}");
     let folder = PolicyFolder::new(&open_to_all("/a"));
     assert_eq!(run(&["test", &folder.arg()]).0, 3, "there are none");
     folder.write("cases.yaml", "[]\n");
@@ -261,6 +263,50 @@ fn a_case_may_name_a_user() {
     let (code, out, err) = run(&["test", &folder.arg()]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("5 cases passed, 0 failed"), "{out}");
+}
+
+/// Whoever it tests cannot exist, so 403 says nothing.
+#[test]
+fn a_case_with_a_user_whom_no_source_can_have_fails() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { user_prefix: \"basic:\", users: { bob: { password: \
+         \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
+         roles: { authenticated: { user_id_from: [basic], allow: [\"GET /users/{user.id}/**\"] } }\n",
+    );
+    folder.write("cases.yaml", "- { name: bob, request: { path: /users/ann/x, user: bob }, expect: 403 }\n");
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"), "{out}");
+}
+
+/// The claims of a case are not verified, so a 200 may be one that no token gets.
+#[test]
+fn a_case_whose_claims_no_valid_token_has_is_warned_of() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { jwt: [{ issuer: \"https://id.example\", audiences: [people], keys: { url: \
+         \"https://id.example/keys\" }, max_age: 1h, claims: { user: sub } }] }\n\
+         roles: { authenticated: { allow: [GET /a] } }\n",
+    );
+    let case = |claims: &str| {
+        format!(
+            "- {{ name: a, request: {{ path: /a, at: 2026-01-01T00:00:00Z, claims: {{ iss: \"https://id.example\", \
+             sub: carol{claims} }} }}, expect: 200 }}\n"
+        )
+    };
+    for (claims, reason) in [
+        (", aud: account", Some("(wrong_audience)")),
+        (", exp: 1", Some("(expired)")),
+        (", nbf: 9999999999", Some("(not_yet_valid)")),
+        (", aud: [people], exp: 9999999999", None),
+        ("", None),
+    ] {
+        folder.write("cases.yaml", &case(claims));
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, 0, "{out}{err}");
+        let warning = out.lines().find(|line| line.contains("warning: claims are taken as verified"));
+        assert_eq!(warning.is_some(), reason.is_some(), "{claims}: {out}");
+        assert!(reason.is_none_or(|reason| warning.unwrap().ends_with(reason)), "{out}");
+    }
 }
 
 #[test]

@@ -182,6 +182,28 @@ async fn sighup_fetches_keys_so_that_a_withdrawn_one_verifies_no_more() {
     assert_eq!(issuer.fetches(), 3, "{}", server.log());
 }
 
+/// The next regular fetch may be an hour away.
+#[tokio::test]
+async fn a_requested_fetch_that_fails_is_retried_as_at_the_start() {
+    let (leaked, new) = (Signer::default(), Signer::default());
+    let issuer = Issuer::start(&key_set(&leaked, "leaked"));
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(check(&mut envoy, &token(&leaked, "leaked")).await, Answer::Http(200));
+    issuer.answer(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+    );
+    server.signal(Signal::HUP);
+    wait_until(|| issuer.fetches() >= 3, || "the requested fetch, and a retry".to_owned());
+    assert!(lines(&server, "reload requested: keys fetched").is_empty(), "{}", server.log());
+    issuer.publish(&key_set(&new, "new"));
+    server.wait_for_log("reload requested: keys fetched");
+    let fetches = issuer.fetches();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(issuer.fetches(), fetches, "the next regular fetch is in an hour: {}", server.log());
+    assert_eq!(check(&mut envoy, &token(&leaked, "leaked")).await, Answer::Http(401));
+}
+
 /// Sends a token with the next of these `kid`s every 100 ms, one of them rightly signed and published under that `kid`
 /// from then on. Returns how long the new key took to work, and the number of early fetches until then.
 async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (Duration, usize) {

@@ -145,6 +145,7 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
     for value in ["many", "7"] {
         let err = run(&flag, "ROLEGATE_HASH_QUEUE", value);
         assert!(err.contains("'some' for '--hash-queue <N>'"), "the flag wins over the environment: {err}");
+        assert!(err.contains("write a whole one from 0 to 65535"), "{err}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `what-can`, and callers who are named with their issuer.
 
-use crate::process::{PolicyFolder, example, run};
+use crate::process::{PolicyFolder, example, run, run_with};
 
 /// Two sources that can have the same names.
 const POLICY: &str = r#"version: 1
@@ -149,17 +149,61 @@ fn explain_takes_the_issuer_of_a_user() {
     assert!(code == 2 && err.contains("did you mean `https://id.example.com`?"), "{err}");
 }
 
-/// No caller can be this user, so the answer is not about the one who was meant.
+/// As the server answers, and as `rolegate test` does: its password is right for nobody.
 #[test]
-fn a_user_whom_basic_does_not_have_is_noted() {
+fn a_user_whom_basic_does_not_have_may_do_nothing() {
     let people = example("people");
-    for args in [
-        &["what-can", "--policy", &people, "--user", "bobb"][..],
-        &["explain", "--policy", &people, "--user", "bobb", "GET", "/people"],
+    let because = "bad password (bad_password)";
+    for (args, answer) in [
+        (&["what-can", "--policy", &people, "--user", "bobb"][..], "nothing: every request gets 401"),
+        (
+            &["what-can", "--policy", &people, "--user", "bobb", "--role", "admin"],
+            "nothing: every request gets 401",
+        ),
+        (&["explain", "--policy", &people, "--user", "bobb", "GET", "/people"], "401 denied"),
+        (
+            &["explain", "--policy", &people, "--user", "bobb", "--role", "admin", "GET", "/people"],
+            "401 denied",
+        ),
     ] {
-        let (_, out, _) = run(args);
+        let (code, out, err) = run(args);
+        assert_eq!(code, 1, "{args:?}: {out}{err}");
+        assert!(out.contains(&format!("{answer}: {because}\n")), "{out}");
+        assert!(!out.contains("rule:"), "{out}");
         assert!(out.contains("\nnote:    the policy has no user `bobb`: did you mean `bob`?"), "{out}");
     }
+    let (code, out, _) = run(&["what-can", "--policy", &people, "--user", "bobb", "--output", "json"]);
+    let what: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &what["reason"], &what["user"]), (1, &"bad_password".into(), &"bobb".into()), "{out}");
+}
+
+/// A prefix says which source a user is of; a user that an issuer may have is not looked up in Basic.
+#[test]
+fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  basic: { user_prefix: \"basic:\", group_prefix: \"basic:\", users: { ann: \
+         { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [analysts] } } }\n  jwt:\n    - { issuer: \"https://id.example.com\", \
+         audiences: [x], keys: { url: \"https://id.example.com/jwks\" }, user_prefix: \"id:\" }\n\
+         roles: { authenticated: { allow: [\"GET /users/**\"] } }\n",
+    );
+    let asked = |user: &str| {
+        let explain = run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/users/x"]).0;
+        (explain, run(&["what-can", "--policy", &folder.arg(), "--user", user]).0)
+    };
+    assert_eq!(asked("basic:ann"), (0, 0));
+    assert_eq!(asked("basic:bob"), (1, 1));
+    assert_eq!(asked("id:bob"), (0, 0));
+    let (_, out, _) = run(&["what-can", "--policy", &folder.arg(), "--group", "analysts"]);
+    assert!(
+        out.contains("note:    the policy has no group `analysts`: did you mean `basic:analysts`?"),
+        "{out}"
+    );
+    let line = r#"{"decision":"allowed","method":"GET","host":"a","path":"/users/x","user":"basic:bob"}"#;
+    let (code, out, err) = run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
+    assert!(
+        code == 1 && out.starts_with("401 denied") && out.contains("not as here"),
+        "removed since: {out}{err}"
+    );
 }
 
 #[test]
