@@ -1,7 +1,9 @@
 //! A policy that is kept current for all filters and routes that name it with the same settings.
 
 use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::num::NonZero;
+use std::path::Path;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -68,10 +70,9 @@ impl Instance {
 
     fn start(settings: FilterSettings) -> Result<Self, String> {
         let loaded = load(&settings)?;
-        let cannot_start = |error: std::io::Error| format!("rolegate cannot start: {error}");
+        let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let path = &settings.decision_log_file;
-        let log = OpenOptions::new().append(true).create(true).open(path);
-        let log = log.map_err(|error| format!("`decision-log-file` {}: {error}", path.display()))?;
+        let log = open(path).map_err(|error| format!("`decision-log-file` {}: {error}", path.display()))?;
         let runtime = loaded.start(log).map_err(cannot_start)?;
         let caching = runtime.policy().clone();
         let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
@@ -123,6 +124,16 @@ impl Drop for Instance {
     }
 }
 
+/// Opens a file to append to. Standard output and error are used as they are: under systemd they are sockets, which cannot
+/// be opened by their names.
+fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+    Ok(match path.to_str() {
+        Some("/dev/stdout") => Box::new(io::stdout()),
+        Some("/dev/stderr") => Box::new(io::stderr()),
+        Some(_) | None => Box::new(OpenOptions::new().append(true).create(true).open(path)?),
+    })
+}
+
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
     let lines = |problems: Vec<Problem>| {
         let mut text = "the policy does not compile".to_owned();
@@ -136,7 +147,7 @@ fn load(settings: &FilterSettings) -> Result<LoadedPolicy, String> {
 }
 
 /// Starts the thread that fetches keys, and waits for the first attempt, but no longer than `wait`.
-fn fetch_keys(runtime: &Runtime, wait: Duration) -> std::io::Result<(Handle, oneshot::Sender<()>)> {
+fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot::Sender<()>)> {
     let executor = Builder::new_current_thread().enable_all().build()?;
     let handle = executor.handle().clone();
     let (end, ended) = oneshot::channel::<()>();
