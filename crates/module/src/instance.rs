@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use identity::VerificationResult;
 use policy::Problem;
-use runtime::counters::ThreadCounters;
 use runtime::hashing::Hashing;
 use runtime::status::Status;
 use runtime::{ActivePolicy, LoadedPolicy, Runtime};
@@ -36,7 +35,6 @@ pub(crate) struct Instance {
     timers: Handle,
     /// Dropping it ends that thread.
     _fetching: oneshot::Sender<()>,
-    counters: Mutex<Vec<Arc<ThreadCounters>>>,
 }
 
 /// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
@@ -92,15 +90,7 @@ impl Instance {
             runtime: Mutex::new(Some(runtime)),
             timers,
             _fetching: fetching,
-            counters: Mutex::default(),
         })
-    }
-
-    /// The counters for one more thread.
-    pub(crate) fn counters(&self) -> Arc<ThreadCounters> {
-        let counters = Arc::default();
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-        counters
     }
 
     /// Commits `event` after a time, unless the result is aborted before.

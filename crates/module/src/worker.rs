@@ -57,7 +57,7 @@ impl Worker {
                 return Rc::clone(worker);
             }
             workers.retain(|(instance, _)| instance.strong_count() > 0);
-            let thread = RequestThread::new(instance.policy.clone(), instance.counters());
+            let thread = RequestThread::new(instance.policy.clone(), Arc::default());
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
