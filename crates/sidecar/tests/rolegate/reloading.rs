@@ -283,9 +283,9 @@ async fn included_files_and_password_files_are_watched() {
 }
 
 #[tokio::test]
-async fn a_stale_policy_denies_if_configured() {
+async fn a_stale_policy_is_unavailable_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
-    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "deny"]);
+    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "unavailable"]);
     let mut envoy = Envoy::connect(server.address()).await;
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(
