@@ -68,8 +68,9 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy
-    /// opens one connection per worker thread and endpoint.
+    /// Maximum number of open gRPC connections, divided evenly among the worker threads. When a thread has its share, the
+    /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
+    /// one is closed. Envoy opens one connection per worker thread of its own and endpoint.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
     pub max_connections: u16,
 

@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 pub(super) enum CheckResult {
     /// The message is answered.
     Answered(Answer),
-    /// The credentials must be verified first. The network is the client's, by which the queues decide whose credentials
-    /// are verified next.
+    /// The credentials must be verified first. The network is that of the downstream client, by which the queues
+    /// decide whose credentials are verified next.
     Pending(Verification, ClientNetwork),
 }
 
@@ -28,16 +28,16 @@ pub(super) enum CheckResult {
 pub(super) enum Answer {
     /// A verdict, encoded as the body of the gRPC answer.
     Verdict(Bytes),
-    /// No verdict: the gRPC client gets an error.
+    /// No verdict: the peer gets a gRPC error.
     Error(ErrorKind),
 }
 
-/// Why a message is not authorized.
+/// Why a message is answered without evaluating the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
     Limit(Limit),
-    /// It cannot be processed, so the gRPC client gets an error.
+    /// It cannot be processed, so the peer gets a gRPC error.
     Error(ErrorKind),
 }
 
@@ -90,7 +90,7 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request that is not authorized. `message` is what has been received of it, possibly nothing.
+    /// Answers a request without evaluating the policy. `message` is what has been received of it, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
         let answer = match failure {
             Failure::Error(kind) => Err(kind),

@@ -3,7 +3,7 @@
 //!
 //! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
 //! in a buffer. The memory of all requests that wait, for the rest of their message or for the verification of their
-//! credentials, is bounded for the whole process: otherwise clients that send slowly could occupy all of it.
+//! credentials, is bounded for the whole process: otherwise peers that send slowly could occupy all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -73,7 +73,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the client can send
+    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the peer can send
     /// others meanwhile. For messages that are answered at once, dropping the stream reopens it.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
