@@ -27,7 +27,7 @@ pub(crate) struct Instance {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Hashing,
     pub(crate) status: Arc<Status>,
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     pub(crate) policy: ActivePolicy,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,

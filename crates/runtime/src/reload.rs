@@ -1,6 +1,6 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! One thread does all of this, away from the request threads. It receives events (from the file system, from SIGHUP,
+//! One thread does all of this, away from the worker threads. It receives events (from the file system, from SIGHUP,
 //! from the key fetcher), compares the files with what it read last, loads and compiles them, and publishes the new
 //! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
 //! age report that.

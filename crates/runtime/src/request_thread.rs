@@ -1,4 +1,4 @@
-//! What a request thread authorizes requests with: the active policy, its own buffers and its own counters.
+//! What a worker thread authorizes requests with: the active policy, its own buffers and its own counters.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -34,7 +34,7 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// A decided request, to be counted and logged.
+/// A request that is decided, and what is counted and logged with its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
     /// What authorized it.

@@ -79,7 +79,7 @@ impl LoadedPolicy {
 }
 
 impl Runtime {
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     #[must_use]
     pub fn policy(&self) -> &ActivePolicy {
         &self.policy

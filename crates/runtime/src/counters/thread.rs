@@ -1,4 +1,4 @@
-//! The counters of one request thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
+//! The counters of one worker thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{ErrorKind, Totals};
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
 
-/// The counters of one request thread. Aligned, so that two threads never share a cache line.
+/// The counters of one worker thread. Aligned, so that two threads never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ThreadCounters {
