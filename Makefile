@@ -107,6 +107,7 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)

@@ -145,7 +145,7 @@ impl Worker {
         received: Received,
         decided: Instant,
     ) {
-        self.verdict.borrow_mut().set(verdict, &authorizer.revision().policy);
+        self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client() } else { &[] };
         self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
     }
