@@ -259,7 +259,7 @@ impl Authorization {
     ) -> Handled {
         let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
-            let time = worker.thread.handed_over(received).unwrap_or_default();
+            let time = worker.thread.answered(received).unwrap_or_default();
             stats.decided(&stream, verdict.reason(), time);
             if worker.is_time_for_gauges(received.at) {
                 stats.set(&stream, &instance.status);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::ErrorKind;
-use runtime::{Decided, Received, RequestThread};
+use runtime::{Decided, Received, WorkerThread};
 use smallvec::SmallVec;
 
 use crate::abi::Headers;
@@ -20,7 +20,7 @@ use crate::token_queue::TokenQueue;
 /// The part of an instance that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) thread: RequestThread,
+    pub(crate) thread: WorkerThread,
     pub(crate) tokens: Rc<TokenQueue>,
     /// The verdict about the current request.
     pub(crate) verdict: RefCell<OwnedVerdict>,
@@ -57,7 +57,7 @@ impl Worker {
                 return Rc::clone(worker);
             }
             workers.retain(|(instance, _)| instance.strong_count() > 0);
-            let thread = RequestThread::new(instance.policy.clone(), Arc::default());
+            let thread = WorkerThread::new(instance.policy.clone(), Arc::default());
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),

@@ -2,7 +2,7 @@
 //! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
 //!
 //! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
-//! one of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`RequestThread`],
+//! one of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`WorkerThread`],
 //! with which a thread answers requests. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
@@ -28,16 +28,16 @@ pub mod panics;
 mod priority;
 mod record;
 mod reload;
-mod request_thread;
 mod runtime;
 pub mod settings;
 pub mod status;
 mod trusted_ca;
 pub mod units;
+mod worker_thread;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use request_thread::{Decided, Received, RequestThread};
 pub use runtime::{LoadedPolicy, Runtime};
+pub use worker_thread::{Decided, Received, WorkerThread};

@@ -66,7 +66,7 @@ impl ThreadCounters {
     }
 
     /// Records that `answers` answers were passed to the transport, `duration` after their messages were complete.
-    pub fn handed_over(&self, duration: Duration, answers: u64) {
+    pub fn answered(&self, duration: Duration, answers: u64) {
         self.handler.record(duration, answers);
     }
 
@@ -98,7 +98,7 @@ mod tests {
             thread.denied("missing_credentials");
             thread.error(ErrorKind::Framing);
             thread.evaluated(Duration::from_micros(3));
-            thread.handed_over(Duration::from_micros(5), 2);
+            thread.answered(Duration::from_micros(5), 2);
         }
         threads[1].denied("denied");
         let totals = Totals::sum(threads.iter());

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, Decided, Received, RequestThread};
+use runtime::{ActivePolicy, ClientNetwork, Decided, Received, WorkerThread};
 use smallvec::SmallVec;
 
 /// The result of checking a message.
@@ -43,7 +43,7 @@ pub(super) enum Failure {
 
 /// Checks the messages of one worker.
 pub(super) struct Checker {
-    thread: RequestThread,
+    thread: WorkerThread,
     encoder: RefCell<envoy::Encoder>,
 }
 
@@ -65,7 +65,7 @@ impl From<ErrorKind> for Failure {
 
 impl Checker {
     pub(super) fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { thread: RequestThread::new(policy, counters), encoder: RefCell::default() }
+        Self { thread: WorkerThread::new(policy, counters), encoder: RefCell::default() }
     }
 
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
@@ -101,9 +101,9 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records that the answers of all verdicts so far have been passed to the transport.
-    pub(super) fn handed_over(&self, received: Received) {
-        let _ = self.thread.handed_over(received);
+    /// Records that all verdicts so far are answered: their answers have been passed to the transport.
+    pub(super) fn answered(&self, received: Received) {
+        let _ = self.thread.answered(received);
     }
 
     /// Counts an error and returns it as the answer.

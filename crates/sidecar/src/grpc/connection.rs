@@ -254,7 +254,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.context.checker.handed_over(received);
+        self.context.checker.answered(received);
     }
 }
 

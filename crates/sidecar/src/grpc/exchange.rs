@@ -127,7 +127,7 @@ impl Exchange {
                 }
             }
         }
-        self.context.checker.handed_over(self.received);
+        self.context.checker.answered(self.received);
     }
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
@@ -162,7 +162,7 @@ impl Exchange {
         if let Err(failure) = result {
             self.fail(failure, &message);
         }
-        self.context.checker.handed_over(self.received);
+        self.context.checker.answered(self.received);
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
