@@ -66,6 +66,14 @@ impl Instance {
         load(settings).map(drop)
     }
 
+    /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
+        let instances = INSTANCES.try_lock().ok()?;
+        Some(
+            instances.iter().filter_map(Weak::upgrade).map(|instance| Arc::clone(&instance.status)).collect(),
+        )
+    }
+
     fn start(settings: FilterSettings) -> Result<Self, String> {
         let loaded = load(&settings)?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");

@@ -37,7 +37,7 @@ pub(crate) enum Checked {
     Pending(Verification),
 }
 
-/// The most header lines that are read, as in the sidecar. Envoy accepts 100 by default.
+/// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
 const MAX_HEADERS: usize = 10_000;
 
 /// The header lines of a request. Up to 48 are on the stack.
