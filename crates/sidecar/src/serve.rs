@@ -3,9 +3,10 @@
 //! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{Address, Admin, AdminAddress, BindError, Bound, Listener, Metrics, Pages, SocketFile};
 use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
@@ -13,13 +14,10 @@ use runtime::{LoadedPolicy, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::address::{Address, AdminAddress};
-use crate::admin::{Admin, Pages};
-use crate::grpc::{self, Listener, Running};
-use crate::metrics::Metrics;
+use crate::grpc::{self, Running};
+use crate::metrics::Served;
 use crate::output::problem_lines;
 use crate::settings::Settings;
-use crate::socket::{BindError, Bound, SocketFile};
 
 mod signals;
 
@@ -107,14 +105,9 @@ impl Server {
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, listeners, pages, files } = self;
         let runtime = policy.start(io::stdout())?;
-        // Set once requests are answered. Kept until the process ends, so that the last requests are counted, too.
-        let counters = Arc::new(OnceLock::<grpc::Counters>::new());
-        let metrics = {
-            let counters = counters.clone();
-            let totals = Box::new(move || counters.get().map(grpc::Counters::totals).unwrap_or_default());
-            let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
-            Arc::new(Metrics { status, decisions, logs, totals })
-        };
+        let served = Arc::new(Served::default());
+        let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
+        let metrics = Arc::new(Metrics { status, decisions, logs: Some(logs), server: served.clone() });
         for (which, address, listener) in pages {
             tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
             match which {
@@ -127,7 +120,7 @@ impl Server {
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let running = grpc::Server::start(listeners, runtime.policy().clone(), options(&settings))?;
-        let _ = counters.set(running.counters());
+        let _ = served.0.set(running.counters());
         runtime.status().listen();
         for address in addresses {
             tracing::info!(%address, "listening");

@@ -10,11 +10,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::{Address, AdminAddress};
 use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, PolicySettings};
 use runtime::units;
-
-use crate::address::{Address, AdminAddress};
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::grpc::Listener;
+use crate::listener::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
 mod connections;
@@ -40,7 +40,7 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The HTTP server of one listener.
 #[derive(Debug)]
-pub(crate) struct Admin {
+pub struct Admin {
     socket: Socket,
     pages: Pages,
     metrics: Arc<Metrics>,
@@ -48,7 +48,7 @@ pub(crate) struct Admin {
 
 /// Which pages a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub enum Pages {
     /// All of them.
     All,
     /// Only `/metrics`, for a listener that other machines can reach.
@@ -66,7 +66,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub(crate) fn new(listener: Listener, pages: Pages, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub fn new(listener: Listener, pages: Pages, metrics: Arc<Metrics>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -81,7 +81,7 @@ impl Admin {
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
-    pub(crate) async fn run(self) {
+    pub async fn run(self) {
         let connections = Connections::default();
         loop {
             let accepted = match &self.socket {
