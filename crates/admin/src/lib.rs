@@ -1,7 +1,7 @@
 //! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`), and the sockets that servers listen on.
 //!
-//! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server, [`Metrics`] has the sources of what it shows,
-//! and [`Server`] is the part of them that differs. [`Bound`] is a listening socket at an [`Address`].
+//! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server, [`Source`] what it serves, [`Metrics`] what it
+//! shows, and [`Server`] the part of that which differs. [`Bound`] is a listening socket at an [`Address`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -14,5 +14,5 @@ mod socket;
 pub use address::{Address, AddressError, AdminAddress};
 pub use listener::Listener;
 pub use metrics::{Metrics, MetricsPage, Server};
-pub use server::{Admin, Pages};
+pub use server::{Admin, Pages, Source};
 pub use socket::{BindError, Bound, SocketFile};

@@ -10,7 +10,7 @@ use admin::{Address, Admin, AdminAddress, BindError, Bound, Listener, Metrics, P
 use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
-use runtime::{LoadedPolicy, Runtime};
+use runtime::{LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
@@ -108,8 +108,9 @@ impl Server {
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let metrics = Arc::new(Metrics { status, decisions, logs: Some(logs), server: served.clone() });
+        let source = Arc::new(Source { metrics, reloads: runtime.reloads() });
         for (which, address, listener) in pages {
-            tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
+            tokio::spawn(Admin::new(listener, which, source.clone())?.run());
             match which {
                 Pages::All => tracing::info!(%address, "admin pages"),
                 Pages::Metrics => tracing::info!(%address, "metrics"),
@@ -135,6 +136,22 @@ impl Server {
     }
 }
 
+/// What the admin listener serves.
+struct Source {
+    metrics: Arc<Metrics>,
+    reloads: Reloads,
+}
+
+impl admin::Source for Source {
+    fn metrics(&self) -> Option<Arc<Metrics>> {
+        Some(self.metrics.clone())
+    }
+
+    fn reload(&self) {
+        self.reloads.request();
+    }
+}
+
 /// A server that answers requests.
 struct Serving {
     drain_delay: Duration,
@@ -149,7 +166,7 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            self.runtime.reload();
+            self.runtime.reloads().request();
         }
     }
 
