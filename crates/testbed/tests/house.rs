@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admin", &["runtime"]),
     ("sidecar", &["policy", "identity", "authorizer", "runtime", "admin", "envoy"]),
     ("module", &["policy", "identity", "authorizer", "runtime", "admin"]),
+    ("install", &[]),
     ("load", &[]),
     ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.
 const MAY_DO_IO: &[&str] = &[
     "crates/admin/",
+    "crates/install/",
     "crates/module/",
     "crates/runtime/",
     "crates/sidecar/",
