@@ -54,6 +54,7 @@ test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run all tests, in
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests
 	cargo test --locked --package sidecar --test shipped
+	cargo test --locked --package module --test envoy shipped
 
 lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check formatting, lints, dependencies and licences.
 	cargo fmt --all --check

@@ -12,6 +12,7 @@ mod cases;
 mod configuration;
 mod differential;
 mod pauses;
+mod shipped;
 
 use std::path::{Path, PathBuf};
 

@@ -194,8 +194,10 @@ fn the_library_is_there_before_envoy_which_alone_reads_it() {
         for pod in manifests.iter().filter_map(pod).filter(|pod| found_modules(pod).next().is_some()) {
             let names: Vec<&str> =
                 containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
-            let at = |name: &str| names.iter().position(|each| *each == name).unwrap();
-            assert!(at("rolegate-module") < at("envoy"), "{name}: {names:?}");
+            // Istio adds its own Envoy, which a test of its manifests is about.
+            let Some(envoy) = names.iter().position(|name| *name == "envoy") else { continue };
+            let library = names.iter().position(|name| *name == "rolegate-module").unwrap();
+            assert!(library < envoy, "{name}: {names:?}");
             let mounts = |container: &str| {
                 let container = containers(pod).find(|each| each["name"] == container).unwrap();
                 container["volumeMounts"].as_array().cloned().unwrap_or_default()

@@ -137,6 +137,20 @@ fn volumes_name_what_is_there() {
     }
 }
 
+/// The tutorial is the same for both quick starts.
+#[test]
+fn the_quick_starts_have_the_same_policy_and_users() {
+    let of = |name: &str, kind: &str, object: &str| {
+        let manifests = &one(&deploy("minikube").join(name).display().to_string()).manifests;
+        let found = of_kind(manifests, kind);
+        found.into_iter().find(|manifest| manifest["metadata"]["name"] == object).unwrap()
+    };
+    for (kind, object) in [("ConfigMap", "people-policy"), ("Secret", "people-users"), ("Service", "people")]
+    {
+        assert_eq!(of("quick-start.yaml", kind, object), of("quick-start-module.yaml", kind, object));
+    }
+}
+
 /// The alerts stand in three places, as three kinds of users need them.
 #[test]
 fn the_alerts_are_the_same_everywhere() {
