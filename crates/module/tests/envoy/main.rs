@@ -13,6 +13,7 @@ mod configuration;
 mod differential;
 mod pauses;
 mod shipped;
+mod updates;
 
 use std::path::{Path, PathBuf};
 
