@@ -6,11 +6,13 @@
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
 //! `worker`, by a policy that an `instance` keeps current. A request with an unverified token waits in `token_queue`. A
-//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log.
+//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log,
+//! and `admin` serves the admin pages.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod abi;
+mod admin;
 #[cfg(any(test, not(feature = "fake-host")))]
 mod allocator;
 mod exports;

@@ -40,4 +40,4 @@ pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use request_thread::{Decided, Received, RequestThread};
-pub use runtime::{LoadedPolicy, Runtime};
+pub use runtime::{LoadedPolicy, Reloads, Runtime};
