@@ -295,10 +295,10 @@ impl Own {
             variant.check(envoy.address, "")?;
             let plan = variant.plan(envoy.address, "", stop)?;
             load::run(&Plan { requests: Some(REQUESTS), ..plan })?;
+            // Envoy merges the histograms of its workers every five seconds, and rolegate returns freed memory as often.
+            std::thread::sleep(Duration::from_secs(6));
             *memory = Usage::of(envoy.id()).resident;
             if variant.policy.is_some() {
-                // Envoy merges the histograms of its workers every five seconds.
-                std::thread::sleep(Duration::from_secs(6));
                 stats = block_on(get(envoy.admin, "/stats?filter=authorization_ns&usedonly", &[]))?.text();
             }
         }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::AdminAddress;
 use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
 use runtime::units;
 use serde::{Deserialize, Deserializer, de};
@@ -14,7 +15,10 @@ use serde::{Deserialize, Deserializer, de};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FilterSettings {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
-    policy: PathBuf,
+    pub(crate) policy: PathBuf,
+    /// Address of the admin listener, or `off`.
+    #[serde(default = "off", deserialize_with = "admin")]
+    pub(crate) admin: AdminAddress,
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     poll_interval: Duration,
@@ -163,6 +167,27 @@ fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
     }
 }
 
+/// Also `false`, as above.
+fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Address(String),
+        Off(bool),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::Address(text)) => {
+            text.parse().map_err(|error| de::Error::custom(format!("`admin` `{text}` is {error}")))
+        }
+        Ok(Value::Off(false)) => Ok(AdminAddress::Off),
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("`admin` is neither an address nor `off`")),
+    }
+}
+
+fn off() -> AdminAddress {
+    AdminAddress::Off
+}
+
 fn two_seconds() -> Duration {
     Duration::from_secs(2)
 }
@@ -203,6 +228,8 @@ mod tests {
                 r#"{"policy": "p", "decision-log": true}"#,
                 "`decision-log` is not one of `off`, `denied` and `all`",
             ),
+            (r#"{"policy": "p", "admin": "9192"}"#, "`admin` `9192` is not an address: write one such as"),
+            (r#"{"policy": "p", "admin": true}"#, "`admin` is neither an address nor `off`"),
             ("policy", "expected value at line 1 column 1"),
         ] {
             let error = FilterSettings::read(config.as_bytes()).unwrap_err();

@@ -2,12 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
-use runtime::counters::ErrorKind;
+use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{Decided, Received, WorkerThread};
 use smallvec::SmallVec;
 
@@ -57,7 +57,9 @@ impl Worker {
                 return Rc::clone(worker);
             }
             workers.retain(|(instance, _)| instance.strong_count() > 0);
-            let thread = WorkerThread::new(instance.policy.clone(), Arc::default());
+            let counters = Arc::<ThreadCounters>::default();
+            instance.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+            let thread = WorkerThread::new(instance.policy.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),

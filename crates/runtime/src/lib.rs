@@ -39,5 +39,5 @@ pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use runtime::{LoadedPolicy, Runtime};
+pub use runtime::{LoadedPolicy, Reloads, Runtime};
 pub use worker_thread::{Decided, Received, WorkerThread};

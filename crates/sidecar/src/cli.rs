@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::address::AdminAddress;
 use crate::settings::ServeArgs;
+use admin::AdminAddress;
 
 /// The whole command line.
 #[derive(Parser, Debug)]

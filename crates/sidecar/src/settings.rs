@@ -10,11 +10,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::{Address, AdminAddress};
 use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, PolicySettings};
 use runtime::units;
-
-use crate::address::{Address, AdminAddress};
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
@@ -40,7 +39,7 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Address of the admin listener, which serves /healthz, /readyz, /metrics and /histograms, or `off`.
+    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 

@@ -12,6 +12,8 @@ mod cases;
 mod configuration;
 mod differential;
 mod pauses;
+mod shipped;
+mod updates;
 
 use std::path::{Path, PathBuf};
 

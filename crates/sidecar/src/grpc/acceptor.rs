@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use admin::Listener;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,7 +17,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::command::{Accepted, Command};
-use super::listener::Listener;
 use super::phase::Phase;
 
 /// Sends commands to the workers in rotation.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use admin::{Address, Listener};
 use identity::VerificationResult;
 use runtime::ActivePolicy;
 use runtime::counters::{ThreadCounters, Totals};
@@ -13,12 +14,9 @@ use runtime::hashing::Hashing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::address::Address;
-
 use super::acceptor;
 use super::command::Command;
 use super::counters::{ConnectionCounters, ServerTotals};
-use super::listener::Listener;
 use super::message::{Budget, Limits};
 use super::options::Options;
 use super::other_services::OtherServices;
