@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::{Connection, Version};
+use crate::client::{Connection, Version, get};
 use crate::envoy::{Envoy, Listener, Module, Settings, Target};
 use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
@@ -96,6 +96,27 @@ impl Stack {
         let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
         let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
+    }
+
+    /// How many reloads of the policy have succeeded and how many have failed. The module counts them as of an earlier
+    /// request.
+    ///
+    /// # Errors
+    /// If Envoy or rolegate do not answer.
+    pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
+        let Some(rolegate) = self.rolegates.first() else {
+            let of = async |name| {
+                let name = format!("dynamicmodulescustom.rolegate.{name}");
+                Ok::<_, Failed>(self.envoy.stat(&name).await?.unwrap_or_default())
+            };
+            return Ok((of("policy_reloads").await?, of("policy_reloads_failed").await?));
+        };
+        let metrics = get(rolegate.admin, "/metrics", &[]).await?.text();
+        let of = |result: &str| {
+            let name = format!("rolegate_policy_reloads_total{{result=\"{result}\"}} ");
+            metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or_default()
+        };
+        Ok((of("ok"), of("failed")))
     }
 
     /// The folder of its files, which exists as long as the stack.
