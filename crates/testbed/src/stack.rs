@@ -6,7 +6,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Connection, Version, get};
-use crate::envoy::{Envoy, Listener, Module, Settings, Target};
+use crate::envoy::{self, Envoy, Listener, Module, Settings, Target};
 use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
@@ -36,13 +36,22 @@ pub struct Options {
     pub instances: usize,
     /// The folder of `librolegate.so`, if that authorizes inside Envoy.
     pub module: Option<PathBuf>,
+    /// The Envoy that loads it, if not [`envoy::program`].
+    pub program: Option<PathBuf>,
     /// Further arguments of `rolegate serve`, or lines of the configuration of the module.
     pub arguments: Vec<&'static str>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { envoy: Settings::default(), tcp: false, instances: 1, module: None, arguments: Vec::new() }
+        Self {
+            envoy: Settings::default(),
+            tcp: false,
+            instances: 1,
+            module: None,
+            program: None,
+            arguments: Vec::new(),
+        }
     }
 }
 
@@ -64,7 +73,8 @@ impl Stack {
             let module = Module { folder: library, policy, decisions: Some(decisions.clone()), more };
             let (name, settings) = ("public".to_owned(), options.envoy.clone());
             let listener = Listener { name, targets: Vec::new(), module: Some(module), settings };
-            let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await?;
+            let program = options.program.clone().map_or_else(envoy::program, Ok)?;
+            let envoy = Envoy::start_program(&program, folder.path(), app.address, &[listener]).await?;
             return Ok(Self { envoy, rolegates: Vec::new(), app, decisions, folder });
         }
         let mut rolegates = Vec::new();

@@ -275,12 +275,15 @@ fn a_name_is_found_as_a_whole_word() {
     assert!(!has_word("Instantiate", "Instant") && !has_word("not_tokio::spawn", "tokio::"));
 }
 
-/// The Makefile fetches the version of Envoy that the tests start.
+/// The Makefile fetches the versions of Envoy that the tests start.
 #[test]
-fn the_version_of_envoy_is_the_same_everywhere() {
-    let makefile = read("Makefile");
-    let version = makefile.lines().find_map(|line| line.strip_prefix("ENVOY_VERSION := ")).unwrap();
-    assert!(read("crates/testbed/src/envoy.rs").contains(&format!(".tools/envoy-{version}\"")));
+fn the_versions_of_envoy_are_the_same_everywhere() {
+    let (makefile, started) = (read("Makefile"), read("crates/testbed/src/envoy.rs"));
+    for (fetched, constant) in [("ENVOY_VERSION", "VERSION"), ("ENVOY_OLDER_VERSION", "OLDER_VERSION")] {
+        let prefix = format!("{fetched} := ");
+        let version = makefile.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap();
+        assert!(started.contains(&format!("const {constant}: &str = \"{version}\";")), "{version}");
+    }
 }
 
 fn metadata() -> Value {

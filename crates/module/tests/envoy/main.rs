@@ -1,4 +1,4 @@
-//! The library in a real Envoy: `.tools/`, or the one that `ENVOY=` names. `cases`, `requests` and `under_load` are the tests
+//! The library in real Envoys: those in `.tools/`, or that `ENVOY=` and `ENVOY_OLDER=` name. `cases`, `requests` and `under_load` are the tests
 //! of the sidecar. Of its `faults`, which are those of another process, the counterparts here are a hash that takes too
 //! long (`pauses`), a panic (`abi/tests.rs`), and a configuration that Envoy rejects (`configuration`).
 
@@ -40,9 +40,10 @@ fn library() -> PathBuf {
     folder
 }
 
-/// The one form in which Envoy passes a request to the library.
+/// Each Envoy: the one that the other tests use, and an older one.
 fn each_form() -> Vec<Options> {
-    vec![with(&[])]
+    let older = testbed::envoy::older_program().unwrap();
+    vec![with(&[]), Options { program: Some(older), ..with(&[]) }]
 }
 
 /// The library with these lines of its configuration.
