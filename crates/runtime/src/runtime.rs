@@ -97,7 +97,7 @@ impl Reloads {
 }
 
 impl Runtime {
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     #[must_use]
     pub fn policy(&self) -> &ActivePolicy {
         &self.policy

@@ -182,12 +182,12 @@ impl Serving {
     }
 }
 
-/// First the end is announced (readiness ends, health reports `NOT_SERVING`), then connections are closed in two
+/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in two
 /// phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
-    running.announce();
+    running.fail_health_checks();
     // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
     sleep(delay).await;
     if running.drain(timeout).await {

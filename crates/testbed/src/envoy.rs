@@ -67,6 +67,8 @@ pub struct Settings {
     pub health_checks: bool,
     /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
     pub failure_mode_allow: bool,
+    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without targets.
+    pub filters: String,
 }
 
 impl Default for Settings {
@@ -80,6 +82,7 @@ impl Default for Settings {
             google_grpc: false,
             health_checks: true,
             failure_mode_allow: false,
+            filters: String::new(),
         }
     }
 }
@@ -138,13 +141,26 @@ impl Envoy {
     /// # Errors
     /// Like [`Self::start`].
     pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
+        Self::start_program(&program()?, folder, app, listeners).await
+    }
+
+    /// Starts this Envoy with these listeners.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_program(
+        program: &Path,
+        folder: &Path,
+        app: SocketAddr,
+        listeners: &[Listener],
+    ) -> Result<Self, Failed> {
         let template = repository().join("deploy/envoy/envoy.yaml");
         let template = std::fs::read_to_string(&template)
             .map_err(|error| Failed::io(template.display().to_string(), &error))?;
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
         let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
         let modules = modules.map_or(folder, |module| &module.folder);
-        Self::start_with_modules(folder, &render(&template, app, listeners)?, &names, modules).await
+        Self::spawn(program, folder, &render(&template, app, listeners)?, &names, modules).await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
@@ -169,7 +185,16 @@ impl Envoy {
         listeners: &[&str],
         modules: &Path,
     ) -> Result<Self, Failed> {
-        let program = program()?;
+        Self::spawn(&program()?, folder, configuration, listeners, modules).await
+    }
+
+    async fn spawn(
+        program: &Path,
+        folder: &Path,
+        configuration: &str,
+        listeners: &[&str],
+        modules: &Path,
+    ) -> Result<Self, Failed> {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
@@ -255,9 +280,8 @@ impl Listener {
         text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
         if self.targets.is_empty() {
             text.cut(EXT_AUTHZ, ROUTER)?;
-            if let Some(module) = &self.module {
-                text.replace(ROUTER, &(module.filter()? + ROUTER))?;
-            }
+            let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
+            text.replace(ROUTER, &(module + &settings.filters + ROUTER))?;
             return Ok(text.0);
         }
         let timeout = format!("{}s", settings.timeout.as_secs_f64());
@@ -390,24 +414,43 @@ impl Text {
     }
 }
 
+/// The version of [`program`].
+const VERSION: &str = "1.40.0";
+/// The version of [`older_program`]: of the oldest minor version that loads the module.
+const OLDER_VERSION: &str = "1.38.3";
+
 /// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
 ///
 /// # Errors
 /// If it is missing. The message says how to get it.
 pub fn program() -> Result<PathBuf, Failed> {
-    if let Ok(path) = std::env::var("ENVOY") {
+    installed("ENVOY", VERSION)
+}
+
+/// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools` installed.
+///
+/// # Errors
+/// Like [`program`].
+pub fn older_program() -> Result<PathBuf, Failed> {
+    installed("ENVOY_OLDER", OLDER_VERSION)
+}
+
+fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
+    if let Ok(path) = std::env::var(variable) {
         let path = PathBuf::from(path);
         return if path.is_file() {
             Ok(path)
         } else {
             let why =
                 format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
-            Err(Failed::new("ENVOY", why))
+            Err(Failed::new(variable, why))
         };
     }
-    let tools = repository().join(".tools/envoy-1.40.0");
+    let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
     let in_environment = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
-    first_file(in_environment.chain([tools.join("envoy/_bin/envoy")]))
-        .ok_or_else(|| Failed::new("envoy", "not found: run `make tools`, or set ENVOY=/path/to/envoy"))
+    first_file(in_environment.chain([tools.join("envoy/_bin/envoy")])).ok_or_else(|| {
+        let why = format!("{version} was not found: run `make tools`, or set {variable}=/path/to/envoy");
+        Failed::new("envoy", why)
+    })
 }

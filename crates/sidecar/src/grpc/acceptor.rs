@@ -110,10 +110,10 @@ impl Socket {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         match self {
             Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| {
-                let (stream, client) = accepted?;
+                let (stream, address) = accepted?;
                 // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
                 stream.set_nodelay(true)?;
-                stream.into_std().map(|stream| Accepted::Tcp(stream, client))
+                stream.into_std().map(|stream| Accepted::Tcp(stream, address))
             }),
             Self::Unix(listener) => listener.poll_accept(cx).map(|accepted| {
                 let (stream, _) = accepted?;
