@@ -41,14 +41,15 @@ pub(crate) struct FiltersArgs {
     /// Duration of each measurement.
     #[arg(long, short = 'd', default_value = "1s", value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) duration: Duration,
+    /// Number of requests after which the memory of Envoy is read.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub(crate) requests: u64,
 }
 
 /// The numbers of rules.
 const SIZES: [usize; 4] = [2, 100, 1_000, 10_000];
 /// The load before each measurement.
 const WARMUP: Duration = Duration::from_millis(200);
-/// The requests after which the memory of Envoy is read.
-const REQUESTS: u64 = 20_000;
 const TITLE: &str = "rolegate inside Envoy beside Envoy's own filters";
 const FIRST: &str = "no filter";
 
@@ -139,7 +140,8 @@ impl Filters {
             }
         }
         drop(envoy);
-        let own = on(pins.envoy.as_deref(), || Own::measure(folder.path(), &module, app, stop))?;
+        let own =
+            on(pins.envoy.as_deref(), || Own::measure(folder.path(), &module, app, args.requests, stop))?;
         let facts = machine::facts(Some(&testbed::envoy::program()?));
         Ok(Self { variants, own, facts })
     }
@@ -285,7 +287,13 @@ impl Variant {
 }
 
 impl Own {
-    fn measure(folder: &Path, module: &Path, app: SocketAddr, stop: &Stop) -> Result<Self, Failed> {
+    fn measure(
+        folder: &Path,
+        module: &Path,
+        app: SocketAddr,
+        requests: u64,
+        stop: &Stop,
+    ) -> Result<Self, Failed> {
         let (mut memory, mut stats) = ([0; 2], String::new());
         let people = testbed::repository().join("policies/people");
         let with = Variant::inside("", Credentials::Basic, people);
@@ -294,7 +302,7 @@ impl Own {
             let envoy = block_on(Envoy::start_all(folder, app, &[variant.listener(0, module)]))?;
             variant.check(envoy.address, "")?;
             let plan = variant.plan(envoy.address, "", stop)?;
-            load::run(&Plan { requests: Some(REQUESTS), ..plan })?;
+            load::run(&Plan { requests: Some(requests), ..plan })?;
             // Envoy merges the histograms of its workers every five seconds, and rolegate returns freed memory as often.
             std::thread::sleep(Duration::from_secs(6));
             *memory = Usage::of(envoy.id()).resident;

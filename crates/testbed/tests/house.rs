@@ -127,7 +127,8 @@ fn only_the_module_for_envoy_has_unsafe_code_and_only_where_it_says_so() {
     }
     let expects = |file: &String| read(file).contains(concat!("expect(", "unsafe_code"));
     let found: Vec<String> = sources().into_iter().filter(expects).collect();
-    let allowed = ["abi.rs", "allocator.rs", "exports.rs", "fake.rs"].map(|file| format!("crates/module/src/{file}"));
+    let allowed =
+        ["abi.rs", "allocator.rs", "exports.rs", "fake.rs"].map(|file| format!("crates/module/src/{file}"));
     assert!(found.iter().all(|file| allowed.contains(file)), "{found:?} have unsafe code");
 }
 
