@@ -59,6 +59,7 @@ test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, i
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests
 	cargo test --locked --package sidecar --test shipped
+	cargo test --locked --package module --test envoy shipped
 
 lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check formatting, lints, dependencies and licences.
 	cargo fmt --all --check
@@ -88,13 +89,15 @@ module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy lo
 	@python3 deploy/module/check_glibc.py $(BUILT)/module/librolegate.so $(GLIBC)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
-image: needs-rust needs-cc needs-python3 ## Build the container images, into target/image/.
+image: needs-rust needs-cc needs-python3 module ## Build the container images, into target/image/.
 	@echo "building the images' programs: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && built=$(BUILT)/$$target/release && \
 		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
-			--package sidecar --bin rolegate --package load --bin rolegate-load && \
+			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module && \
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(BUILT)/image/rolegate.tar && \
-		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar
+		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar && \
+		python3 deploy/image/pack.py --with $(BUILT)/module/librolegate.so \
+			$$built/rolegate-module rolegate-module:$(VERSION) $(BUILT)/image/rolegate-module.tar
 
 test-image: image ## Test the container images, without a container runtime.
 	@python3 deploy/image/test.py $(BUILT)/image
@@ -118,6 +121,7 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
 
 soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests through Envoy with the module while its policy and listener are replaced; REQUESTS=100000 sends fewer.
 	$(build-experiments)

@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -10,6 +10,7 @@
 
 mod attack;
 mod compare;
+mod filters;
 mod machine;
 mod pin;
 mod records;
@@ -48,6 +49,8 @@ struct Cli {
 enum Experiment {
     /// Compares rolegate with other authorization services through Envoy, and writes a report (`make load`).
     Compare(Box<compare::CompareArgs>),
+    /// Compares rolegate inside Envoy with Envoy's own filters, with few and many rules (`make load`).
+    Filters(filters::FiltersArgs),
     /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),
     /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
@@ -67,6 +70,7 @@ enum Experiment {
 fn main() -> ExitCode {
     let done = match Cli::parse().experiment {
         Experiment::Compare(args) => compare::run(&args),
+        Experiment::Filters(args) => filters::run(&args),
         Experiment::Scale(args) => scale::run(&args),
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),

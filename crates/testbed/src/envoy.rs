@@ -71,6 +71,8 @@ pub struct Settings {
     pub health_checks: bool,
     /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
     pub failure_mode_allow: bool,
+    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without targets.
+    pub filters: String,
 }
 
 impl Default for Settings {
@@ -84,6 +86,7 @@ impl Default for Settings {
             google_grpc: false,
             health_checks: true,
             failure_mode_allow: false,
+            filters: String::new(),
         }
     }
 }
@@ -303,9 +306,8 @@ impl Listener {
         text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
         if self.targets.is_empty() {
             text.cut(EXT_AUTHZ, ROUTER)?;
-            if let Some(module) = &self.module {
-                text.replace(ROUTER, &(module.filter()? + ROUTER))?;
-            }
+            let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
+            text.replace(ROUTER, &(module + &settings.filters + ROUTER))?;
             return Ok(text.0);
         }
         let timeout = format!("{}s", settings.timeout.as_secs_f64());

@@ -134,7 +134,7 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
 
 unsafe extern "C" fn add_header(envoy: *mut c_void, _which: u32, name: Buffer, value: Buffer) -> bool {
     if value.length > 0 {
-        stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into()));
+        uncounted(|| stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into())));
     }
     value.length > 0
 }

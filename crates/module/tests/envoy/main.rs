@@ -17,8 +17,10 @@ mod differential;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;
+mod shipped;
 #[path = "../../../sidecar/tests/envoy/under_load.rs"]
 mod under_load;
+mod updates;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
