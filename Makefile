@@ -41,7 +41,7 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench load attack module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ fmt: needs-rust ## Format the code.
 
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
+
+sanitize: needs-rust needs-cc ## Run the module's tests and the fuzz corpus under AddressSanitizer and ThreadSanitizer (nightly Rust with rust-src); SANITIZER=address runs one.
+	@fuzz/sanitize $(SANITIZER)
+
+valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under valgrind.
+	@crates/module/valgrind/run $(ENVOY_VERSION)
 
 # As a `cdylib` only: cargo does not optimise across crates where it also builds the Rust library that the tests use. With
 # zig's linker, so that the library also loads where the C library is older than this machine's, as in Envoy's images.
@@ -116,6 +122,10 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
 	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
+
+soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests through Envoy with the module while its policy and listener are replaced; REQUESTS=100000 sends fewer.
+	$(build-experiments)
+	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)

@@ -1,14 +1,18 @@
 //! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones. It may
 //! have several listeners, each with settings and authorization services of its own.
 
+mod dynamic;
+
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
+
+pub use dynamic::Dynamic;
 
 /// A running Envoy with one worker. Dropping it stops it.
 #[derive(Debug)]
@@ -117,14 +121,17 @@ impl fmt::Display for Target {
     }
 }
 
+/// The time after which Envoy closes the connections of a listener that it replaces.
+const DRAIN_SECONDS: u32 = 1;
+
 /// The maximum time for Envoy to start.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
     ///
     /// # Errors
-    /// If Envoy is not installed, or does not become ready within half a minute.
+    /// If Envoy is not installed, or does not become ready within two minutes.
     pub async fn start(
         folder: &Path,
         app: SocketAddr,
@@ -160,7 +167,8 @@ impl Envoy {
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
         let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
         let modules = modules.map_or(folder, |module| &module.folder);
-        Self::spawn(program, folder, &render(&template, app, listeners)?, &names, modules).await
+        Self::spawn(program, folder, &render(&template, app, listeners)?, &names, modules, DRAIN_SECONDS)
+            .await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
@@ -185,7 +193,7 @@ impl Envoy {
         listeners: &[&str],
         modules: &Path,
     ) -> Result<Self, Failed> {
-        Self::spawn(&program()?, folder, configuration, listeners, modules).await
+        Self::spawn(&program()?, folder, configuration, listeners, modules, DRAIN_SECONDS).await
     }
 
     async fn spawn(
@@ -194,15 +202,17 @@ impl Envoy {
         configuration: &str,
         listeners: &[&str],
         modules: &Path,
+        drain_seconds: u32,
     ) -> Result<Self, Failed> {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
         let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
-        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
+        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn";
+        let drain = format!("--drain-time-s {drain_seconds} --parent-shutdown-time-s {}", drain_seconds + 1);
         let mut arguments =
             vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
-        arguments.extend(fixed.split(' ').map(str::to_owned));
+        arguments.extend(fixed.split(' ').chain(drain.split(' ')).map(str::to_owned));
         let mut command = Command::new(program);
         command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
@@ -217,6 +227,22 @@ impl Envoy {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Asks it to end (SIGTERM), and waits until it has ended.
+    ///
+    /// # Errors
+    /// If it is still running after two minutes.
+    pub async fn end(&mut self) -> Result<(), Failed> {
+        self.process.terminate();
+        let until = Instant::now() + START_TIMEOUT;
+        while self.process.ended().is_none() {
+            if Instant::now() > until {
+                return Err(self.process.failed("it does not end"));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
     }
 
     /// Its log.
