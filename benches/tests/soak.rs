@@ -1,5 +1,4 @@
 //! `make soak`, short.
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
 use std::process::Command;
