@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),
+    ("search", &[]),
     ("envoy", &[]),
     ("runtime", &["policy", "identity", "authorizer"]),
     ("sidecar", &["policy", "identity", "authorizer", "runtime", "envoy"]),

@@ -1,0 +1,11 @@
+//! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
+//! roles of its subject permit them.
+//!
+//! Two halves meet in [`Need`]: one reads a request (method, path, query, body) into needs, the other decides needs with
+//! the cluster's own role files.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod need;
+
+pub use need::{Need, Target};
