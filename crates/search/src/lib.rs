@@ -6,6 +6,10 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod action;
+mod expression;
 mod need;
 
+pub use action::Action;
+pub use expression::{Expression, Options, Part, Parts, matches};
 pub use need::{Need, Target};
