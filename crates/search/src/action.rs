@@ -59,7 +59,7 @@ const fn is_same(left: &[u8], right: &[u8]) -> bool {
 }
 
 /// How many actions there are.
-const COUNT: u16 = 148;
+const COUNT: u16 = 150;
 
 /// The names, sorted. They are those of OpenSearch 3.4.0 and its module rank-eval; an action that creates or maps an
 /// index on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it.
@@ -72,6 +72,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/filecache/prune",
     "cluster:admin/indices/dangling/delete",
+    "cluster:admin/indices/dangling/find",
     "cluster:admin/indices/dangling/import",
     "cluster:admin/indices/dangling/list",
     "cluster:admin/ingest/pipeline/delete",
@@ -134,8 +135,10 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/aliases/get",
     "indices:admin/analyze",
     "indices:admin/block/add",
+    "indices:admin/block/add[s]",
     "indices:admin/cache/clear",
     "indices:admin/close",
+    "indices:admin/close[s]",
     "indices:admin/create",
     "indices:admin/data_stream/create",
     "indices:admin/data_stream/delete",
@@ -143,6 +146,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/delete",
     "indices:admin/exists",
     "indices:admin/flush",
+    "indices:admin/flush[s]",
     "indices:admin/forcemerge",
     "indices:admin/get",
     "indices:admin/index_template/delete",
@@ -158,6 +162,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/mappings/get",
     "indices:admin/open",
     "indices:admin/refresh",
+    "indices:admin/refresh[s]",
     "indices:admin/resize",
     "indices:admin/resolve/index",
     "indices:admin/rollover",
@@ -209,7 +214,4 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:monitor/stats",
     "indices:monitor/upgrade",
     "system:admin/system_index",
-    "views:data/read/get",
-    "views:data/read/list",
-    "views:data/read/search",
 ];
