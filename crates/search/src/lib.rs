@@ -6,6 +6,8 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod inventory;
 mod need;
 
+pub use inventory::{Inventory, InventoryBuilder, Kind};
 pub use need::{Need, Target};
