@@ -6,8 +6,15 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod builtin;
+pub mod config;
+mod groups;
 mod inventory;
 mod need;
+mod pattern;
 
+pub use config::SecurityConfig;
+pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};
 pub use need::{Need, Target};
+pub use pattern::{Pattern, RegexError};
