@@ -6,15 +6,27 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod action;
+mod answer;
 mod builtin;
 pub mod config;
+mod expression;
 mod groups;
 mod inventory;
 mod need;
 mod pattern;
+pub mod reference;
+mod resolve;
+mod subject;
 
+pub use action::Action;
+pub use answer::{
+    Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
+};
 pub use config::SecurityConfig;
+pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};
 pub use need::{Need, Target};
 pub use pattern::{Pattern, RegexError};
+pub use subject::{Resolution, Subject};

@@ -1,10 +1,16 @@
-//! What a request needs: actions, each on the cluster or on indices.
+//! What a request needs: actions, each on the cluster, on indices that it names, or on a name that it makes.
 
-/// Actions that a request performs on one target. It is permitted only if each of them is.
+use std::borrow::Cow;
+
+use crate::action::Action;
+use crate::expression::Expression;
+
+/// Actions that a request performs on one target. It is permitted only if each of them is, and a request is permitted
+/// only if each of its needs is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need<'a> {
-    /// Names of actions, such as `indices:data/read/search`.
-    pub actions: &'static [&'static str],
+    /// The actions.
+    pub actions: &'static [Action],
     /// What they are performed on.
     pub target: Target<'a>,
 }
@@ -14,6 +20,13 @@ pub struct Need<'a> {
 pub enum Target<'a> {
     /// The cluster as a whole.
     Cluster,
-    /// The indices, aliases and data streams that an expression names, as the request writes it: not yet split or expanded.
-    Indices(&'a str),
+    /// Exactly one index, alias or data stream. The cluster expands no pattern here: a `*` is a character that no
+    /// name has.
+    Name(Cow<'a, str>),
+    /// Names and patterns of indices, aliases and data streams.
+    Indices(Expression<'a>),
+    /// This name, if nothing has it: the request then creates an index. Without an inventory it is needed always.
+    Missing(Cow<'a, str>),
+    /// A name that the request gives to an alias. The evaluation `v4` asks for it; `legacy` asks for the indices only.
+    NewAlias(Cow<'a, str>),
 }

@@ -54,6 +54,12 @@ impl Pattern {
         Ok(Self { text: text.clone(), matcher })
     }
 
+    /// The pattern that only matches this text.
+    pub(crate) fn exact(text: &str) -> Self {
+        let text: Arc<str> = text.into();
+        Self { text: text.clone(), matcher: Matcher::Exact(text) }
+    }
+
     /// A pattern of wildcards and literal text, displayed as `text`.
     pub(crate) fn of_symbols(text: Arc<str>, symbols: Vec<Symbol>) -> Self {
         Self { text, matcher: Matcher::of_symbols(symbols) }
@@ -95,9 +101,24 @@ impl Pattern {
         matches!(self.matcher, Matcher::Anything)
     }
 
-    /// The text that every matched name starts with.
+    /// Whether it may match a name that an expression matches, whose only wildcard is `*`. It is false only if that is
+    /// certain.
     #[must_use]
-    pub fn literal_prefix(&self) -> String {
+    pub fn may_overlap(&self, expression: &str) -> bool {
+        let one = self.literal_prefix();
+        let other = expression.split('*').next().unwrap_or_default();
+        match &self.matcher {
+            Matcher::Nothing => false,
+            Matcher::Exact(text) => crate::expression::matches(expression, text),
+            _ if !expression.contains('*') => self.matches(expression),
+            Matcher::Anything | Matcher::Prefix(_) | Matcher::Glob(_) | Matcher::Regex(_) => {
+                one.starts_with(other) || other.starts_with(&one)
+            }
+        }
+    }
+
+    /// The text that every matched name starts with.
+    pub(crate) fn literal_prefix(&self) -> String {
         match &self.matcher {
             Matcher::Nothing | Matcher::Anything | Matcher::Regex(_) => String::new(),
             Matcher::Exact(text) | Matcher::Prefix(text) => text.to_string(),

@@ -28,7 +28,7 @@ enum Piece {
 }
 
 /// Why a template is not supported, with the offset in bytes.
-pub(super) type TemplateError = (usize, &'static str);
+pub(crate) type TemplateError = (usize, &'static str);
 
 impl Variables {
     /// Sets a value. Names may be written with `_` instead of `.`.
@@ -57,7 +57,7 @@ impl Template {
     }
 
     /// Reads `${NAME}` and `${NAME:-DEFAULT}`.
-    pub(super) fn parse(text: &Arc<str>) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &Arc<str>) -> Result<Self, TemplateError> {
         let (mut pieces, mut rest, mut in_string) = (Vec::new(), &**text, false);
         while let Some((literal, after)) = rest.split_once("${") {
             let offset = text.len() - after.len() - 2;
@@ -101,7 +101,6 @@ impl Template {
                 }
             }
         }
-        // What is left of a pattern without its only value must not become one that matches more.
         Some(Pattern::of_symbols(self.text.clone(), symbols))
     }
 
