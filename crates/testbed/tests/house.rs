@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),
-    ("search", &[]),
+    ("search", &["policy"]),
     ("envoy", &[]),
     ("runtime", &["policy", "identity", "authorizer"]),
     ("sidecar", &["policy", "identity", "authorizer", "runtime", "envoy"]),
