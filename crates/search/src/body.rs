@@ -7,6 +7,7 @@ mod bulk;
 mod documents;
 mod multi_search;
 mod names;
+mod template;
 
 use std::borrow::Cow;
 
@@ -54,10 +55,7 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Body::PutAlias => put_alias(reading),
         Body::Reindex => reindex(reading),
         Body::Search => search(reading),
-        Body::Template => {
-            lookups::unseen(reading);
-            Ok(())
-        }
+        Body::Template => template::read(reading),
         Body::TermVectors => documents::term_vectors(reading),
         Body::Update => update(reading),
         Body::UpdateByQuery => update_by_query(reading),

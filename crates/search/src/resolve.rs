@@ -69,7 +69,11 @@ impl<'t> Names<'t> {
         evaluation: EvaluationType,
         expression: &'t Expression<'_>,
     ) {
-        let options = expression.options;
+        let mut options = expression.options;
+        if evaluation == EvaluationType::Legacy {
+            // Whatever the request says, it asks for the open and the hidden ones.
+            (options.open, options.hidden) = (true, true);
+        }
         self.is_all = expression.is_all() || expression.text() == "*";
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible = options.ignore_unavailable;
