@@ -62,7 +62,7 @@ const fn is_same(left: &[u8], right: &[u8]) -> bool {
 }
 
 /// How many actions there are.
-const COUNT: u16 = 148;
+const COUNT: u16 = 150;
 
 /// The names, sorted. They are those of OpenSearch 3.4.0 and its module rank-eval; an action that creates or maps an
 /// index on the way (`auto_create`, `auto_put`) has the name of the plain one, as roles grant it.
@@ -75,6 +75,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "cluster:admin/decommission/awareness/put",
     "cluster:admin/filecache/prune",
     "cluster:admin/indices/dangling/delete",
+    "cluster:admin/indices/dangling/find",
     "cluster:admin/indices/dangling/import",
     "cluster:admin/indices/dangling/list",
     "cluster:admin/ingest/pipeline/delete",
@@ -137,8 +138,10 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/aliases/get",
     "indices:admin/analyze",
     "indices:admin/block/add",
+    "indices:admin/block/add[s]",
     "indices:admin/cache/clear",
     "indices:admin/close",
+    "indices:admin/close[s]",
     "indices:admin/create",
     "indices:admin/data_stream/create",
     "indices:admin/data_stream/delete",
@@ -146,6 +149,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/delete",
     "indices:admin/exists",
     "indices:admin/flush",
+    "indices:admin/flush[s]",
     "indices:admin/forcemerge",
     "indices:admin/get",
     "indices:admin/index_template/delete",
@@ -161,6 +165,7 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:admin/mappings/get",
     "indices:admin/open",
     "indices:admin/refresh",
+    "indices:admin/refresh[s]",
     "indices:admin/resize",
     "indices:admin/resolve/index",
     "indices:admin/rollover",
@@ -212,7 +217,4 @@ const ACTIONS: [&str; COUNT as usize] = [
     "indices:monitor/stats",
     "indices:monitor/upgrade",
     "system:admin/system_index",
-    "views:data/read/get",
-    "views:data/read/list",
-    "views:data/read/search",
 ];

@@ -62,6 +62,22 @@ impl Options {
     pub fn expands(self) -> bool {
         self.open || self.closed
     }
+
+    /// These options, with a value of `expand_wildcards` in place of theirs.
+    pub(crate) fn expanding(self, states: &str) -> Option<Options> {
+        let mut options = Options { open: false, closed: false, hidden: false, ..self };
+        for state in states.split(',') {
+            match state {
+                "open" => options.open = true,
+                "closed" => options.closed = true,
+                "hidden" => options.hidden = true,
+                "all" => (options.open, options.closed, options.hidden) = (true, true, true),
+                "none" => (options.open, options.closed, options.hidden) = (false, false, false),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
 }
 
 impl<'a> Expression<'a> {
