@@ -5,6 +5,9 @@
 pub struct Action(u16);
 
 impl Action {
+    /// How many actions there are.
+    pub(crate) const COUNT: usize = COUNT as usize;
+
     /// The action of this name, if a request can perform it.
     #[must_use]
     pub fn named(name: &str) -> Option<Action> {

@@ -10,6 +10,7 @@ mod action;
 mod answer;
 mod body;
 mod builtin;
+mod compiled;
 pub mod config;
 mod date_math;
 mod expression;
@@ -32,6 +33,7 @@ pub use action::Action;
 pub use answer::{
     Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
 };
+pub use compiled::{Caller, Privileges};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;

@@ -105,14 +105,17 @@ impl Pattern {
     /// certain.
     #[must_use]
     pub fn may_overlap(&self, expression: &str) -> bool {
-        let one = self.literal_prefix();
-        let other = expression.split('*').next().unwrap_or_default();
+        let literal = expression.split('*').next().unwrap_or_default();
+        let agree = |(one, other): (u8, u8)| one == other;
         match &self.matcher {
             Matcher::Nothing => false,
             Matcher::Exact(text) => crate::expression::matches(expression, text),
             _ if !expression.contains('*') => self.matches(expression),
-            Matcher::Anything | Matcher::Prefix(_) | Matcher::Glob(_) | Matcher::Regex(_) => {
-                one.starts_with(other) || other.starts_with(&one)
+            Matcher::Anything | Matcher::Regex(_) => true,
+            // A name can match both only if one literal start is the start of the other.
+            Matcher::Prefix(prefix) => prefix.bytes().zip(literal.bytes()).all(agree),
+            Matcher::Glob(symbols) => {
+                symbols.iter().map_while(|symbol| symbol.byte()).zip(literal.bytes()).all(agree)
             }
         }
     }
