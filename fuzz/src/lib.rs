@@ -7,6 +7,7 @@ mod credentials;
 mod every_path;
 mod interpreters;
 mod memory;
+mod search_request;
 
 use policy::canonical::{self, Buffers};
 
@@ -14,6 +15,7 @@ pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
+pub use crate::search_request::search_request;
 
 /// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -29,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("policy", policy),
     ("cases", cases),
     ("check_request", check_request),
+    ("search_request", search_request),
 ];
 
 /// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither dot segments nor
