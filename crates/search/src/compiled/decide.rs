@@ -376,16 +376,17 @@ impl Privileges {
     }
 
     fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
-        let Some(Allowed { patterns, templates, .. }) = caller.roles.allowed(self, action) else {
+        let Some(Allowed { patterns, others, templates, .. }) = caller.roles.allowed(self, action) else {
             return false;
         };
-        let mut rendered = caller.rendered(templates);
+        let rendered = caller.rendered(templates).map(|rendered| &rendered.pattern);
+        let mut asked = others.iter().chain(rendered);
         match unknown {
             Unknown::Name(name) => {
-                self.patterns.any_matches(patterns, name) || rendered.any(|one| one.pattern.matches(name))
+                self.patterns.any_matches(patterns, name) || asked.any(|pattern| pattern.matches(name))
             }
             Unknown::Pattern(text) => {
-                self.patterns.any_covers(patterns, text) || rendered.any(|one| one.pattern.covers(text))
+                self.patterns.any_covers(patterns, text) || asked.any(|pattern| pattern.covers(text))
             }
         }
     }

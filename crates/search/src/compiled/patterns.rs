@@ -23,7 +23,7 @@ pub(super) struct Patterns {
     exact: HashMap<Box<str>, PatternId>,
     /// Prefixes, sorted.
     prefixes: Box<[Prefix]>,
-    /// Patterns with wildcards elsewhere, and regular expressions.
+    /// Patterns with wildcards elsewhere, and regular expressions: sorted by id.
     others: Box<[(PatternId, Pattern)]>,
     anything: Option<PatternId>,
 }
@@ -101,20 +101,24 @@ impl Patterns {
         self.matches.get(id as usize)
     }
 
-    /// Whether one of these patterns matches a name.
+    /// Those of these patterns that must be asked one by one.
+    pub(super) fn others(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
+        let others = self.others.iter().filter(|(id, _)| among.contains(*id));
+        others.map(|(_, pattern)| pattern.clone()).collect()
+    }
+
+    /// Whether one of these patterns matches a name, except [those](Self::others) that must be asked.
     pub(super) fn any_matches(&self, among: &RoaringBitmap, name: &str) -> bool {
         self.anything.is_some_and(|id| among.contains(id))
             || self.exact.get(name).is_some_and(|id| among.contains(*id))
             || self.any_prefix(among, name)
-            || self.others.iter().any(|(id, pattern)| among.contains(*id) && pattern.matches(name))
     }
 
-    /// Whether one of these patterns covers an expression.
+    /// Whether one of these patterns covers an expression, except [those](Self::others) that must be asked.
     pub(super) fn any_covers(&self, among: &RoaringBitmap, expression: &str) -> bool {
         let literal = expression.split('*').next().unwrap_or_default();
         self.anything.is_some_and(|id| among.contains(id))
             || self.any_prefix(among, literal)
-            || self.others.iter().any(|(id, pattern)| among.contains(*id) && pattern.covers(expression))
             || (!expression.contains('*') && self.exact.get(expression).is_some_and(|id| among.contains(*id)))
     }
 

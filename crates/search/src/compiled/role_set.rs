@@ -8,6 +8,7 @@ use super::actions::{ActionSet, SYSTEM_INDEX};
 use super::{Grant, Privileges};
 use crate::action::Action;
 use crate::answer::changes;
+use crate::pattern::Pattern;
 
 /// A set of roles.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Allowed {
     pub(super) withheld: RoaringBitmap,
     /// Patterns that grant it.
     pub(super) patterns: RoaringBitmap,
+    /// Those of them that must be asked one by one about a name that the inventory lacks.
+    pub(super) others: Box<[Pattern]>,
     /// Templates that grant it.
     pub(super) templates: RoaringBitmap,
     /// Whether a permission grants it at all.
@@ -110,7 +113,7 @@ impl RoleSet {
         let mut known = granted - &withheld;
         // A subset test against runs looks up each name, and against bits 64 at once.
         known.remove_run_compression();
-        Allowed { known, withheld, patterns, templates, any }
+        Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates, any }
     }
 
     /// Names that need more than a grant of the action.
