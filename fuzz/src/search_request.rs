@@ -42,7 +42,7 @@ pub fn search_request(data: &[u8]) {
 fn names_of<'n>(needs: &'n [Need<'_>]) -> impl Iterator<Item = &'n str> {
     needs.iter().filter_map(|need| match &need.target {
         Target::Name(name) | Target::Missing(name) => Some(&**name),
-        Target::Cluster | Target::NewAlias(_) | Target::Indices(_) => None,
+        Target::Cluster | Target::NewAlias(_) | Target::Indices(_) | Target::Fixed(_) => None,
     })
 }
 

@@ -161,7 +161,7 @@ fn alike<'a>(
             })?;
             let target = match index {
                 Some(index) => Target::Name(reading.name(index)?),
-                None => Target::Indices(searched.clone()),
+                None => Target::Fixed(searched.clone()),
             };
             reading.need(TERM_VECTORS, target);
             Ok(())

@@ -57,7 +57,9 @@ pub(crate) fn resolve<'t>(
             EvaluationType::Legacy => return None,
             EvaluationType::V4 => names.add_itself(inventory, name),
         },
-        Target::Indices(expression) => names.add_expression(inventory, evaluation, expression),
+        Target::Indices(expression) | Target::Fixed(expression) => {
+            names.add_expression(inventory, evaluation, expression)
+        }
     }
     Some(names)
 }
@@ -79,7 +81,6 @@ impl<'t> Names<'t> {
         self.is_reducible = options.ignore_unavailable;
         let is_missing = |name: &str| inventory.is_some_and(|inventory| inventory.number(name).is_none());
         if evaluation == EvaluationType::Legacy
-            && !options.ignore_unavailable
             && expression.parts().any(|part| matches!(part, Part::Name(name) if is_missing(name)))
         {
             return self.add_unresolved(inventory, expression);

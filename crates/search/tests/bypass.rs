@@ -20,8 +20,10 @@ fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
             Target::Name(name) => name.to_string(),
             Target::Missing(name) => format!("{name} if it is missing"),
             Target::NewAlias(name) => format!("the new alias {name}"),
-            Target::Indices(expression) if expression.is_all() => "all".to_owned(),
-            Target::Indices(expression) => format!("[{}]", expression.text()),
+            Target::Indices(expression) | Target::Fixed(expression) if expression.is_all() => {
+                "all".to_owned()
+            }
+            Target::Indices(expression) | Target::Fixed(expression) => format!("[{}]", expression.text()),
         };
         need.actions.iter().map(move |action| format!("{} on {target}", action.name()))
     });

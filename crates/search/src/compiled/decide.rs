@@ -69,7 +69,9 @@ impl Privileges {
                 EvaluationType::Legacy => true,
                 EvaluationType::V4 => self.permits_name(caller, need.actions, name),
             },
-            Target::Indices(expression) => self.permits_expression(caller, need.actions, expression),
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                self.permits_expression(caller, need.actions, expression)
+            }
         }
     }
 
@@ -182,13 +184,12 @@ impl Privileges {
             || special.protected.contains(number)
     }
 
-    /// Whether the inventory has each name of an expression, or it does not matter.
+    /// Whether the inventory has each name of an expression.
     fn all_known(&self, expression: &Expression<'_>) -> bool {
-        expression.options.ignore_unavailable
-            || expression.parts().all(|part| match part {
-                Part::Name(name) => self.number(name).is_some(),
-                Part::Pattern(_) | Part::Except(_) => true,
-            })
+        expression.parts().all(|part| match part {
+            Part::Name(name) => self.number(name).is_some(),
+            Part::Pattern(_) | Part::Except(_) => true,
+        })
     }
 
     fn on_cluster(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {

@@ -9,18 +9,33 @@ use crate::world::World;
 /// What is decided.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    Permitted,
-    Denied { operation: String, why: String },
+    /// Only on these indices, if there are some.
+    Permitted(Option<Vec<String>>),
+    Denied {
+        operation: String,
+        why: String,
+    },
 }
 
 const NEW_FIELDS: &str =
     "a node asks for it only if a document has a new field, which the request does not show";
 const EARLIER: &str = "a node asks only after it has found the index: not for one that is missing or closed, nor an alias of several";
+const NARROWED: &str =
+    "`do_not_fail_on_forbidden` makes a node take one member of an alias for a request for one document";
+const NOT_EXPANDED: &str =
+    "a pattern beside a name that is missing is compared as it is, and a node may then find nothing";
 const NOTHING_FOUND: &str =
     "a node asks only if it finds something to write, which the request does not show";
 
 /// Operations, part of why a request is denied that a node permits, and the reason. Every difference is in this table.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
+    ("*", "NotGranted (pattern)", NOT_EXPANDED),
+    ("explain", "indices:data/read/explain NotGranted", NARROWED),
+    ("get", "indices:data/read/get NotGranted", NARROWED),
+    ("exists", "indices:data/read/get NotGranted", NARROWED),
+    ("get_source", "indices:data/read/get NotGranted", NARROWED),
+    ("search", "indices:data/read/get NotGranted", NARROWED),
+    ("termvectors", "indices:data/read/tv NotGranted", NARROWED),
     ("index", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
     ("create", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
     ("update", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
@@ -81,10 +96,18 @@ pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
         inventory: Some(&world.inventory),
     };
     let answer = reference.evaluate(&subject, &needs);
-    if answer.verdict == Verdict::Permitted {
-        return Decision::Permitted;
+    match answer.verdict {
+        Verdict::Permitted => return Decision::Permitted(None),
+        Verdict::PermittedInPart(parts) => {
+            let names = parts.into_iter().flat_map(|part| part.names);
+            return Decision::Permitted(Some(names.collect()));
+        }
+        Verdict::Denied => {}
     }
     let missing = answer.missing.iter().next();
-    let why = missing.map_or("?".to_owned(), |cell| format!("{} {:?}", cell.action.name(), cell.reason));
+    let why = missing.map_or("?".to_owned(), |cell| {
+        let pattern = if cell.name.contains('*') { " (pattern)" } else { "" };
+        format!("{} {:?}{pattern}", cell.action.name(), cell.reason)
+    });
     Decision::Denied { operation: operation.to_owned(), why }
 }

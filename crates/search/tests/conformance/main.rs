@@ -12,12 +12,12 @@ mod node;
 mod requests;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fmt::Write;
 
 use decision::{Decision, STRICTER};
-use node::Node;
+use node::{Answer, Node};
 use requests::Sent;
 use serde_json::{Value, json};
 use world::World;
@@ -38,12 +38,28 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, sent: &Sent, node: Option<bool>, ours: &Decision) {
+    fn add(&mut self, sent: &Sent, node: &Answer, ours: &Decision) {
         let shown = || format!("{} {} {} by {}", sent.method, sent.target, sent.body, sent.roles);
-        match (node, ours) {
+        match (node.allowed, ours) {
             (None, _) => self.undecided += 1,
-            (Some(true), Decision::Permitted) | (Some(false), Decision::Denied { .. }) => self.same += 1,
-            (Some(false), Decision::Permitted) => self.over_granted.push(shown()),
+            (Some(false), Decision::Denied { .. }) => self.same += 1,
+            (Some(false), Decision::Permitted(_)) => self.over_granted.push(shown()),
+            (Some(true), Decision::Permitted(None)) => self.same += 1,
+            (Some(true), Decision::Permitted(Some(only))) => {
+                let only: BTreeSet<_> =
+                    only.iter().filter(|index| world::has_documents(index)).cloned().collect();
+                match &node.found {
+                    Some(found) if !only.is_subset(found) => {
+                        self.over_granted.push(format!("{}: {only:?} instead of {found:?}", shown()));
+                    }
+                    Some(found) if only != *found => {
+                        let why = format!("{only:?} instead of {found:?}");
+                        self.stricter.entry(("reduced".to_owned(), why)).or_insert_with(|| (0, shown())).0 +=
+                            1;
+                    }
+                    _ => self.same += 1,
+                }
+            }
             (Some(true), Decision::Denied { operation, why }) => {
                 let key = (operation.clone(), why.clone());
                 self.stricter.entry(key).or_insert_with(|| (0, shown())).0 += 1;
@@ -74,11 +90,11 @@ fn recorded_answers_are_ours() {
     for line in include_str!("recorded.jsonl").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         if line.get("roles").is_some_and(Value::is_object) {
-            world = Some(World::of(line["roles"].clone()));
+            world = Some(World::of(line["roles"].clone(), line["reduces"] == true));
         } else {
             let sent = Sent::of_record(&line);
             let ours = decision::of(world.as_ref().expect("roles come first"), &sent);
-            tally.add(&sent, line["allowed"].as_bool(), &ours);
+            tally.add(&sent, &Sent::recorded_answer(&line), &ours);
         }
     }
     assert!(tally.same >= RECORDED / 2, "{} same, {} undecided", tally.same, tally.undecided);
@@ -101,18 +117,18 @@ fn a_node_gives_the_same_answers() {
         let world = World::generate(&mut random);
         world.activate(&mut node);
         if number * PER_WORLD < RECORDED {
-            writeln!(records, "{}", json!({ "roles": world.roles })).expect("text");
+            writeln!(records, "{}", json!({ "roles": world.roles, "reduces": world.reduces })).expect("text");
         }
         for request in 0..PER_WORLD {
             let sent = requests::generate(&mut random);
-            let (status, allowed) = node.decide(&sent);
+            let answer = node.decide(&sent);
             let ours = decision::of(&world, &sent);
-            tally.add(&sent, allowed, &ours);
-            if sent.may_create && status < 300 {
+            tally.add(&sent, &answer, &ours);
+            if sent.may_create && answer.status < 300 {
                 world::remove_new(&mut node);
             }
             if number * PER_WORLD + request < RECORDED {
-                writeln!(records, "{}", sent.record(status, allowed)).expect("text");
+                writeln!(records, "{}", sent.record(&answer)).expect("text");
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A node with the security plugin.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -11,6 +12,16 @@ use crate::requests::Sent;
 pub(crate) struct Node {
     address: String,
     stream: BufReader<TcpStream>,
+}
+
+/// What a node answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Whether the request was permitted; nothing if it failed for another reason.
+    pub(crate) allowed: Option<bool>,
+    /// The indices of the documents that a search found.
+    pub(crate) found: Option<BTreeSet<String>>,
 }
 
 /// Paths whose answer has parts, which are denied on their own, and the key of these.
@@ -31,8 +42,8 @@ impl Node {
         self.send(method, target, "admins", body)
     }
 
-    /// The status of an answer, and whether the request was permitted; nothing if it failed for another reason.
-    pub(crate) fn decide(&mut self, sent: &Sent) -> (u16, Option<bool>) {
+    /// The answer to a request.
+    pub(crate) fn decide(&mut self, sent: &Sent) -> Answer {
         let mut target = sent.target.clone();
         if sent.is_dry {
             target += if target.contains('?') { "&" } else { "?" };
@@ -56,7 +67,10 @@ impl Node {
             (200..300 | 404 | 409, _) => Some(true),
             _ => None,
         };
-        (status, allowed)
+        let hits = answer["hits"]["hits"].as_array().filter(|_| status == 200);
+        let found =
+            hits.map(|hits| hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect());
+        Answer { status, allowed, found }
     }
 
     fn send(&mut self, method: &str, target: &str, roles: &str, body: &str) -> (u16, String) {

@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::node::Answer;
 use crate::world::ROLES;
 
 /// A request, and who sends it.
@@ -97,11 +98,30 @@ impl Sent {
         }
     }
 
-    pub(crate) fn record(&self, status: u16, allowed: Option<bool>) -> Value {
-        json!({
-            "roles": self.roles, "method": self.method, "target": self.target, "body": self.body, "dry": self.is_dry,
-            "status": status, "allowed": allowed,
-        })
+    pub(crate) fn recorded_answer(record: &Value) -> Answer {
+        let found = record["found"].as_array();
+        Answer {
+            status: record["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or_default(),
+            allowed: record["allowed"].as_bool(),
+            found: found.map(|found| found.iter().filter_map(Value::as_str).map(Into::into).collect()),
+        }
+    }
+
+    pub(crate) fn record(&self, answer: &Answer) -> Value {
+        let mut record = json!({
+            "roles": self.roles, "method": self.method, "target": self.target, "status": answer.status,
+            "allowed": answer.allowed,
+        });
+        if !self.body.is_empty() {
+            record["body"] = json!(self.body);
+        }
+        if self.is_dry {
+            record["dry"] = json!(true);
+        }
+        if let Some(found) = &answer.found {
+            record["found"] = json!(found);
+        }
+        record
     }
 }
 
@@ -165,9 +185,9 @@ fn read_indices(random: &mut Rng, sent: &mut Sent) {
     let end = pick(
         random,
         &[
-            "/_search",
-            "/_search",
-            "/_search",
+            "/_search?size=100",
+            "/_search?size=100",
+            "/_search?size=100",
             "/_count",
             "/_field_caps?fields=*",
             "/_validate/query",

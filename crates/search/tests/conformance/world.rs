@@ -23,6 +23,11 @@ const INDICES: [&str; 10] = [
     "team-other",
     ".dotted",
 ];
+/// The indices that have documents, and are open.
+pub(crate) fn has_documents(index: &str) -> bool {
+    INDICES.contains(&index)
+}
+
 const CLOSED: &str = "logs-old";
 const HIDDEN: &str = "hidden-x";
 const ALIASES: [(&str, &[&str]); 4] = [
@@ -114,6 +119,8 @@ const CLUSTER: [&str; 14] = [
 /// Roles, and what is decided with them.
 pub(crate) struct World {
     pub(crate) roles: Value,
+    /// `do_not_fail_on_forbidden`.
+    pub(crate) reduces: bool,
     pub(crate) config: SecurityConfig,
     pub(crate) rules: Rules,
     pub(crate) inventory: Inventory,
@@ -135,19 +142,28 @@ impl World {
             let role = json!({ "cluster_permissions": cluster, "index_permissions": permissions });
             roles.insert(format!("r{number}"), role);
         }
-        Self::of(roles.into())
+        Self::of(roles.into(), random.bool())
     }
 
-    pub(crate) fn of(roles: Value) -> Self {
+    pub(crate) fn of(roles: Value, reduces: bool) -> Self {
         let files = MapFiles::of("roles.yml", with_meta("roles", &roles))
             .and("roles_mapping.yml", with_meta("rolesmapping", &mappings()));
         let loaded = SecurityConfig::load(&files, "".as_ref()).expect("valid roles");
-        let rules = Rules { evaluation: EvaluationType::Legacy, ..Rules::default() };
-        Self { roles, config: loaded.config, rules, inventory: inventory() }
+        let rules = Rules {
+            evaluation: EvaluationType::Legacy,
+            do_not_fail_on_forbidden: reduces,
+            ..Rules::default()
+        };
+        Self { roles, reduces, config: loaded.config, rules, inventory: inventory() }
     }
 
     /// Puts the roles in force on a node.
     pub(crate) fn activate(&self, node: &mut Node) {
+        let (_, text) = node.administer("GET", "/_plugins/_security/api/securityconfig", "");
+        let mut config: Value = serde_json::from_str(&text).expect("JSON");
+        config["config"]["dynamic"]["do_not_fail_on_forbidden"] = self.reduces.into();
+        let config = config["config"].to_string();
+        done(node.administer("PUT", "/_plugins/_security/api/securityconfig/config", &config));
         let roles = self.roles.as_object().expect("roles").iter();
         let changes: Vec<Value> = roles
             .map(|(name, role)| json!({ "op": "add", "path": format!("/{name}"), "value": role }))
@@ -198,7 +214,7 @@ fn inventory() -> Inventory {
     for index in INDICES {
         inventory.index(index, true, false);
     }
-    inventory.index(CLOSED, false, false).index(HIDDEN, true, true).index(BACKING, true, true);
+    inventory.index(CLOSED, false, false).index(HIDDEN, true, true).index(BACKING, true, false);
     for (alias, members) in ALIASES {
         inventory.alias(alias, members.iter().copied());
     }
