@@ -70,25 +70,3 @@ fn a_bulk_allocates_nothing_per_item() {
     assert_eq!(few, many);
     assert!(few <= 4, "{few} allocations");
 }
-#[test]
-fn timing() {
-    for n in [10, 1000] {
-        let b = bulk(n);
-        let r = request("POST", "/_bulk", &b);
-        let mut needs = Vec::new();
-        let t = std::time::Instant::now();
-        for _ in 0..1000 {
-            needs.clear();
-            read(&r, &mut needs).unwrap();
-        }
-        println!("{n} items {:?} per read", t.elapsed() / 1000);
-    }
-    let r = request("GET", "/logs-a/_search", "");
-    let mut needs = Vec::new();
-    let t = std::time::Instant::now();
-    for _ in 0..100000 {
-        needs.clear();
-        read(&r, &mut needs).unwrap();
-    }
-    println!("search {:?}", t.elapsed() / 100000);
-}

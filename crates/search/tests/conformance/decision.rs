@@ -20,8 +20,8 @@ pub(crate) enum Decision {
 const NEW_FIELDS: &str =
     "a node asks for it only if a document has a new field, which the request does not show";
 const EARLIER: &str = "a node asks only after it has found the index: not for one that is missing or closed, nor an alias of several";
-const NARROWED: &str =
-    "`do_not_fail_on_forbidden` makes a node take one member of an alias for a request for one document";
+const REDUCED: &str = "a node with `do_not_fail_on_forbidden` also reduces bodies, aliases where one document is asked for, and \
+     expressions with a name that is missing";
 const NOT_EXPANDED: &str =
     "a pattern beside a name that is missing is compared as it is, and a node may then find nothing";
 const NOTHING_FOUND: &str =
@@ -30,12 +30,7 @@ const NOTHING_FOUND: &str =
 /// Operations, part of why a request is denied that a node permits, and the reason. Every difference is in this table.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "NotGranted (pattern)", NOT_EXPANDED),
-    ("explain", "indices:data/read/explain NotGranted", NARROWED),
-    ("get", "indices:data/read/get NotGranted", NARROWED),
-    ("exists", "indices:data/read/get NotGranted", NARROWED),
-    ("get_source", "indices:data/read/get NotGranted", NARROWED),
-    ("search", "indices:data/read/get NotGranted", NARROWED),
-    ("termvectors", "indices:data/read/tv NotGranted", NARROWED),
+    ("*", "NotGranted (reduces)", REDUCED),
     ("index", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
     ("create", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
     ("update", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
@@ -107,7 +102,8 @@ pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
     let missing = answer.missing.iter().next();
     let why = missing.map_or("?".to_owned(), |cell| {
         let pattern = if cell.name.contains('*') { " (pattern)" } else { "" };
-        format!("{} {:?}{pattern}", cell.action.name(), cell.reason)
+        let reduces = if world.reduces { " (reduces)" } else { "" };
+        format!("{} {:?}{pattern}{reduces}", cell.action.name(), cell.reason)
     });
     Decision::Denied { operation: operation.to_owned(), why }
 }
