@@ -9,7 +9,9 @@
 mod actions;
 mod decide;
 mod expressions;
+mod filters;
 mod patterns;
+mod permits;
 mod role_set;
 
 use std::collections::BTreeSet;
