@@ -5,6 +5,7 @@
 
 mod credentials;
 mod every_path;
+mod filter;
 mod interpreters;
 mod memory;
 mod search_request;
@@ -13,6 +14,7 @@ use policy::canonical::{self, Buffers};
 
 pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
+pub use crate::filter::filter;
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
 pub use crate::search_request::search_request;
@@ -31,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     ("policy", policy),
     ("cases", cases),
     ("check_request", check_request),
+    ("filter", filter),
     ("search_request", search_request),
 ];
 

@@ -57,7 +57,7 @@ pub trait Filter: Send + Sync + Sized + 'static {
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 
-/// A response that Envoy sends instead of forwarding the request.
+/// A local reply: a response that Envoy sends instead of forwarding the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     /// Its status.
@@ -96,6 +96,14 @@ pub fn log(level: Level, text: impl fmt::Display) {
     if let Some(callbacks) = callbacks::loaded() {
         callbacks.write_log(level, &text.to_string());
     }
+}
+
+/// Has `run` called when the process exits by itself: Envoy has destroyed its filters before. Also when the library is
+/// unloaded.
+pub fn at_exit(run: extern "C" fn()) {
+    // SAFETY: the C library calls the function, which takes nothing, before the library is unloaded. Without memory for
+    // it, it is not called.
+    let _ = unsafe { libc::atexit(run) };
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::mem;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ::admin::AdminAddress;
 use identity::VerificationResult;
 use policy::Problem;
 use runtime::hashing::Hashing;
@@ -18,17 +20,22 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::abi::Scheduler;
+use crate::abi::{self, Scheduler};
+use crate::admin::{self, Shown, Threads};
 use crate::settings::FilterSettings;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) settings: FilterSettings,
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     pub(crate) policy: ActivePolicy,
+    /// The counters of the threads that use it.
+    pub(crate) threads: Threads,
+    /// Its admin pages, if it has any.
+    _admin: Option<Shown>,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
     /// The thread that fetches keys, which also runs the timers of [`Self::after`].
@@ -66,7 +73,17 @@ impl Instance {
         load(settings).map(drop)
     }
 
+    /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
+        let instances = INSTANCES.try_lock().ok()?;
+        Some(
+            instances.iter().filter_map(Weak::upgrade).map(|instance| Arc::clone(&instance.status)).collect(),
+        )
+    }
+
     fn start(settings: FilterSettings) -> Result<Self, String> {
+        static FINISH: Once = Once::new();
+        FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let path = &settings.decision_log_file;
@@ -80,6 +97,15 @@ impl Instance {
         };
         let hashing =
             Hashing::start(threads, settings.hash_queue.into(), cache_result).map_err(cannot_start)?;
+        let hashing = Arc::new(hashing);
+        let threads = Threads::default();
+        let admin = match &settings.admin {
+            AdminAddress::On(address) => {
+                let counted = (Arc::clone(&threads), Arc::clone(&hashing));
+                Some(admin::show(address, &settings.policy, &runtime, counted.0, counted.1)?)
+            }
+            AdminAddress::Off => None,
+        };
         let (timers, fetching) = fetch_keys(&runtime, settings.keys_wait).map_err(cannot_start)?;
         runtime.status().listen();
         Ok(Self {
@@ -87,6 +113,8 @@ impl Instance {
             hashing,
             status: Arc::clone(runtime.status()),
             policy: runtime.policy().clone(),
+            threads,
+            _admin: admin,
             runtime: Mutex::new(Some(runtime)),
             timers,
             _fetching: fetching,
@@ -109,8 +137,24 @@ impl Drop for Instance {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             // Without a thread the runtime is dropped here: its threads end all the same.
-            drop(thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop()));
+            let end = thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop());
+            let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|thread| !thread.is_finished());
+            ending.extend(end);
         }
+    }
+}
+
+/// The threads that end instances.
+static ENDING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
+/// Waits for them, so that Envoy does not exit before the last lines of the decision log are written. Each waits only for a
+/// limited time.
+extern "C" fn finish() {
+    let ending = mem::take(&mut *ENDING.lock().unwrap_or_else(PoisonError::into_inner));
+    for thread in ending {
+        // An error is a panic, which is logged.
+        let _ = thread.join();
     }
 }
 
