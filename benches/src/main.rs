@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `scale`, `wire` and `attack` measure running servers; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -10,11 +10,13 @@
 
 mod attack;
 mod compare;
+mod filters;
 mod machine;
 mod pin;
 mod records;
 mod results;
 mod scale;
+mod soak;
 mod spread;
 mod verdict;
 mod wire;
@@ -47,12 +49,17 @@ struct Cli {
 enum Experiment {
     /// Compares rolegate with other authorization services through Envoy, and writes a report (`make load`).
     Compare(Box<compare::CompareArgs>),
+    /// Compares rolegate inside Envoy with Envoy's own filters, with few and many rules (`make load`).
+    Filters(filters::FiltersArgs),
     /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),
     /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
     Wire(wire::WireArgs),
     /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
     Attack(attack::AttackArgs),
+    /// Sends requests through Envoy with the module while its policy and its listener are replaced again and again, and
+    /// checks every response and Envoy's memory (`make soak`).
+    Soak(soak::SoakArgs),
     /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),
     /// Runs the sample application, like `rolegate-load app`.
@@ -63,9 +70,11 @@ enum Experiment {
 fn main() -> ExitCode {
     let done = match Cli::parse().experiment {
         Experiment::Compare(args) => compare::run(&args),
+        Experiment::Filters(args) => filters::run(&args),
         Experiment::Scale(args) => scale::run(&args),
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),
+        Experiment::Soak(args) => soak::run(&args),
         Experiment::Results(args) => results::run(&args),
         Experiment::App { address } => {
             load::app::run(&address, 0).map(|()| Exit::Success).map_err(Into::into)

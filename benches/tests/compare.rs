@@ -104,6 +104,22 @@ fn a_quick_look_has_the_closed_loop_and_the_reloads() {
     assert_eq!(report["reload"]["took"].as_array().unwrap().len(), 2);
 }
 
+/// Needs the library, which `cargo test --workspace` builds, too.
+#[test]
+fn filters_of_envoy_are_compared_with_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let module = Path::new(env!("CARGO_BIN_EXE_measure")).parent().unwrap().to_str().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let arguments = ["filters", "--rounds", "1", "--duration", "100ms", "--requests", "500"];
+    let printed = run(&[&arguments[..], &["--module", module, "--out", out]].concat());
+    for row in ["basic_auth + rbac", "jwt_authn + rbac", "rolegate, 10,000 rules", "rbac, 10,000 rules"] {
+        assert!(printed.lines().any(|line| line.trim_start().starts_with(row)), "{row}: {printed}");
+    }
+    assert!(!printed.contains("not measured") && !printed.contains("do not trust"), "{printed}");
+    let records = std::fs::read_to_string(folder.path().join("records.csv")).unwrap();
+    assert!(records.contains("filters/rolegate, Basic/to no filter"), "{records}");
+}
+
 #[test]
 fn more_cores_are_tried_one_after_the_other() {
     let printed = run(&["scale", "--rounds", "1", "--duration", "300ms"]);

@@ -15,7 +15,8 @@ LIMIT = 15
 SECONDS = 40
 
 
-def checks(report, namespace):
+def checks(report, namespace, manifest=MANIFEST, container="rolegate"):
+    """The manifest is the one that was applied; the container is the one whose log rolegate writes to."""
     load = []
 
     def begin():
@@ -25,9 +26,9 @@ def checks(report, namespace):
     report.check("a load of 200 requests per second begins", begin)
     with namespace.forwarded("service/people", 8080) as people, namespace.forwarded("deployment/people", 9192) as admin:
         report.check("a changed policy takes effect within 15 s", policy, namespace, people, admin)
-        report.check("a broken policy is rejected, and the last good one is kept", broken, namespace, people, admin)
+        report.check("a broken policy is rejected, and the last good one is kept", broken, namespace, people, admin, container)
         report.check("changed users take effect within 15 s", users, namespace, people, admin)
-        report.check("what was there before comes back", back, namespace, people)
+        report.check("what was there before comes back", back, namespace, people, manifest)
     if load:
         report.check("no request was wrong or failed meanwhile", undisturbed, *load)
     report.check("no container was restarted for it", not_restarted, namespace)
@@ -47,7 +48,7 @@ def policy(namespace, people, admin):
     return f"{took:.1f} s"
 
 
-def broken(namespace, people, admin):
+def broken(namespace, people, admin, container):
     before = figure(admin, BROKEN)
     change(namespace, lambda text: text.replace("allow:", "alow:"))
     took = until("the broken policy is noticed", LIMIT, lambda: figure(admin, BROKEN) > before)
@@ -57,7 +58,7 @@ def broken(namespace, people, admin):
     for basic, wanted in (("alice:wonderland", 200), (None, 401)):
         came, _ = asked(people, "GET", "/people", basic)
         expect(came == wanted, f"expected {wanted}, came {came}")
-    log = namespace.kubectl("logs", "deployment/people", "--container", "rolegate", "--tail", "50")
+    log = namespace.kubectl("logs", "deployment/people", "--container", container, "--tail", "50")
     expect("alow" in log and "the last good one stays active" in log, "the log does not say what is wrong")
     return f"{took:.1f} s"
 
@@ -77,8 +78,8 @@ def users(namespace, people, admin):
     return f"{took:.1f} s"
 
 
-def back(namespace, people):
-    namespace.apply(MANIFEST.read_text())
+def back(namespace, people, manifest):
+    namespace.apply(manifest.read_text())
     namespace.prompt(PEOPLE)
     until("alice's first password counts", LIMIT, lambda: asked(people, "GET", "/people", "alice:wonderland")[0] == 200)
     came, _ = asked(people, "POST", "/people", "alice:wonderland")

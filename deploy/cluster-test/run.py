@@ -4,6 +4,7 @@
     make image
     minikube image load target/image/rolegate.tar       (or `kind load image-archive`, or `ctr images import`)
     minikube image load target/image/rolegate-load.tar
+    minikube image load target/image/rolegate-module.tar
     make cluster-test
 
 Everything happens in namespaces of its own, which are removed at the end; KEEP=1 leaves them. ONLY=reload runs one group.
@@ -17,6 +18,7 @@ import time
 
 import harness
 import kill
+import module
 import order
 import quick_start
 import reload
@@ -31,6 +33,7 @@ GROUPS = {
     "kill": kill.checks,
     "harness": harness.checks,
     "sidecar": sidecar.checks,
+    "module": module.checks,
     "shared": shared.checks,
 }
 

@@ -15,8 +15,8 @@ def checks(report, namespace):
         report.check("who may do what is as its policy says", policy_holds, own)
 
 
-def ready(own):
-    own.kubectl("apply", "--kustomize", str(EXAMPLE))
+def ready(own, example=EXAMPLE):
+    own.kubectl("apply", "--kustomize", str(example))
     own.rolled_out("deployment/people", 60)
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes a container image of one static program, with no registry and no daemon.
 
-    pack.py PROGRAM NAME:TAG ARCHIVE [ARGUMENT...]
+    pack.py [--with LIBRARY] PROGRAM NAME:TAG ARCHIVE [ARGUMENT...]
 
 The archive is an OCI image layout with the `manifest.json` of `docker save` in it, so that `docker load`,
 `minikube image load`, `kind load image-archive`, `ctr images import` and `podman load` all take it. The same program
-gives the same bytes. ARGUMENTs are what the program is given where nothing else is said.
+gives the same bytes. ARGUMENTs are what the program is given where nothing else is said. The LIBRARY, which the program
+copies, is put beside it.
 """
 
 import hashlib
@@ -30,23 +31,32 @@ class Refused(Exception):
 
 
 def main(arguments):
+    library = None
+    if arguments[:1] == ["--with"] and len(arguments) > 1:
+        library, arguments = Path(arguments[1]), arguments[2:]
     if len(arguments) < 3:
         sys.exit(__doc__)
     program, reference, archive, *default = arguments
     try:
-        pack(Path(program), reference, Path(archive), default)
+        pack(Path(program), reference, Path(archive), default, library)
     except (Refused, OSError) as error:
         sys.exit(f"pack.py: {error}")
 
 
-def pack(program, reference, archive, default):
+def pack(program, reference, archive, default, library=None):
     """Writes the archive, which is whole or not there at all."""
     name, _, tag = reference.rpartition(":")
     if not name or "/" in tag:
         raise Refused(f"`{reference}` has no tag: write one such as `rolegate:0.1.0`")
     content = program.read_bytes()
     architecture = architecture_of(content, program)
-    layer = layer_of(program.name, content)
+    if library is None:
+        layer = layer_of({program.name: content}, {"run": 0, SOCKETS: USER})
+    else:
+        beside = library.read_bytes()
+        if machine_of(beside, library) != machine_of(content, program):
+            raise Refused(f"{library} is for another machine than {program}")
+        layer = layer_of({program.name: content, library.name: beside}, {})
     config = encoded(configuration(program.name, architecture, layer, default))
     manifest = encoded(image_manifest(config, layer))
     blobs = {digest(it): it for it in (layer, config, manifest)}
@@ -62,11 +72,15 @@ def pack(program, reference, archive, default):
     print(f"{archive}: {reference}, {architecture}, {archive.stat().st_size / 1e6:.1f} MB, sha256:{digest(config)[:12]}")
 
 
+def machine_of(content, file):
+    if content[:6] != b"\x7fELF\x02\x01":
+        raise Refused(f"{file} is not for 64-bit Linux")
+    return struct.unpack_from("<H", content, 18)[0]
+
+
 def architecture_of(content, program):
     """What the program runs on. One that needs a loader would not start: there is none in the image."""
-    if content[:6] != b"\x7fELF\x02\x01":
-        raise Refused(f"{program} is no program for 64-bit Linux")
-    machine, = struct.unpack_from("<H", content, 18)
+    machine = machine_of(content, program)
     if machine not in MACHINES:
         raise Refused(f"{program} is for a machine that is not known here (ELF machine {machine})")
     start, = struct.unpack_from("<Q", content, 32)
@@ -78,9 +92,9 @@ def architecture_of(content, program):
     return MACHINES[machine]
 
 
-def layer_of(name, content):
-    """The whole file system: the program, which nobody may change, and a folder for sockets."""
-    return tar({name: content}, {"run": 0, SOCKETS: USER}, mode=0o555)
+def layer_of(files, folders):
+    """The whole file system: files that nobody may change."""
+    return tar(files, folders, mode=0o555)
 
 
 def configuration(name, architecture, layer, default):

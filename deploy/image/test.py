@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the images of `make image` without a daemon: what they say of themselves, and that they run.
 
-    test.py FOLDER          with rolegate.tar and rolegate-load.tar in it
+    test.py FOLDER          with rolegate.tar, rolegate-load.tar and rolegate-module.tar in it
 
 As root each program runs as in a container: it sees nothing but its image, as the image's user, in a file system that
 it cannot write to. Without root the program is run where its layer was unpacked.
@@ -25,11 +25,12 @@ import pack
 
 LIMIT = 15_000_000
 WAIT = 20
+LIBRARY = "librolegate.so"
 POLICY = Path(__file__).resolve().parents[2] / "policies/people"
 
 
 def main(folder):
-    for name, check in (("rolegate", rolegate), ("rolegate-load", load)):
+    for name, check in (("rolegate", rolegate), ("rolegate-load", load), ("rolegate-module", module)):
         image = Image(Path(folder) / f"{name}.tar")
         says_the_truth(image, name)
         is_the_same_again(image, name)
@@ -156,16 +157,23 @@ def says_the_truth(image, name):
     assert image.config["User"] == "65532:65532" and image.config["Entrypoint"] == [f"/{name}"], image.config
     with tarfile.open(fileobj=io.BytesIO(image.layer)) as layer:
         modes = {it.name: (it.mode, it.uid) for it in layer}
-    assert modes == {"run": (0o755, 0), "run/rolegate": (0o755, 65532), name: (0o555, 0)}, modes
+    if name == "rolegate-module":
+        beside = {LIBRARY: (0o555, 0)}
+    else:
+        beside = {"run": (0o755, 0), "run/rolegate": (0o755, 65532)}
+    assert modes == {name: (0o555, 0), **beside}, modes
 
 
 def is_the_same_again(image, name):
     with tempfile.TemporaryDirectory() as folder:
         program, again = Path(folder) / name, Path(folder) / "again.tar"
+        library = Path(folder) / LIBRARY if name == "rolegate-module" else None
         with tarfile.open(fileobj=io.BytesIO(image.layer)) as layer:
             program.write_bytes(layer.extractfile(name).read())
+            if library:
+                library.write_bytes(layer.extractfile(LIBRARY).read())
         with contextlib.redirect_stdout(io.StringIO()):
-            pack.pack(program, image.docker["RepoTags"][0], again, image.config.get("Cmd", []))
+            pack.pack(program, image.docker["RepoTags"][0], again, image.config.get("Cmd", []), library)
         assert again.read_bytes() == image.archive.read_bytes(), "packed again it is another archive"
 
 
@@ -215,6 +223,20 @@ def load(root):
         address = running.line("listening on ").split()[-1]
         assert asked(address, "/people")[0] == 200
         assert running.terminated() == 0, running.printed()
+
+
+def module(root):
+    """It copies the library, also over an older one, and says why where it cannot."""
+    volume = root.folder / "modules"
+    volume.mkdir()
+    os.chown(volume, *(map(int, root.config["User"].split(":")) if root.alone else (-1, -1)))
+    for _ in range(2):
+        with root.running(*([] if root.alone else [str(volume)])) as running:
+            assert running.process.wait(WAIT) == 0, running.printed()
+        assert [it.name for it in volume.iterdir()] == [LIBRARY]
+        assert (volume / LIBRARY).read_bytes() == (root.folder / LIBRARY).read_bytes()
+    with root.running(root.path("/nowhere")) as running:
+        assert running.process.wait(WAIT) == 1 and "/nowhere" in running.printed(), running.printed()
 
 
 def asked(address, path):

@@ -1,7 +1,7 @@
 //! Every path up to a length over a hostile alphabet, against all interpretations of it.
 //!
 //! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible interpretation of its
-//! path is. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed,
+//! path without dot segments is, and no `deny` rule matches one with them. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed,
 //! or, if it has dot segments, among those that no `deny` rule may match. And with the authorizer, for a few policies
 //! whose paths consist of symbols of the alphabet.
 

@@ -5,6 +5,7 @@
 
 mod credentials;
 mod every_path;
+mod filter;
 mod interpreters;
 mod memory;
 
@@ -12,6 +13,7 @@ use policy::canonical::{self, Buffers};
 
 pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
+pub use crate::filter::filter;
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
 
@@ -29,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     ("policy", policy),
     ("cases", cases),
     ("check_request", check_request),
+    ("filter", filter),
 ];
 
 /// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither dot segments nor

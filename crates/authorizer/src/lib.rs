@@ -10,8 +10,8 @@
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
 //! * `revision`: the ids of a policy and of its keys;
 //! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
-//!   do; slow, for people. They use
-//!   `matched`, the rules that match a request, and `notes`, what was probably meant by one;
+//!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, hints at likely mistakes in a
+//!   request (a lower-case method, a rule in place of a path);
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -94,8 +94,8 @@ struct AnswerScratch {
 #[derive(Debug)]
 struct SubjectData {
     roles: RoleSet,
-    /// The length of the prefix in its user name.
-    prefix: usize,
+    /// The length of the `user_prefix` in its user name.
+    user_prefix_len: usize,
     values: Box<[Rendered]>,
 }
 
@@ -240,8 +240,8 @@ impl Authorizer {
     /// names have the prefixes of its source.
     ///
     /// # Errors
-    /// As its request gets, when only Basic can have this user and does not: an answer about a user who was misspelt or
-    /// removed would be wrong.
+    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can only be that of a Basic
+    /// user and the policy has none of that name: it is misspelt, or the user was removed.
     pub fn subject_named<T: AsRef<str>>(
         &self,
         user: &str,
@@ -270,15 +270,15 @@ impl Authorizer {
         Ok(subject)
     }
 
-    /// Whether this user would come from Basic, which verifies passwords and has no such user.
+    /// Whether the name can only be that of a Basic user, and the policy, which verifies their passwords, has no such user.
     #[must_use]
     pub fn is_unknown_to_basic(&self, user: &str, source: Option<SourceId>) -> bool {
         let verifies = self.loaded.policy.identity.basic.as_ref().is_some_and(|basic| basic.verify);
         verifies && source == Some(SourceId::BASIC) && self.authenticator.basic_user(user).is_none()
     }
 
-    /// What the credentials of a request say, which are invalid because of this error; for logs and people, never for
-    /// the client. Nothing of it is verified.
+    /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
+    /// for logs and people, never for the client. `error` is why they are invalid.
     #[must_use]
     pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
         let authorization = request::authorization(request.headers).ok().flatten();
@@ -305,7 +305,7 @@ impl Authorizer {
             TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
-        SubjectData { roles, prefix: prefix.len(), values }
+        SubjectData { roles, user_prefix_len: prefix.len(), values }
     }
 
     /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
@@ -374,15 +374,15 @@ impl Authorizer {
         self.deny(request, parsed, reason, rule, subject, &mut scratch.body)
     }
 
-    /// Allows only if every interpretation of the path in `all` is allowed and no `deny` rule matches one in
+    /// Allows only if every interpretation of the path in `all` is allowed, and no `deny` rule matches one in
     /// `deny_only` (see [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation: itself.
     /// Returns the decision and the interpretation that it was made on; if allowed, the canonical one.
     fn decide<'r>(&self, parsed: &'r ParsedRequest<'_>, caller: Caller<'_>) -> (&'r [u8], Decision) {
         let canonical = parsed.paths.first();
-        let first = self.decide_one(parsed, canonical, caller);
-        if !matches!(first, Decision::Allowed(_)) {
-            return (canonical, first);
-        }
+        let first = match self.decide_one(parsed, canonical, caller) {
+            allowed @ Decision::Allowed(_) => allowed,
+            negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
+        };
         for path in parsed.paths.all().skip(1) {
             match self.decide_one(parsed, path, caller) {
                 Decision::Allowed(_) => {}
@@ -473,7 +473,7 @@ fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
 /// The subject, as patterns see it.
 fn pattern_subject(cached: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
     let CachedSubject { subject, attached } = cached;
-    PatternSubject { user: subject.user.as_bytes(), prefix: attached.prefix, source: subject.source }
+    PatternSubject { user: subject.user.as_bytes(), prefix: attached.user_prefix_len, source: subject.source }
 }
 
 fn is_bearer(authorization: Option<&[u8]>) -> bool {

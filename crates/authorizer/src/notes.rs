@@ -1,8 +1,9 @@
-//! What was probably meant by a request that a person wrote, such as one copied from a rule.
+//! Hints at likely mistakes in a request that a person wrote, such as one copied from a rule.
 
 use crate::request::Request;
 
-/// What was probably meant, where the request looks like a mistake or like a rule.
+/// What was probably meant, where the request looks like a mistake or like a rule: a lower-case method, or a path with a
+/// placeholder.
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     let (method, path) = (String::from_utf8_lossy(request.method), String::from_utf8_lossy(request.path));
     meant_method(&method).into_iter().chain(meant_path(&path)).collect()

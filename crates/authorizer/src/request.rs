@@ -4,14 +4,14 @@ use policy::canonical::{self, Buffers, PathInterpretations};
 
 use crate::reason::Reason;
 
-/// A request as the proxy received it.
+/// A request as Envoy passes it on.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method as received: methods are case-sensitive.
     pub method: &'a [u8],
     /// The host, with its port if it has one, in its original case.
     pub host: &'a [u8],
-    /// The path with its query, as Envoy passes it on.
+    /// The path with its query; normalized if Envoy does that (`normalize_path`).
     pub path: &'a [u8],
     /// The header lines, duplicates included. Names may be in any case. Pseudo-headers may be among them and are
     /// ignored.

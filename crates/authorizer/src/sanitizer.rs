@@ -30,7 +30,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) aliases: &'a [usize],
 }
 
-/// The most aliases of different names that a request may have. Each is named in the answer, which stays in memory until
+/// The most aliases (see [`HeaderSanitizer::is_alias`]) of different names that a request may have. Each is named in the answer, which stays in memory until
 /// the client reads it. Proxies and libraries send none; one for each header of a policy is already suspicious.
 const MAX_ALIASES: usize = 16;
 

@@ -40,6 +40,7 @@ pub struct Allowed<'a> {
 
 /// A denied request, and how it is answered. A *denial* is any answer that does not allow, with a status from 400 to 503;
 /// *denied by the policy* is the 403 among them. An *error* is the absence of a verdict, which is not a denial.
+/// The engine's [`Decision::Denied`](engine::Decision::Denied) is narrower: a `deny` rule matched.
 #[derive(Debug)]
 pub struct Denied<'a> {
     /// Why the request is denied.
@@ -73,7 +74,8 @@ impl<'a> Allowed<'a> {
 }
 
 /// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in memory until Envoy reads
-/// them, and Envoy accepts 60 KiB of headers by default. The headers to set are those of the policy, with the caller's user
+/// them. Chosen, not measured: Envoy accepts 60 KiB of headers from a client by default (`max_request_headers_kb`), and no
+/// policy needs to add more than that. The headers to set are those of the policy, with the caller's user
 /// name, roles and claims; at most sixteen of those to remove come from the request. A request with more must be denied, as
 /// [`Limit::ResponseSize`](crate::Limit::ResponseSize): not an error, because a client can cause it, with long claims (S8 in `SECURITY.md`).
 pub const MAX_CHANGES: usize = 64 << 10;

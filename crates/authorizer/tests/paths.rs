@@ -1,4 +1,5 @@
-//! The invariant of paths: a request is allowed only if every plausible interpretation of its path is.
+//! The invariant of paths: a request is allowed only if every plausible interpretation of its path without dot segments
+//! is allowed, and no `deny` rule matches one with them.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -20,7 +20,7 @@ id_types! {
     /// A group that is granted a role.
     struct GroupId;
 
-    /// A set of roles that the policy implies.
+    /// A precomputed set of roles, see [`Engine::roles_of`](crate::Engine::roles_of).
     struct RoleSetId;
 }
 

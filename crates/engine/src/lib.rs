@@ -1,7 +1,7 @@
 //! The evaluator that serves requests: an index that gives the same decisions as the reference evaluator in `policy`. The
 //! number of steps depends on the resource and on how many patterns overlap on it (globs, `{id}` beside literals), not on
-//! the number of the other rules, roles and users. It knows nothing of HTTP: actions (methods), scopes (hosts) and
-//! resources (paths) are bytes.
+//! the number of the other rules, roles and users. It knows no HTTP messages: actions (methods), scopes (canonical hosts; not
+//! the scopes of OAuth) and resources (canonical paths) are byte strings to it.
 //!
 //! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in which a decision
 //! uses them: `callers` (subject → roles), `roles` (sets of roles), `actions` (action → id), `scopes` (scope → tries),
@@ -53,8 +53,9 @@ impl Engine {
     /// Compiles a policy.
     ///
     /// # Panics
-    /// If the policy has more than 2³² names, patterns or roles: an id that wrapped around would stand for two of them,
-    /// and could allow what the policy does not.
+    /// If the policy has 2³¹ or more different beginnings of patterns or entries of short rows, or 2³² - 1 or more of
+    /// anything else that gets an id: an id that wrapped around would stand for two things, and could allow what the
+    /// policy does not.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)
@@ -66,8 +67,8 @@ impl Engine {
         self.callers.anonymous()
     }
 
-    /// The roles of a subject with verified credentials. Compilation builds the sets that the policy itself implies: of
-    /// each user, of each group and of each single role. Only another set, such as that of two groups of a token,
+    /// The roles of a subject with verified credentials. Compilation precomputes the role sets of each granted user, each
+    /// group and each single role. Only another combination, such as that of two groups of a token, is computed here and
     /// allocates.
     pub fn roles_of<'n>(
         &self,

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 
-/// The first sixteen bytes of a byte string, zero-padded, and its length.
+/// The first sixteen bytes of a byte string, zero-padded, and its length (not the prefix of a user name).
 ///
 /// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all segments and actions are
 /// that short, and comparing two words avoids the call and the loop of comparing slices (measured: a third of a

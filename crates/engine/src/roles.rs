@@ -14,7 +14,7 @@ use policy::model::{RoleId, RuleId};
 use smallvec::SmallVec;
 
 /// All roles of one subject: those granted, those from its token, the reserved ones, and those that these extend. Cheap
-/// to clone. Sets that the policy implies are shared.
+/// to clone. Precomputed sets are shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RoleSet {
     /// Invariant (layout): the number of parts; for each part, a bitmap of its stored blocks and the index of the first
@@ -41,7 +41,7 @@ impl RoleSet {
         Self { words: words.into() }
     }
 
-    /// Its heap size in bytes. A set that the policy implies is shared by all its subjects.
+    /// Its heap size in bytes. A precomputed set is shared by all its subjects.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         size_of_val(&*self.words) + 2 * size_of::<usize>()

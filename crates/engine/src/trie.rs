@@ -352,7 +352,8 @@ impl Node {
         tail_row: RowId::NONE,
     };
 
-    /// The id to use for this node: its row if it is a leaf, else `id`. A wide row has no room in it.
+    /// The id to use for this node: its row if it is a leaf, else `id`. A wide row cannot be stored there: its
+    /// id already has the bit of [`LEAF`] set.
     fn or_leaf(&self, id: NodeId) -> NodeId {
         let is_leaf = !self.has_literals
             && !self.has_other_edges

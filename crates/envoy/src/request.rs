@@ -2,8 +2,8 @@
 //!
 //! Strings are not checked to be UTF-8, although protobuf requires it. Clients can get any bytes into most of them,
 //! since Envoy does not check either. A decoding error would be an error of the server, on which an Envoy with
-//! `failure_mode_allow` lets the request through. So the strings are passed on as bytes, and the authorizer denies those
-//! that are not valid.
+//! `failure_mode_allow` lets the request through. So the strings are passed on as bytes, and the authorizer denies a
+//! request whose method, path, host or `Authorization` is not valid.
 //!
 //! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A
 //! field that occurs twice is merged as protobuf defines it: the last scalar wins, messages are merged, repeated fields

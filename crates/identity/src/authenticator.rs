@@ -362,8 +362,9 @@ impl<T: HeapSize> Authenticator<T> {
         self.resolve(result.filter(|result| result.credentials() == key)?, now, attach)
     }
 
-    /// What the result of a verification means under this policy; `None` if the verification was made under another
-    /// policy, in which the hash or the keys differ, or the token is not valid now. A subject is also cached.
+    /// What the result of a verification means under this policy. `None` if it does not count, so that the credentials must
+    /// be verified again: it was made under another policy, in which the hash or the keys differ, or the token is not
+    /// valid now. If the credentials are valid, their subject is cached.
     fn resolve(
         &self,
         result: &VerificationResult,

@@ -57,7 +57,7 @@ pub trait Filter: Send + Sync + Sized + 'static {
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 
-/// A response that Envoy sends instead of forwarding the request.
+/// A local reply: a response that Envoy sends instead of forwarding the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     /// Its status.

@@ -15,6 +15,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::{Attribute, Buffer, Filter, hooks};
+#[cfg(test)]
+pub(crate) use callbacks::only_the_log;
 
 /// A filter configuration that was accepted.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The filter: what Envoy's calls for a request do.
+//! The HTTP filter: what the event hooks that Envoy calls for a stream do.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,19 +114,23 @@ impl Filter for Authorization {
             Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
             Route::Foreign => None,
         };
-        let Some(instance) = instance else { return stream.reply(&ERROR) };
-        self.go_on(state, stream, instance, Received::now(), None)
+        let Some(instance) = instance else {
+            self.count(&stream, self.instance.as_ref(), ErrorKind::NotReady);
+            return stream.reply(&ERROR);
+        };
+        self.authorize(state, stream, instance, Received::now(), None)
     }
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
         let Some(Paused { instance, received, wait }) = state.paused.take() else {
-            return stream.reply(&ERROR);
+            let reply = self.panicked(&stream);
+            return stream.reply(&reply);
         };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
-                    Some(Ok(verified)) => self.go_on(state, stream, instance, received, Some(&verified)),
+                    Some(Ok(verified)) => self.authorize(state, stream, instance, received, Some(&verified)),
                     Some(Err(NotHashed::Displaced)) => {
                         self.deny(stream, &instance, received, Limit::Capacity)
                     }
@@ -148,19 +152,14 @@ impl Filter for Authorization {
     }
 
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
-        if let Some(stats) = &self.stats {
-            stats.failed(stream, ErrorKind::Panicked);
-        }
-        if let Some(worker) = self.instance.as_ref().map(Worker::of) {
-            worker.thread.counters().error(ErrorKind::Panicked);
-        }
+        self.count(stream, self.instance.as_ref(), ErrorKind::Panicked);
         ERROR
     }
 }
 
 impl Authorization {
     /// Authorizes a request, or pauses it until its credentials are verified.
-    fn go_on(
+    fn authorize(
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
@@ -190,7 +189,7 @@ impl Authorization {
         match checked {
             Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
-                Ok(verified) => self.go_on(state, stream, instance, received, Some(&verified)),
+                Ok(verified) => self.authorize(state, stream, instance, received, Some(&verified)),
                 Err(kind) => self.fail(stream, &instance, kind),
             },
             Err(kind) => self.fail(stream, &instance, kind),
@@ -259,10 +258,12 @@ impl Authorization {
     ) -> Handled {
         let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
-            let time = worker.thread.handed_over(received).unwrap_or_default();
+            let time = worker.thread.answered(received).unwrap_or_default();
             stats.decided(&stream, verdict.reason(), time);
-            if worker.is_time_for_gauges(received.at) {
-                stats.set(&stream, &instance.status);
+            if worker.is_time_for_gauges(received.at)
+                && let Some(statuses) = Instance::all_statuses()
+            {
+                stats.set(&stream, &statuses);
             }
         }
         let handled = verdict.apply(stream, instance.settings.metadata);
@@ -275,11 +276,18 @@ impl Authorization {
 
     /// Answers a request about which no decision can be made.
     fn fail(&self, stream: Stream<'_, Self>, instance: &Arc<Instance>, kind: ErrorKind) -> Handled {
-        Worker::of(instance).thread.counters().error(kind);
-        if let Some(stats) = &self.stats {
-            stats.failed(&stream, kind);
-        }
+        self.count(&stream, Some(instance), kind);
         stream.reply(&ERROR)
+    }
+
+    /// Counts a request about which no decision can be made.
+    fn count(&self, stream: &Stream<'_, Self>, instance: Option<&Arc<Instance>>, kind: ErrorKind) {
+        if let Some(worker) = instance.map(Worker::of) {
+            worker.thread.counters().error(kind);
+        }
+        if let Some(stats) = &self.stats {
+            stats.failed(stream, kind);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use ::admin::AdminAddress;
 use identity::VerificationResult;
 use policy::Problem;
 use runtime::hashing::Hashing;
@@ -19,16 +20,21 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::abi::Scheduler;
+use crate::admin::{self, Shown, Threads};
 use crate::settings::FilterSettings;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) settings: FilterSettings,
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     pub(crate) policy: ActivePolicy,
+    /// The counters of the threads that use it.
+    pub(crate) threads: Threads,
+    /// Its admin pages, if it has any.
+    _admin: Option<Shown>,
     /// What keeps it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
     /// The thread that fetches keys, which also runs the timers of [`Self::after`].
@@ -66,6 +72,14 @@ impl Instance {
         load(settings).map(drop)
     }
 
+    /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
+        let instances = INSTANCES.try_lock().ok()?;
+        Some(
+            instances.iter().filter_map(Weak::upgrade).map(|instance| Arc::clone(&instance.status)).collect(),
+        )
+    }
+
     fn start(settings: FilterSettings) -> Result<Self, String> {
         let loaded = load(&settings)?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
@@ -80,6 +94,15 @@ impl Instance {
         };
         let hashing =
             Hashing::start(threads, settings.hash_queue.into(), cache_result).map_err(cannot_start)?;
+        let hashing = Arc::new(hashing);
+        let threads = Threads::default();
+        let admin = match &settings.admin {
+            AdminAddress::On(address) => {
+                let counted = (Arc::clone(&threads), Arc::clone(&hashing));
+                Some(admin::show(address, &settings.policy, &runtime, counted.0, counted.1)?)
+            }
+            AdminAddress::Off => None,
+        };
         let (timers, fetching) = fetch_keys(&runtime, settings.keys_wait).map_err(cannot_start)?;
         runtime.status().listen();
         Ok(Self {
@@ -87,6 +110,8 @@ impl Instance {
             hashing,
             status: Arc::clone(runtime.status()),
             policy: runtime.policy().clone(),
+            threads,
+            _admin: admin,
             runtime: Mutex::new(Some(runtime)),
             timers,
             _fetching: fetching,

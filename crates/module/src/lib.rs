@@ -1,15 +1,20 @@
 //! rolegate inside Envoy: a library that Envoy loads as an HTTP filter.
 //!
 //! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a host for tests.
-//! Only these three have `unsafe`.
+//! `allocator`
+//! returns large blocks to the system. Only these four have `unsafe`.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
 //! `worker`, by a policy that an `instance` keeps current. A request with an unverified token waits in `token_queue`. A
-//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log.
+//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log,
+//! and `admin` serves the admin pages.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 pub mod abi;
+mod admin;
+#[cfg(any(test, not(feature = "fake-host")))]
+mod allocator;
 mod exports;
 #[cfg(any(test, feature = "fake-host"))]
 pub mod fake;
@@ -21,6 +26,11 @@ mod settings;
 mod stats;
 mod token_queue;
 mod worker;
+
+/// Not in tests, which count allocations, and not under sanitizers, which have their own.
+#[cfg(not(any(test, feature = "fake-host")))]
+#[global_allocator]
+static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;
 
 /// The filter that the library exports.
 pub type Production = filter::Authorization;

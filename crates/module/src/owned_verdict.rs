@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use authorizer::Verdict;
+use authorizer::{Header, Verdict};
 use identity::Subject;
 use smallvec::SmallVec;
 
@@ -20,17 +20,25 @@ pub(crate) struct OwnedVerdict {
     user: Range<usize>,
     revision: Range<usize>,
     /// Headers to set, of the request or of the denial.
-    set: Vec<(Range<usize>, Range<usize>)>,
+    set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
     body: Range<usize>,
+}
+
+#[derive(Debug)]
+struct SetHeader {
+    name: Range<usize>,
+    value: Range<usize>,
+    /// Whether the request has such a header, which must be replaced.
+    replaces: bool,
 }
 
 /// The most bytes that are kept from one request to the next.
 const KEEP: usize = 16 << 10;
 
 impl OwnedVerdict {
-    /// Copies a verdict.
-    pub(crate) fn set(&mut self, verdict: &Verdict<'_>, revision: &str) {
+    /// Copies a verdict about a request with these headers.
+    pub(crate) fn set(&mut self, verdict: &Verdict<'_>, headers: &[Header<'_>], revision: &str) {
         self.text.clear();
         self.text.shrink_to(KEEP);
         self.set.clear();
@@ -40,7 +48,8 @@ impl OwnedVerdict {
             Verdict::Allowed(allowed) => {
                 (self.status, self.reason) = (0, "");
                 for (name, value) in allowed.set() {
-                    let header = (self.copy(name), self.copy(value));
+                    let replaces = has(headers, name);
+                    let header = SetHeader { name: self.copy(name), value: self.copy(value), replaces };
                     self.set.push(header);
                 }
                 for name in allowed.remove() {
@@ -52,8 +61,8 @@ impl OwnedVerdict {
             Verdict::Denied(denied) => {
                 (self.status, self.reason) = (denied.reason.status(), denied.reason.name());
                 for header in denied.headers {
-                    let header = (self.copy(header.name), self.copy(&header.value));
-                    self.set.push(header);
+                    let (name, value) = (self.copy(header.name), self.copy(&header.value));
+                    self.set.push(SetHeader { name, value, replaces: false });
                 }
                 self.body = self.copy(denied.body);
                 (denied.rule, denied.subject)
@@ -85,14 +94,22 @@ impl OwnedVerdict {
             let headers: SmallVec<[_; 4]> = self
                 .set
                 .iter()
-                .map(|(name, value)| (self.at(name).as_bytes(), self.at(value).as_bytes()))
+                .map(|header| (self.at(&header.name).as_bytes(), self.at(&header.value).as_bytes()))
                 .collect();
             let body = self.at(&self.body).as_bytes();
             let details = "rolegate_denied";
             return Ok(stream.reply(&Reply { status: self.status, headers: &headers, body, details }));
         }
-        for (name, value) in &self.set {
-            if !stream.set_header(self.at(name).as_bytes(), self.at(value).as_bytes()) {
+        for SetHeader { name, value, replaces } in &self.set {
+            let (name, value) = (self.at(name).as_bytes(), self.at(value).as_bytes());
+            // To set a header, Envoy first looks for it, for which it makes a hash map of all headers: 2,850 instructions
+            // per header, measured 2026-11-22, of the 19,400 that the filter then cost. To add one costs a third.
+            let done = if *replaces {
+                stream.set_header(name, value)
+            } else {
+                value.is_empty() || stream.add_header(name, value)
+            };
+            if !done {
                 return Err(stream);
             }
         }
@@ -125,4 +142,9 @@ impl OwnedVerdict {
         // Each range was returned by `copy` since the text was cleared.
         self.text.get(range.clone()).unwrap_or_default()
     }
+}
+
+/// Whether one of these headers has this name.
+fn has(headers: &[Header<'_>], name: &str) -> bool {
+    headers.iter().any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()))
 }

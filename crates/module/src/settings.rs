@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::AdminAddress;
 use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
 use runtime::units;
 use serde::{Deserialize, Deserializer, de};
@@ -14,7 +15,10 @@ use serde::{Deserialize, Deserializer, de};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FilterSettings {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
-    policy: PathBuf,
+    pub(crate) policy: PathBuf,
+    /// Address of the admin listener, or `off`.
+    #[serde(default = "off", deserialize_with = "admin")]
+    pub(crate) admin: AdminAddress,
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     poll_interval: Duration,
@@ -64,7 +68,8 @@ pub(crate) enum RouteSettings {
 enum Stale {
     #[default]
     Keep,
-    Deny,
+    #[serde(alias = "deny")]
+    Unavailable,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -97,7 +102,7 @@ impl FilterSettings {
             max_keys_age: self.max_keys_age,
             on_stale: match self.on_stale {
                 Stale::Keep => OnStale::Keep,
-                Stale::Deny => OnStale::Deny,
+                Stale::Unavailable => OnStale::Unavailable,
             },
             keys_needed: KeysNeeded::None,
             decision_log: match self.decision_log {
@@ -130,8 +135,18 @@ impl RouteSettings {
     }
 }
 
+/// A string such as `5s`. In YAML, which Envoy turns into JSON, `0` is a number.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a duration is a string such as `500ms`, or 0")]
+    enum Value {
+        Text(String),
+        Number(serde_json::Number),
+    }
+    let text = match Value::deserialize(deserializer)? {
+        Value::Text(text) => text,
+        Value::Number(number) => number.to_string(),
+    };
     units::duration(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
 }
 
@@ -150,6 +165,27 @@ fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
             Err(de::Error::custom("`decision-log` is not one of `off`, `denied` and `all`"))
         }
     }
+}
+
+/// Also `false`, as above.
+fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        Address(String),
+        Off(bool),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::Address(text)) => {
+            text.parse().map_err(|error| de::Error::custom(format!("`admin` `{text}` is {error}")))
+        }
+        Ok(Value::Off(false)) => Ok(AdminAddress::Off),
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("`admin` is neither an address nor `off`")),
+    }
+}
+
+fn off() -> AdminAddress {
+    AdminAddress::Off
 }
 
 fn two_seconds() -> Duration {
@@ -186,16 +222,48 @@ mod tests {
                 "unknown field `poll-intervall`, expected one of `policy`",
             ),
             (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
-            (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected `keep` or `deny`"),
+            (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected one of `keep`"),
             (r#"{"policy": "p", "hash-queue": -1}"#, "invalid value"),
             (
                 r#"{"policy": "p", "decision-log": true}"#,
                 "`decision-log` is not one of `off`, `denied` and `all`",
             ),
+            (r#"{"policy": "p", "admin": "9192"}"#, "`admin` `9192` is not an address: write one such as"),
+            (r#"{"policy": "p", "admin": true}"#, "`admin` is neither an address nor `off`"),
             ("policy", "expected value at line 1 column 1"),
         ] {
             let error = FilterSettings::read(config.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{config}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_stale_policy_is_kept_or_unavailable() {
+        let of = |value: &str| {
+            let settings = format!(r#"{{"policy": "p", "on-stale": "{value}"}}"#);
+            FilterSettings::read(settings.as_bytes()).unwrap().on_stale
+        };
+        assert_eq!(
+            (of("keep"), of("unavailable"), of("deny")),
+            (Stale::Keep, Stale::Unavailable, Stale::Unavailable)
+        );
+    }
+
+    /// `max-policy-age: 0` is a number in YAML.
+    #[test]
+    fn a_duration_of_zero_needs_no_unit_and_no_quotes() {
+        let of = |value: &str| {
+            FilterSettings::read(format!(r#"{{"policy": "p", "poll-interval": {value}}}"#).as_bytes())
+        };
+        assert_eq!(of("0").unwrap().poll_interval, Duration::ZERO);
+        assert_eq!(of("\"0\"").unwrap().poll_interval, Duration::ZERO);
+        for (value, problem) in [
+            ("5", "`5` is not a duration: write one such as `500ms`"),
+            ("-1", "`-1` is not a duration"),
+            ("true", "a duration is a string such as `500ms`, or 0"),
+        ] {
+            let error = of(value).unwrap_err();
+            assert!(error.contains(problem), "{value}: {error}");
         }
     }
 

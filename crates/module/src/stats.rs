@@ -1,11 +1,12 @@
-//! Statistics in Envoy: counters, a histogram and gauges of the filter's own. Names without labels, because a label costs
+//! Statistics in Envoy: counters, a histogram and gauges. Envoy has one of each for all filters of the library. Names without labels, because a label costs
 //! ten times as much as the counter (220 ns beside 22 ns, in Envoy 1.40, November 2026).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Reason;
 use runtime::counters::ErrorKind;
-use runtime::status::Status;
+use runtime::status::{Facts, Status};
 
 use crate::abi::{Counter, Filter, Gauge, Histogram, MetricError, Setup, Stream};
 
@@ -82,18 +83,18 @@ impl Stats {
         }
     }
 
-    /// Sets the gauges.
-    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, status: &Status) {
-        let facts = status.facts();
-        let without_keys = facts.issuers_without_keys().0.len();
-        for (gauge, value) in [
-            (self.reloads, facts.policy.reloads),
-            (self.failed_reloads, facts.policy.failures),
-            (self.failing, u64::from(facts.policy.failing_since.is_some())),
-            (self.warnings, u64::try_from(facts.policy.warnings).unwrap_or(u64::MAX)),
-            (self.issuers_without_keys, u64::try_from(without_keys).unwrap_or(u64::MAX)),
-        ] {
-            stream.set_gauge(gauge, &[], value);
-        }
+    /// Sets the gauges to the sums over all policies in use: a route may have another one than its filter.
+    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, statuses: &[Arc<Status>]) {
+        let all: Vec<_> = statuses.iter().map(|status| status.facts()).collect();
+        let set = |gauge, value: fn(&Facts) -> u64| stream.set_gauge(gauge, &[], all.iter().map(value).sum());
+        set(self.reloads, |facts| facts.policy.reloads);
+        set(self.failed_reloads, |facts| facts.policy.failures);
+        set(self.failing, |facts| u64::from(facts.policy.failing_since.is_some()));
+        set(self.warnings, |facts| number(facts.policy.warnings));
+        set(self.issuers_without_keys, |facts| number(facts.issuers_without_keys().0.len()));
     }
+}
+
+fn number(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
 }

@@ -2,13 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
-use runtime::counters::ErrorKind;
-use runtime::{Decided, Received, RequestThread};
+use runtime::counters::{ErrorKind, ThreadCounters};
+use runtime::{Decided, Received, WorkerThread};
 use smallvec::SmallVec;
 
 use crate::abi::Headers;
@@ -20,7 +20,7 @@ use crate::token_queue::TokenQueue;
 /// The part of an instance that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) thread: RequestThread,
+    pub(crate) thread: WorkerThread,
     pub(crate) tokens: Rc<TokenQueue>,
     /// The verdict about the current request.
     pub(crate) verdict: RefCell<OwnedVerdict>,
@@ -37,7 +37,7 @@ pub(crate) enum Checked {
     Pending(Verification),
 }
 
-/// The most header lines that are read, as in the sidecar. Envoy accepts 100 by default.
+/// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
 const MAX_HEADERS: usize = 10_000;
 
 /// The header lines of a request. Up to 48 are on the stack.
@@ -57,7 +57,9 @@ impl Worker {
                 return Rc::clone(worker);
             }
             workers.retain(|(instance, _)| instance.strong_count() > 0);
-            let thread = RequestThread::new(instance.policy.clone(), Arc::default());
+            let counters = Arc::<ThreadCounters>::default();
+            instance.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+            let thread = WorkerThread::new(instance.policy.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
@@ -145,7 +147,7 @@ impl Worker {
         received: Received,
         decided: Instant,
     ) {
-        self.verdict.borrow_mut().set(verdict, &authorizer.revision().policy);
+        self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client() } else { &[] };
         self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
     }

@@ -7,7 +7,7 @@ use crate::model::RuleId;
 pub struct AccessRequest<'a> {
     /// For HTTP: the method.
     pub action: &'a [u8],
-    /// For HTTP: the host in lower case, without port and trailing dot.
+    /// For HTTP: the host in lower case, without port and trailing dot. Not a scope of OAuth.
     pub scope: &'a [u8],
     /// For HTTP: the canonical path.
     pub resource: &'a [u8],

@@ -16,7 +16,7 @@ const MIN_SECRET: usize = 6;
 pub struct KeyUrl {
     url: Arc<str>,
     discovery_of: Option<Arc<str>>,
-    authorities: Option<Arc<[u8]>>,
+    trusted_ca: Option<Arc<[u8]>>,
 }
 
 impl KeyUrl {
@@ -29,8 +29,8 @@ impl KeyUrl {
 
     /// The same, trusting only the certificate authorities in this PEM text.
     #[must_use]
-    pub fn trusting(self, authorities: Arc<[u8]>) -> Self {
-        Self { authorities: Some(authorities), ..self }
+    pub fn trusting(self, trusted_ca: Arc<[u8]>) -> Self {
+        Self { trusted_ca: Some(trusted_ca), ..self }
     }
 
     /// The URL of the key set that a discovery document at this URL names, trusting the same certificate authorities.
@@ -45,7 +45,7 @@ impl KeyUrl {
         if self.url.starts_with("https:") && !jwks_uri.starts_with("https:") {
             return Err("`http`, while the document is at `https`");
         }
-        Ok(Self { authorities: self.authorities.clone(), ..jwks_uri.into() })
+        Ok(Self { trusted_ca: self.trusted_ca.clone(), ..jwks_uri.into() })
     }
 
     /// The whole URL. Only for fetching; never log or print it.
@@ -62,8 +62,8 @@ impl KeyUrl {
 
     /// The only certificate authorities that its server is trusted by, in PEM; `None` for those of the system.
     #[must_use]
-    pub fn authorities(&self) -> Option<&Arc<[u8]>> {
-        self.authorities.as_ref()
+    pub fn trusted_ca(&self) -> Option<&Arc<[u8]>> {
+        self.trusted_ca.as_ref()
     }
 
     /// Whether a text, such as an error message, contains a hidden part of this URL.
@@ -81,7 +81,7 @@ impl KeyUrl {
 
 impl From<Arc<str>> for KeyUrl {
     fn from(url: Arc<str>) -> Self {
-        Self { url, discovery_of: None, authorities: None }
+        Self { url, discovery_of: None, trusted_ca: None }
     }
 }
 

@@ -72,7 +72,7 @@ pub struct Glob(pub Vec<Box<str>>);
 pub struct PatternSubject<'a> {
     /// Its user name, not percent-encoded.
     pub user: &'a [u8],
-    /// The length of the prefix that its source puts before its name.
+    /// The length of the `user_prefix` that its source puts before its name.
     pub prefix: usize,
     /// Its source. If it is not known, `{user.id}` matches nothing.
     pub source: Option<SourceId>,

@@ -1,4 +1,4 @@
-//! The policy that is active, as all request threads see it.
+//! The policy that is active, as all worker threads see it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl ActivePolicy {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.has_had_keys())
     }
 
-    /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all request threads would write
+    /// The snapshot that is active now. A guard and not an `Arc`, whose reference count all worker threads would write
     /// to for each request.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()

@@ -12,8 +12,8 @@ use identity::{Authenticator, FetchedKeys};
 use policy::model::{Identity, Issuer, Keys};
 use policy::{KeyUrl, Loaded, Place, Problem};
 
-use crate::authorities::authorities;
 use crate::files::{RecordedFiles, Seen};
+use crate::trusted_ca::trusted_ca;
 
 /// An attempt to load a policy.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl CompiledPolicy {
         fetched: &FetchedKeys,
         previous: Option<&Authorizer>,
     ) -> Result<Self, Vec<Problem>> {
-        let unusable = unusable_authorities(&loaded.policy.identity);
+        let unusable = unusable_trusted_ca(&loaded.policy.identity);
         match Authorizer::compile(loaded.clone(), fetched, previous) {
             Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
@@ -157,14 +157,14 @@ pub fn survive<T>(file: &Path, load: impl FnOnce() -> Result<T, Vec<Problem>>) -
 /// The problems of hashes and keys, for a policy that has errors elsewhere.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     let (Ok((_, problems)) | Err(problems)) = Authenticator::<()>::compile(settings, fetched, None);
-    [problems, unusable_authorities(settings)].concat()
+    [problems, unusable_trusted_ca(settings)].concat()
 }
 
 /// Errors about files of certificate authorities. Without them, nothing could be fetched for these issuers.
-fn unusable_authorities(settings: &Identity) -> Vec<Problem> {
+fn unusable_trusted_ca(settings: &Identity) -> Vec<Problem> {
     let problem = |issuer: &Issuer| {
         let Keys::Url { url, at, .. } = &issuer.keys else { return None };
-        let error = authorities(url.authorities()?).err()?;
+        let error = trusted_ca(url.trusted_ca()?).err()?;
         Some(Problem::error(at.clone(), format!("the `ca_file` of these keys: {error}")))
     };
     settings.jwt.iter().filter_map(problem).collect()

@@ -1,4 +1,4 @@
-//! Counters. Each request thread has its own, so that no two threads write to the same cache line for each request.
+//! Counters. Each worker thread has its own, so that no two threads write to the same cache line for each request.
 //! Readers add them up.
 
 mod counter;
@@ -59,7 +59,7 @@ impl ErrorKind {
     }
 }
 
-/// The counters of the decisions, summed over all request threads at one moment.
+/// The counters of the decisions, summed over all worker threads at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Checks that were allowed.
@@ -78,7 +78,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Sums up the counters of all request threads.
+    /// Sums up the counters of all worker threads.
     #[must_use]
     pub fn sum<'w>(threads: impl Iterator<Item = &'w ThreadCounters>) -> Self {
         let mut totals = Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };

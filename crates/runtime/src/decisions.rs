@@ -1,6 +1,6 @@
 //! The decision log: one line of JSON per decision, with the user, the request and the answer.
 //!
-//! A request thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
+//! A worker thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
 //! A line has no query, no credentials and no header value but `x-request-id`: [`DecisionRecord`] does not contain others.
 
@@ -22,7 +22,7 @@ const LONGEST_CLAIMED: usize = 256;
 /// Maximum bytes of all names in a list.
 const LONGEST_LIST: usize = 4096;
 
-/// The decision log as request threads use it.
+/// The decision log as worker threads use it.
 #[derive(Debug)]
 pub struct Decisions {
     which: DecisionLog,

@@ -1,4 +1,4 @@
-//! Hashes passwords off the request threads: few threads, a bounded queue (see `queue` for its order), and one hash
+//! Hashes passwords off the worker threads: few threads, a bounded queue (see `queue` for its order), and one hash
 //! for equal verifications.
 //!
 //! A wrong password that is sent a thousand times at once costs one hash. A queued verification is removed from the queue

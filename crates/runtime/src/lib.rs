@@ -1,19 +1,18 @@
 //! Keeps a policy active and current, for a process that answers requests: it loads the policy, watches its files,
 //! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
 //!
-//! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *request thread* is a worker
-//! thread of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`RequestThread`],
+//! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
+//! one of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`WorkerThread`],
 //! with which a thread answers requests. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
-//! * [`hashing`]: hashes passwords off the request threads; [`fair_queue`]: the order in which tokens are verified;
+//! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
 //! * [`decisions`] with [`lines`]: the decision log;
 //! * [`counters`] and [`status`]: what can be observed.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod active_policy;
-mod authorities;
 mod client_network;
 pub mod clock;
 pub mod compiled_policy;
@@ -29,15 +28,16 @@ pub mod panics;
 mod priority;
 mod record;
 mod reload;
-mod request_thread;
 mod runtime;
 pub mod settings;
 pub mod status;
+mod trusted_ca;
 pub mod units;
+mod worker_thread;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
-pub use request_thread::{Decided, Received, RequestThread};
-pub use runtime::{LoadedPolicy, Runtime};
+pub use runtime::{LoadedPolicy, Reloads, Runtime};
+pub use worker_thread::{Decided, Received, WorkerThread};

@@ -6,9 +6,9 @@
 //! processes took 7 s and more to exit, up to 30 s where tests kept both processors busy (November 2026, see
 //! `benches/README.md`).
 
-/// Niceness of the policy thread: a tenth of the scheduling weight of a request thread.
+/// Niceness of the policy thread: a tenth of the scheduling weight of a worker thread.
 pub(crate) const POLICY: i32 = 10;
-/// Niceness of the background thread, which compiles: 1/68 of the weight of a request thread, the lowest there is.
+/// Niceness of the background thread, which compiles: 1/68 of the weight of a worker thread, the lowest there is.
 pub(crate) const BACKGROUND: i32 = 19;
 
 /// Lowers the priority of the calling thread. If the system does not allow that, requests may have to wait longer;

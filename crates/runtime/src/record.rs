@@ -54,7 +54,7 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Takes a decision, or drops it. It is called on a request thread, so it must neither block nor do I/O.
+    /// Takes a decision, or drops it. It is called on a worker thread, so it must neither block nor do I/O.
     fn offer(&self, record: &DecisionRecord<'_>);
 }
 

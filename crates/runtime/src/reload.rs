@@ -1,6 +1,6 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! One thread does all of this, away from the request threads. It receives events (from the file system, from SIGHUP,
+//! One thread does all of this, away from the worker threads. It receives events (from the file system, from SIGHUP,
 //! from the key fetcher), compares the files with what it read last, loads and compiles them, and publishes the new
 //! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
 //! age report that.
@@ -76,7 +76,7 @@ pub(crate) struct Reloader {
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
-    /// The last good policy. It is active, unless it is past its maximum staleness and [`OnStale::Deny`] is set.
+    /// The last good policy. It is active, unless it is past its maximum staleness and [`OnStale::Unavailable`] is set.
     good: CompiledPolicy,
     /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
@@ -396,7 +396,7 @@ impl Reloader {
     fn replace(&mut self, compiled: CompiledPolicy) {
         self.good = compiled;
         let facts = self.status.facts().policy;
-        if !(facts.stale && self.rules.on_stale == OnStale::Deny) {
+        if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
             let revision = self.good.authorizer.revision();
             self.active.replace(Some(self.good.authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
@@ -421,26 +421,26 @@ impl Reloader {
     }
 
     fn mark_policy_stale(&mut self) {
-        let deny = self.rules.on_stale == OnStale::Deny;
-        if deny {
+        let unavailable = self.rules.on_stale == OnStale::Unavailable;
+        if unavailable {
             self.active.replace(None);
         }
         self.status.note(|facts| {
             facts.policy.stale = true;
-            facts.policy.revision = facts.policy.revision.take().filter(|_| !deny);
+            facts.policy.revision = facts.policy.revision.take().filter(|_| !unavailable);
         });
-        let action = if deny { "every check gets an error" } else { "it stays active" };
+        let action = if unavailable { "every check gets an error" } else { "it stays active" };
         tracing::error!(file = %self.file.display(), "the policy exceeds its maximum staleness: {action}");
     }
 
     fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
-        let deny = self.rules.on_stale == OnStale::Deny;
-        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !deny));
-        let action = if deny { "tokens that need them get 401" } else { "they stay active" };
+        let unavailable = self.rules.on_stale == OnStale::Unavailable;
+        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
+        let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
         let issuers = self.issuers_of(url);
         tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
-        if deny {
+        if unavailable {
             self.fetched.remove(url);
             match self.compile() {
                 Ok(compiled) => self.replace(compiled),

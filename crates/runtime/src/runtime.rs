@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -78,8 +79,25 @@ impl LoadedPolicy {
     }
 }
 
+/// Requests reloads of a policy.
+#[derive(Clone, Debug)]
+pub struct Reloads {
+    key_requests: watch::Sender<()>,
+    events: Sender<Event>,
+}
+
+impl Reloads {
+    /// Loads the policy again if its files have changed, and fetches all keys.
+    pub fn request(&self) {
+        self.key_requests.send_replace(());
+        if self.events.send(Event::Reload).is_err() {
+            tracing::error!("the policy thread has ended: the policy cannot be reloaded");
+        }
+    }
+}
+
 impl Runtime {
-    /// The policy, for request threads.
+    /// The policy, for worker threads.
     #[must_use]
     pub fn policy(&self) -> &ActivePolicy {
         &self.policy
@@ -125,12 +143,10 @@ impl Runtime {
         }
     }
 
-    /// Loads the policy again if its files have changed, and fetches all keys.
-    pub fn reload(&self) {
-        self.key_requests.send_replace(());
-        if self.policies.events().send(Event::Reload).is_err() {
-            tracing::error!("the policy thread has ended: the policy cannot be reloaded");
-        }
+    /// Requests reloads, from any thread.
+    #[must_use]
+    pub fn reloads(&self) -> Reloads {
+        Reloads { key_requests: self.key_requests.clone(), events: self.policies.events() }
     }
 
     /// Ends the threads, and waits for a limited time until the last lines of the decision log are written. All request

@@ -29,7 +29,7 @@ pub enum OnStale {
     /// They are still used; a log line and the status report it.
     Keep,
     /// With a stale policy every check gets an error; tokens whose keys are stale are denied.
-    Deny,
+    Unavailable,
 }
 
 /// Which issuers' keys must be fetched before the process is ready.

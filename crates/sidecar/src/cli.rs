@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::address::AdminAddress;
 use crate::settings::ServeArgs;
+use admin::AdminAddress;
 
 /// The whole command line.
 #[derive(Parser, Debug)]
@@ -226,8 +226,8 @@ pub struct CallerArgs {
     /// or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
-    /// A role that the user has in addition to those that the policy grants, as from a token; repeat the flag for more
-    /// than one.
+    /// A role in addition to those that the policy grants, as if the user's token named it; repeat the flag for more than
+    /// one.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub roles: Vec<String>,
     /// A further group of the user, with its prefix, if the policy sets one; repeat the flag for more than one.
@@ -276,8 +276,8 @@ pub struct WhatCanArgs {
     /// Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The issuer of the user's token; by default the identity source (`basic` or a JWT issuer) that the name can
-    /// come from.
+    /// The issuer of the user's token. By default, the user is of the identity source (`basic` or a JWT issuer) whose
+    /// `user_prefix` is the longest that the name begins with.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one; repeat the flag for more than one.

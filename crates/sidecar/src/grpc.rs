@@ -12,7 +12,6 @@ mod connection;
 mod context;
 mod counters;
 mod exchange;
-mod listener;
 mod message;
 mod options;
 mod other_services;
@@ -26,8 +25,8 @@ mod unix_socket;
 mod worker;
 mod wrong_protocol;
 
+pub use admin::Listener;
 pub use counters::ServerTotals;
-pub use listener::Listener;
 pub use options::Options;
 pub use server::{Counters, Running, Server};
 pub use wrong_protocol::WrongProtocol;

@@ -10,8 +10,6 @@ use std::io;
 
 use clap::{CommandFactory, FromArgMatches};
 
-mod address;
-mod admin;
 pub mod cli;
 mod commands;
 mod exit;
@@ -21,9 +19,8 @@ mod metrics;
 mod output;
 pub mod serve;
 mod settings;
-mod socket;
 
-pub use address::{Address, AddressError, AdminAddress};
+pub use admin::{Address, AddressError, AdminAddress};
 pub use exit::Exit;
 pub use settings::{DecisionLog, LogFormat, LogLevel, OnStale, ServeArgs, Settings, SettingsError};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// All request threads allocate at the same time, and the system allocator is slow at that.
+/// All worker threads allocate at the same time, and the system allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,94 +1,40 @@
-//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/operations.md` lists them.
+//! What the gRPC server shows on the admin pages. `docs/operations.md` lists all metrics.
 
 use std::fmt;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
-use runtime::counters::Distribution;
-use runtime::lines::Counts;
-use runtime::status::{Facts, KeyFacts, PolicyFacts, Status};
+use admin::MetricsPage;
+use runtime::counters::Totals;
+use runtime::hashing::HashingTotals;
 
-use crate::grpc::ServerTotals;
+use crate::grpc::{Counters, ServerTotals};
 
-pub(crate) mod histograms;
-mod process;
+/// The counters of the gRPC server, once requests are answered. Kept until the process ends, so that the last requests are
+/// counted, too.
+#[derive(Debug, Default)]
+pub(crate) struct Served(pub(crate) OnceLock<Counters>);
 
-/// The media type of the text that [`Metrics::render`] returns.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The sources of all metrics.
-pub(crate) struct Metrics {
-    /// The status of the policy and its keys.
-    pub status: Arc<Status>,
-    /// Counters of the decision log.
-    pub decisions: Arc<Counts>,
-    /// Counters of the process log.
-    pub logs: Arc<Counts>,
-    /// Reads the counters of the gRPC server.
-    pub totals: Box<dyn Fn() -> ServerTotals + Send + Sync>,
-}
-
-impl Metrics {
-    /// The page with all current values.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
-    pub(crate) fn render(self: &Arc<Self>) -> Result<String, fmt::Error> {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self.clone()));
-        let mut rendered = String::new();
-        text::encode(&mut rendered, &registry)?;
-        Ok(rendered)
-    }
-
-    /// Latency histograms with narrow buckets, as JSON.
-    pub(crate) fn histograms(&self) -> String {
-        histograms::histograms(&(self.totals)()).to_string()
+impl Served {
+    fn totals(&self) -> ServerTotals {
+        self.0.get().map(Counters::totals).unwrap_or_default()
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
+impl admin::Server for Served {
+    fn decisions(&self) -> Totals {
+        self.totals().checks
+    }
+
+    fn hashing(&self) -> HashingTotals {
+        self.totals().hashing
+    }
+
+    fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
+        connections(page, &self.totals())
     }
 }
 
-impl Collector for Metrics {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page { encoder };
-        let facts = self.status.facts();
-        checks(&mut page, &(self.totals)())?;
-        page.gauge(
-            "rolegate_ready",
-            "Whether this process is ready for requests",
-            u8::from(self.status.ready().is_ok()),
-        )?;
-        policy(&mut page, &facts.policy)?;
-        keys(&mut page, &facts)?;
-        lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
-        lines(&mut page, "rolegate_log_lines", "Lines of the log", &self.logs)?;
-        page.info("rolegate_build", "This program", &[("version", env!("CARGO_PKG_VERSION"))])?;
-        process::process(&mut page)
-    }
-}
-
-fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
-    let mut checks = page.family("rolegate_checks", "Checks that got a decision", MetricType::Counter)?;
-    count(&mut checks, &[("decision", "allowed"), ("reason", "")], totals.checks.allowed)?;
-    for (reason, number) in &totals.checks.denied {
-        count(&mut checks, &[("decision", "denied"), ("reason", reason)], *number)?;
-    }
-    let mut errors =
-        page.family("rolegate_check_errors", "Checks that got a gRPC error", MetricType::Counter)?;
-    for (kind, number) in &totals.checks.errors {
-        count(&mut errors, &[("kind", kind.name())], *number)?;
-    }
-    durations(page, totals)?;
+fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) -> fmt::Result {
     page.gauge("rolegate_checks_in_flight", "Checks that wait", totals.in_flight)?;
     page.gauge("rolegate_connections", "Open connections", totals.connections)?;
     page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted)?;
@@ -103,189 +49,69 @@ fn checks(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
         totals.connections_rejected,
     )?;
     page.counter("rolegate_accept_errors", "Failed accepts", totals.accept_errors)?;
+    let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
     let help = "Connections and requests that are not ext_authz over gRPC";
-    let mut wrong = page.family("rolegate_wrong_protocol", help, MetricType::Counter)?;
-    for (protocol, number) in &totals.wrong_protocols {
-        count(&mut wrong, &[("protocol", protocol.name())], *number)?;
-    }
-    page.counter("rolegate_tokens_verified", "Tokens verified", totals.checks.tokens_verified)?;
-    let hashing = &totals.hashing;
-    page.gauge("rolegate_hash_queue_length", "Passwords that wait to be hashed", hashing.queued)?;
-    page.counter("rolegate_hashes", "Passwords hashed", hashing.done)?;
-    page.counter("rolegate_hashes_shared", "Checks that shared the hash of an equal one", hashing.shared)?;
-    page.counter(
-        "rolegate_hashes_abandoned",
-        "Password checks that left the queue because Envoy had cancelled them",
-        hashing.abandoned,
-    )?;
-    page.counter(
-        "rolegate_hashes_unawaited",
-        "Passwords hashed whose checks Envoy had cancelled",
-        hashing.unawaited,
-    )?;
-    page.counter(
-        "rolegate_hashes_denied",
-        "Password checks denied because the queue was full",
-        hashing.denied,
-    )
-}
-
-/// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
-fn durations(page: &mut Page<'_>, totals: &ServerTotals) -> fmt::Result {
-    let help = "From a complete message to its response handed over for writing";
-    page.histogram("rolegate_check_duration_seconds", help, &totals.checks.handler, 10..=30)?;
-    let help = "Time to authorize a decoded request, without waiting for a verification";
-    page.histogram("rolegate_evaluation_duration_seconds", help, &totals.checks.evaluation, 6..=20)
-}
-
-fn policy(page: &mut Page<'_>, policy: &PolicyFacts) -> fmt::Result {
-    if let Some(revision) = &policy.revision {
-        let keys = revision.keys.as_deref().unwrap_or_default();
-        let labels = [("policy", &*revision.policy), ("keys", keys)];
-        page.info("rolegate_policy", "The active policy and its fetched keys", &labels)?;
-    }
-    let loaded = policy.loaded.as_secs_f64();
-    page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
-    let mut reloads = page.family("rolegate_policy_reloads", "Reloads of the policy", MetricType::Counter)?;
-    let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
-    for (result, number) in results {
-        count(&mut reloads, &[("result", result)], number)?;
-    }
-    let failing = policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-    page.gauge("rolegate_policy_failing_seconds", "For how long the files have not loaded", failing)?;
-    page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
-    page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
-}
-
-fn keys(page: &mut Page<'_>, facts: &Facts) -> fmt::Result {
-    if facts.keys.is_empty() {
-        return Ok(());
-    }
-    let mut gauges = |name, help, value: fn(&KeyFacts) -> f64| -> fmt::Result {
-        let mut family = page.family(name, help, MetricType::Gauge)?;
-        for (url, issuer, keys) in issuers_keys(facts) {
-            family.encode_family(&[("issuer", issuer), ("url", &url)])?.encode_gauge(&value(keys))?;
-        }
-        Ok(())
-    };
-    gauges("rolegate_keys_loaded", "Whether keys are active", |keys| f64::from(u8::from(keys.loaded)))?;
-    gauges("rolegate_keys_stale", "Whether keys are too old", |keys| f64::from(u8::from(keys.stale)))?;
-    let help = "When keys were fetched last";
-    gauges("rolegate_keys_fetched_timestamp_seconds", help, |keys| keys.fetched.as_secs_f64())?;
-    let mut fetches = page.family("rolegate_keys_fetches", "Fetches of keys", MetricType::Counter)?;
-    for (url, issuer, keys) in issuers_keys(facts) {
-        for (result, number) in [("ok", keys.fetches), ("failed", keys.failures), ("rejected", keys.rejected)]
-        {
-            count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
-        }
-    }
-    Ok(())
-}
-
-/// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and
-/// Prometheus rejects a page with duplicate label sets. An issuer is defined only once, so the `issuer` label keeps
-/// them apart. Issuers that share a URL have the same values.
-fn issuers_keys(facts: &Facts) -> impl Iterator<Item = (String, &str, &KeyFacts)> {
-    facts
-        .keys
-        .iter()
-        .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
-}
-
-fn lines(page: &mut Page<'_>, name: &str, help: &str, counts: &Counts) -> fmt::Result {
-    let mut lines = page.family(name, help, MetricType::Counter)?;
-    count(&mut lines, &[("result", "written")], counts.written())?;
-    count(&mut lines, &[("result", "dropped")], counts.dropped())
-}
-
-/// The page being written.
-struct Page<'a> {
-    encoder: DescriptorEncoder<'a>,
-}
-
-impl Page<'_> {
-    fn family<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.encoder.encode_descriptor(name, help, None, kind)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Gauge) -> fmt::Result {
-        self.family(name, help, MetricType::Gauge)?.encode_gauge(&value.value())
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.family(name, help, MetricType::Counter)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn histogram(
-        &mut self,
-        name: &str,
-        help: &str,
-        durations: &Distribution,
-        powers: RangeInclusive<u32>,
-    ) -> fmt::Result {
-        let seconds = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
-        let coarse = durations.coarse(powers).into_iter();
-        let buckets: Vec<(f64, u64)> = coarse.map(|(bound, number)| (seconds(bound), number)).collect();
-        let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
-        let mut family = self.family(name, help, MetricType::Histogram)?;
-        family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-    }
-
-    fn info<const N: usize>(&mut self, name: &str, help: &str, labels: &[(&str, &str); N]) -> fmt::Result
-    where
-        for<'l> [(&'l str, &'l str); N]: EncodeLabelSet,
-    {
-        self.family(name, help, MetricType::Info)?.encode_info(labels)
-    }
-}
-
-fn count<const N: usize>(
-    family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); N],
-    value: u64,
-) -> fmt::Result
-where
-    for<'a> [(&'a str, &'a str); N]: EncodeLabelSet,
-{
-    family.encode_family(labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)
-}
-
-/// A value that a gauge can have.
-trait Gauge {
-    fn value(self) -> f64;
-}
-
-impl Gauge for f64 {
-    fn value(self) -> f64 {
-        self
-    }
-}
-
-impl Gauge for u8 {
-    fn value(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Gauge for u64 {
-    /// Exact up to 2⁵³, far above any value shown.
-    fn value(self) -> f64 {
-        self as f64
-    }
-}
-
-fn whole(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+    page.counters("rolegate_wrong_protocol", help, "protocol", wrong)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::Arc;
+
+    use admin::Metrics;
+    use runtime::counters::ErrorKind;
+    use runtime::lines::Counts;
+    use runtime::status::{KeyFacts, Status};
+    use testbed::pages::{names, table};
+
+    use super::*;
+    use crate::grpc::WrongProtocol;
+
+    /// A server that has counted something of each kind.
+    struct Counted;
+
+    impl admin::Server for Counted {
+        fn decisions(&self) -> Totals {
+            Totals { errors: vec![(ErrorKind::Malformed, 1)], ..Totals::default() }
+        }
+
+        fn hashing(&self) -> HashingTotals {
+            HashingTotals::default()
+        }
+
+        fn metrics(&self, page: &mut MetricsPage<'_>) -> fmt::Result {
+            let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
+            connections(page, &ServerTotals { wrong_protocols, ..ServerTotals::default() })
+        }
+    }
+
+    #[test]
+    fn the_table_of_metrics_is_the_page() {
+        let status = Status::default();
+        status.note(|facts| {
+            facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
+            let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
+            facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
+        });
+        let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
+        let metrics = Metrics { status: Arc::new(status), decisions, logs, server: Arc::new(Counted) };
+        let rendered = Arc::new(metrics).render().unwrap();
+        let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {
+            let (series, _) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            // A histogram is one metric.
+            let suffix =
+                ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
+            let labels = labels.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
+            shown.entry(suffix.unwrap_or(name)).or_default().extend(labels.filter(|label| *label != "le"));
+        }
+        let page = include_str!("../../../docs/operations.md");
+        let rows = table(page, "| metric | labels |");
+        let rows = rows.iter().filter(|row| row[0].starts_with("`rolegate_"));
+        let listed: BTreeMap<&str, BTreeSet<&str>> =
+            rows.map(|row| (row[0].trim_matches('`'), names(row[1]).collect())).collect();
+        assert_eq!(listed, shown);
+    }
+}

@@ -3,23 +3,21 @@
 //! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{Address, Admin, AdminAddress, BindError, Bound, Listener, Metrics, Pages, SocketFile};
 use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
-use runtime::{LoadedPolicy, Runtime};
+use runtime::{LoadedPolicy, Reloads, Runtime};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::address::{Address, AdminAddress};
-use crate::admin::{Admin, Pages};
-use crate::grpc::{self, Listener, Running};
-use crate::metrics::Metrics;
+use crate::grpc::{self, Running};
+use crate::metrics::Served;
 use crate::output::problem_lines;
 use crate::settings::Settings;
-use crate::socket::{BindError, Bound, SocketFile};
 
 mod signals;
 
@@ -107,16 +105,12 @@ impl Server {
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, listeners, pages, files } = self;
         let runtime = policy.start(io::stdout())?;
-        // Set once requests are answered. Kept until the process ends, so that the last requests are counted, too.
-        let counters = Arc::new(OnceLock::<grpc::Counters>::new());
-        let metrics = {
-            let counters = counters.clone();
-            let totals = Box::new(move || counters.get().map(grpc::Counters::totals).unwrap_or_default());
-            let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
-            Arc::new(Metrics { status, decisions, logs, totals })
-        };
+        let served = Arc::new(Served::default());
+        let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
+        let metrics = Arc::new(Metrics { status, decisions, logs: Some(logs), server: served.clone() });
+        let source = Arc::new(Source { metrics, reloads: runtime.reloads() });
         for (which, address, listener) in pages {
-            tokio::spawn(Admin::new(listener, which, metrics.clone())?.run());
+            tokio::spawn(Admin::new(listener, which, source.clone())?.run());
             match which {
                 Pages::All => tracing::info!(%address, "admin pages"),
                 Pages::Metrics => tracing::info!(%address, "metrics"),
@@ -127,7 +121,7 @@ impl Server {
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let running = grpc::Server::start(listeners, runtime.policy().clone(), options(&settings))?;
-        let _ = counters.set(running.counters());
+        let _ = served.0.set(running.counters());
         runtime.status().listen();
         for address in addresses {
             tracing::info!(%address, "listening");
@@ -139,6 +133,22 @@ impl Server {
             runtime,
             _files: files,
         })
+    }
+}
+
+/// What the admin listener serves.
+struct Source {
+    metrics: Arc<Metrics>,
+    reloads: Reloads,
+}
+
+impl admin::Source for Source {
+    fn metrics(&self) -> Option<Arc<Metrics>> {
+        Some(self.metrics.clone())
+    }
+
+    fn reload(&self) {
+        self.reloads.request();
     }
 }
 
@@ -156,7 +166,7 @@ impl Serving {
     /// Passes on signals to reload, until one to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
-            self.runtime.reload();
+            self.runtime.reloads().request();
         }
     }
 
@@ -172,12 +182,12 @@ impl Serving {
     }
 }
 
-/// First the end is announced (readiness ends, health reports `NOT_SERVING`), then connections are closed in two
+/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in two
 /// phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
-    running.announce();
+    running.fail_health_checks();
     // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
     sleep(delay).await;
     if running.drain(timeout).await {

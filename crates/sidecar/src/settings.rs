@@ -10,11 +10,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin::{Address, AdminAddress};
 use clap::{ArgMatches, Args, Command, ValueEnum};
 use runtime::settings::{self, PolicySettings};
 use runtime::units;
-
-use crate::address::{Address, AdminAddress};
 
 pub(crate) use environment::with_variable;
 pub use file::SettingsError;
@@ -40,7 +39,7 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Address of the admin listener, which serves /healthz, /readyz, /metrics and /histograms, or `off`.
+    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
@@ -68,8 +67,9 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections; beyond it, the one that has been idle for longest is closed. Envoy
-    /// opens one connection per worker thread and endpoint.
+    /// Maximum number of open gRPC connections, divided evenly among the worker threads. When a thread has its share, the
+    /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
+    /// one is closed. Envoy opens one connection per worker thread of its own and endpoint.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
     pub max_connections: u16,
 
@@ -169,9 +169,10 @@ pub struct Settings {
 pub enum OnStale {
     /// They are still used; a log line and a metric report it.
     Keep,
-    /// With a stale policy every check gets a gRPC error (503 by Envoy; it passes with `failure_mode_allow: true`) and
-    /// /readyz fails; tokens whose keys are stale get 401.
-    Deny,
+    /// With a stale policy rolegate is not ready and answers every check with the gRPC status UNAVAILABLE (503 by Envoy;
+    /// it passes with `failure_mode_allow: true`). Tokens whose keys are stale get 401.
+    #[value(alias = "deny")]
+    Unavailable,
 }
 
 /// Which issuers' keys must be fetched before the process is ready.
@@ -232,7 +233,7 @@ impl Settings {
             max_keys_age: self.max_keys_age,
             on_stale: match self.on_stale {
                 OnStale::Keep => settings::OnStale::Keep,
-                OnStale::Deny => settings::OnStale::Deny,
+                OnStale::Unavailable => settings::OnStale::Unavailable,
             },
             keys_needed: match self.keys_needed {
                 KeysNeeded::None => settings::KeysNeeded::None,

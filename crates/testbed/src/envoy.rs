@@ -1,6 +1,8 @@
 //! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones. It may
 //! have several listeners, each with settings and authorization services of its own.
 
+mod dynamic;
+
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use std::time::Duration;
 
 use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
+
+pub use dynamic::Dynamic;
 
 /// A running Envoy with one worker. Dropping it stops it.
 #[derive(Debug)]
@@ -67,6 +71,8 @@ pub struct Settings {
     pub health_checks: bool,
     /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
     pub failure_mode_allow: bool,
+    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without targets.
+    pub filters: String,
 }
 
 impl Default for Settings {
@@ -80,6 +86,7 @@ impl Default for Settings {
             google_grpc: false,
             health_checks: true,
             failure_mode_allow: false,
+            filters: String::new(),
         }
     }
 }
@@ -114,14 +121,17 @@ impl fmt::Display for Target {
     }
 }
 
+/// The time after which Envoy closes the connections of a listener that it replaces.
+const DRAIN_SECONDS: u32 = 1;
+
 /// The maximum time for Envoy to start.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with the rolegates at `targets`.
     ///
     /// # Errors
-    /// If Envoy is not installed, or does not become ready within half a minute.
+    /// If Envoy is not installed, or does not become ready within two minutes.
     pub async fn start(
         folder: &Path,
         app: SocketAddr,
@@ -138,13 +148,27 @@ impl Envoy {
     /// # Errors
     /// Like [`Self::start`].
     pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
+        Self::start_program(&program()?, folder, app, listeners).await
+    }
+
+    /// Starts this Envoy with these listeners.
+    ///
+    /// # Errors
+    /// Like [`Self::start`].
+    pub async fn start_program(
+        program: &Path,
+        folder: &Path,
+        app: SocketAddr,
+        listeners: &[Listener],
+    ) -> Result<Self, Failed> {
         let template = repository().join("deploy/envoy/envoy.yaml");
         let template = std::fs::read_to_string(&template)
             .map_err(|error| Failed::io(template.display().to_string(), &error))?;
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
         let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
         let modules = modules.map_or(folder, |module| &module.folder);
-        Self::start_with_modules(folder, &render(&template, app, listeners)?, &names, modules).await
+        Self::spawn(program, folder, &render(&template, app, listeners)?, &names, modules, DRAIN_SECONDS)
+            .await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
@@ -169,15 +193,26 @@ impl Envoy {
         listeners: &[&str],
         modules: &Path,
     ) -> Result<Self, Failed> {
-        let program = program()?;
+        Self::spawn(&program()?, folder, configuration, listeners, modules, DRAIN_SECONDS).await
+    }
+
+    async fn spawn(
+        program: &Path,
+        folder: &Path,
+        configuration: &str,
+        listeners: &[&str],
+        modules: &Path,
+        drain_seconds: u32,
+    ) -> Result<Self, Failed> {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
         let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
-        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn --drain-time-s 1 --parent-shutdown-time-s 2";
+        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn";
+        let drain = format!("--drain-time-s {drain_seconds} --parent-shutdown-time-s {}", drain_seconds + 1);
         let mut arguments =
             vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
-        arguments.extend(fixed.split(' ').map(str::to_owned));
+        arguments.extend(fixed.split(' ').chain(drain.split(' ')).map(str::to_owned));
         let mut command = Command::new(program);
         command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
@@ -255,9 +290,8 @@ impl Listener {
         text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
         if self.targets.is_empty() {
             text.cut(EXT_AUTHZ, ROUTER)?;
-            if let Some(module) = &self.module {
-                text.replace(ROUTER, &(module.filter()? + ROUTER))?;
-            }
+            let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
+            text.replace(ROUTER, &(module + &settings.filters + ROUTER))?;
             return Ok(text.0);
         }
         let timeout = format!("{}s", settings.timeout.as_secs_f64());
@@ -390,24 +424,43 @@ impl Text {
     }
 }
 
+/// The version of [`program`].
+const VERSION: &str = "1.40.0";
+/// The version of [`older_program`]: of the oldest minor version that loads the module.
+const OLDER_VERSION: &str = "1.38.3";
+
 /// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
 ///
 /// # Errors
 /// If it is missing. The message says how to get it.
 pub fn program() -> Result<PathBuf, Failed> {
-    if let Ok(path) = std::env::var("ENVOY") {
+    installed("ENVOY", VERSION)
+}
+
+/// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools` installed.
+///
+/// # Errors
+/// Like [`program`].
+pub fn older_program() -> Result<PathBuf, Failed> {
+    installed("ENVOY_OLDER", OLDER_VERSION)
+}
+
+fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
+    if let Ok(path) = std::env::var(variable) {
         let path = PathBuf::from(path);
         return if path.is_file() {
             Ok(path)
         } else {
             let why =
                 format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
-            Err(Failed::new("ENVOY", why))
+            Err(Failed::new(variable, why))
         };
     }
-    let tools = repository().join(".tools/envoy-1.40.0");
+    let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
     let in_environment = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
-    first_file(in_environment.chain([tools.join("envoy/_bin/envoy")]))
-        .ok_or_else(|| Failed::new("envoy", "not found: run `make tools`, or set ENVOY=/path/to/envoy"))
+    first_file(in_environment.chain([tools.join("envoy/_bin/envoy")])).ok_or_else(|| {
+        let why = format!("{version} was not found: run `make tools`, or set {variable}=/path/to/envoy");
+        Failed::new("envoy", why)
+    })
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::{Connection, Version};
-use crate::envoy::{Envoy, Listener, Module, Settings, Target};
+use crate::client::{Connection, Version, get};
+use crate::envoy::{self, Envoy, Listener, Module, Settings, Target};
 use crate::process::Failed;
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
@@ -36,13 +36,22 @@ pub struct Options {
     pub instances: usize,
     /// The folder of `librolegate.so`, if that authorizes inside Envoy.
     pub module: Option<PathBuf>,
+    /// The Envoy that loads it, if not [`envoy::program`].
+    pub program: Option<PathBuf>,
     /// Further arguments of `rolegate serve`, or lines of the configuration of the module.
     pub arguments: Vec<&'static str>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { envoy: Settings::default(), tcp: false, instances: 1, module: None, arguments: Vec::new() }
+        Self {
+            envoy: Settings::default(),
+            tcp: false,
+            instances: 1,
+            module: None,
+            program: None,
+            arguments: Vec::new(),
+        }
     }
 }
 
@@ -64,7 +73,8 @@ impl Stack {
             let module = Module { folder: library, policy, decisions: Some(decisions.clone()), more };
             let (name, settings) = ("public".to_owned(), options.envoy.clone());
             let listener = Listener { name, targets: Vec::new(), module: Some(module), settings };
-            let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await?;
+            let program = options.program.clone().map_or_else(envoy::program, Ok)?;
+            let envoy = Envoy::start_program(&program, folder.path(), app.address, &[listener]).await?;
             return Ok(Self { envoy, rolegates: Vec::new(), app, decisions, folder });
         }
         let mut rolegates = Vec::new();
@@ -96,6 +106,27 @@ impl Stack {
         let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
         let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
+    }
+
+    /// How many reloads of the policy have succeeded and how many have failed. The module counts them as of an earlier
+    /// request.
+    ///
+    /// # Errors
+    /// If Envoy or rolegate do not answer.
+    pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
+        let Some(rolegate) = self.rolegates.first() else {
+            let of = async |name| {
+                let name = format!("dynamicmodulescustom.rolegate.{name}");
+                Ok::<_, Failed>(self.envoy.stat(&name).await?.unwrap_or_default())
+            };
+            return Ok((of("policy_reloads").await?, of("policy_reloads_failed").await?));
+        };
+        let metrics = get(rolegate.admin, "/metrics", &[]).await?.text();
+        let of = |result: &str| {
+            let name = format!("rolegate_policy_reloads_total{{result=\"{result}\"}} ");
+            metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or_default()
+        };
+        Ok((of("ok"), of("failed")))
     }
 
     /// The folder of its files, which exists as long as the stack.

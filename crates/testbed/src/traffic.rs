@@ -58,7 +58,7 @@ impl Traffic {
             let request = request.basic(kinds.credentials).header(mark, "1").header("host", "localhost");
             plan.workload = Workload::of(request);
             (plan.protocol, plan.rate, plan.connections) = (protocol, Rate::Max, clients);
-            plan.duration = Some(Duration::from_secs(3600));
+            plan.duration = Some(Duration::from_secs(86_400));
             (plan.timeout, plan.stop) = (Duration::from_secs(20), stop.clone());
             let answered = Arc::clone(answered);
             plan.watch = Some(Arc::new(move |progress| {

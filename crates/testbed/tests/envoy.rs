@@ -19,6 +19,7 @@ async fn without_rolegate_every_request_is_denied() {
             google_grpc: false,
             health_checks: false,
             failure_mode_allow: false,
+            filters: String::new(),
         },
     ] {
         let folder = tempfile::tempdir().unwrap();

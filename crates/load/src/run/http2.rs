@@ -97,9 +97,19 @@ impl Http2 {
         request: Request<()>,
         body: Bytes,
     ) -> Result<(http::response::Parts, h2::RecvStream), Fault> {
-        let sender = self.sender.borrow().clone();
-        let Some(sender) = sender else { return Err(fault::CLOSED) };
-        let sent = exchange(sender, request, body).await;
+        let sent = match self.ready().await {
+            Ok(sender) => exchange(sender, request, body).await,
+            // The server lets the connection end gracefully (RFC 9113, 6.8): the request was not sent.
+            Err(Some(error)) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+                *self.sender.borrow_mut() = None;
+                self.connect().await.map_err(|error| fault::of_io(&error))?;
+                match self.ready().await {
+                    Ok(sender) => exchange(sender, request, body).await,
+                    Err(error) => Err(error.ok_or(fault::CLOSED)?),
+                }
+            }
+            Err(error) => Err(error.ok_or(fault::CLOSED)?),
+        };
         sent.map_err(|error| {
             if !error.is_reset() {
                 *self.sender.borrow_mut() = None;
@@ -107,14 +117,19 @@ impl Http2 {
             fault::of_h2(&error)
         })
     }
+
+    /// The connection, once it accepts a request; `None` as the error if there is none.
+    async fn ready(&self) -> Result<SendRequest<Bytes>, Option<h2::Error>> {
+        let sender = self.sender.borrow().clone().ok_or(None)?;
+        sender.ready().await.map_err(Some)
+    }
 }
 
 async fn exchange(
-    sender: SendRequest<Bytes>,
+    mut sender: SendRequest<Bytes>,
     request: Request<()>,
     body: Bytes,
 ) -> Result<(http::response::Parts, h2::RecvStream), h2::Error> {
-    let mut sender = sender.ready().await?;
     let (response, mut stream) = sender.send_request(request, body.is_empty())?;
     if !body.is_empty() {
         stream.send_data(body, true)?;

@@ -173,10 +173,18 @@ pub(super) fn loaded() -> Option<&'static Callbacks> {
 /// Finds the callbacks in the running program, and the version of its interface. `None`, after a line in its log, if a
 /// callback is missing.
 pub(super) fn load() -> Option<&'static CStr> {
-    // SAFETY: the name ends with a zero byte. Envoy exports no other symbols with these names.
+    // SAFETY: the name ends with a zero byte.
     let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: the module is loaded into Envoy, or into a program that has none of these names.
-    match unsafe { Callbacks::find(symbol) } {
+    // SAFETY: the module is loaded into Envoy, which exports no other symbols with these names, or into a program that has
+    // none of them.
+    unsafe { load_from(symbol) }
+}
+
+/// # Safety
+/// What `symbol` returns for a name is null, or the function that Envoy exports with this name.
+pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<&'static CStr> {
+    // SAFETY: says the caller.
+    match unsafe { Callbacks::find(&symbol) } {
         Ok(found) => {
             LOADED.get_or_init(|| found);
             Some(if symbol(NEW_IN_V0_2).is_null() { V0_1 } else { V0_2 })

@@ -297,11 +297,12 @@ impl<F: Filter> Entered<'_, F> {
         self.stream().reply(&reply.unwrap_or(Reply::FAILURE)).0
     }
 
-    /// Denies the request, unless it has been answered.
+    /// Denies the request, unless it has been answered. It no longer waits for anything.
     fn refuse(&self) -> Phase {
         if self.slot.phase.get() == Phase::Replied {
             return Phase::Replied;
         }
+        contained(|| drop(self.slot.state.take()));
         self.stream().reply(&Reply::FAILURE).0
     }
 

@@ -50,7 +50,7 @@ pub enum Attribute {
     PeerUriSan = 37,
 }
 
-/// What was done with a request. Only the three methods of [`Stream`] that end its use create one.
+/// What was done with a request: for a hook of headers, Envoy's `FilterHeadersStatus`. Only the three methods of [`Stream`] that end its use create one.
 #[derive(Debug)]
 #[must_use]
 pub struct Handled(pub(super) Phase);
@@ -218,17 +218,17 @@ impl<F: Filter> Stream<'_, F> {
         self.slot.scheduler.get().cloned()
     }
 
-    /// Lets the request go on to the next filter.
+    /// Lets the request go on to the next filter (`Continue`).
     pub fn proceed(self) -> Handled {
         Handled(Phase::Allowed)
     }
 
-    /// Keeps the request until [`Scheduler::commit`]. If nobody commits, only Envoy's timeouts end it.
+    /// Keeps the request until [`Scheduler::commit`] (`StopAllIterationAndWatermark`). If nobody commits, only Envoy's timeouts end it.
     pub fn pause(self) -> Handled {
         Handled(Phase::Paused)
     }
 
-    /// Answers the request. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
+    /// Answers the request with a local reply. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
         let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
         let reply = if unfit { &Reply::FAILURE } else { reply };

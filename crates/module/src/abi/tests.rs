@@ -389,8 +389,16 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
     }
 }
 
-/// This one has no callbacks.
+/// This one has no callbacks. An Envoy that is too old has some: its log says which versions work.
 #[test]
 fn a_program_without_the_callbacks_is_rejected() {
     assert!(super::hooks::program_init().is_null());
+    // SAFETY: it returns null or our own function, which has the type of Envoy's.
+    assert!(unsafe { super::callbacks::load_from(crate::fake::only_the_log) }.is_none());
+    assert_eq!(
+        logged(),
+        [
+            "rolegate works with Envoy 1.38, 1.39 and 1.40: this one has no `envoy_dynamic_module_callback_get_concurrency`"
+        ]
+    );
 }

@@ -1,5 +1,7 @@
 //! The callbacks of the fake host.
 
+#[cfg(test)]
+use std::ffi::CStr;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -37,6 +39,12 @@ pub(super) fn install() {
         scheduler_delete,
     }
     .install();
+}
+
+/// The callback of this name in an Envoy that has only the log.
+#[cfg(test)]
+pub(crate) fn only_the_log(name: &CStr) -> *mut c_void {
+    if name == c"envoy_dynamic_module_callback_log" { log as *mut c_void } else { ptr::null_mut() }
 }
 
 unsafe extern "C" fn log(_level: u32, line: Buffer) {
@@ -126,7 +134,7 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
 
 unsafe extern "C" fn add_header(envoy: *mut c_void, _which: u32, name: Buffer, value: Buffer) -> bool {
     if value.length > 0 {
-        stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into()));
+        uncounted(|| stream(envoy).headers.borrow_mut().push((copy(name).into(), copy(value).into())));
     }
     value.length > 0
 }
@@ -215,7 +223,6 @@ unsafe extern "C" fn scheduler_delete(scheduler: *mut c_void) {
     scheduler.lock().unwrap().schedulers -= 1;
 }
 
-/// The stream that a callback gets.
 /// Runs what only the fake host allocates for, uncounted in a test that counts the module's allocations.
 fn uncounted<T>(run: impl FnOnce() -> T) -> T {
     #[cfg(test)]
@@ -228,6 +235,7 @@ fn uncounted<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
+/// The stream that a callback gets.
 fn stream<'a>(envoy: *mut c_void) -> &'a Envoy {
     // SAFETY: modules pass what their hook got: this is only used while a `FakeStream` calls a hook.
     unsafe { &*envoy.cast::<Envoy>() }

@@ -176,6 +176,7 @@ fn an_event_that_nobody_waits_for_allows_nothing() {
     assert_eq!(stream.request_headers(true), hooks::STOP_ALL_AND_WATERMARK);
     stream.scheduled(77);
     assert_eq!((stream.resumed(), stream.sent().unwrap().status), (0, 503));
+    assert_eq!(host.metric("rolegate.error.panicked"), 1);
     stream.deliver_events();
     assert_eq!(stream.resumed(), 0);
 }
@@ -193,6 +194,23 @@ fn a_route_is_authorized_by_another_policy_or_not_at_all() {
     assert_eq!(decided(&get(&host, "/open", &[]).with_route(&own)), 401);
     assert_eq!(decided(&get(&host, "/anything", &[]).with_route(&disabled)), 200);
     assert_eq!(decided(&get(&host, "/open", &[]).with_foreign_route(&[0; 4])), 503);
+    assert_eq!(host.metric("rolegate.error.not_ready"), 1);
+}
+
+/// Envoy has one set of gauges for all filters and routes.
+#[test]
+fn the_gauges_count_the_policies_of_all_routes() {
+    let (test, other) = (Test::new(), Test::new());
+    let host = test.host(r#", "poll-interval": "10ms""#);
+    let own = Host::<Authorization>::route(b"", &other.config(r#", "poll-interval": "10ms""#)).unwrap();
+    std::fs::write(other.folder.path().join("policy.yaml"), "version: 2\n").unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while host.metric("rolegate.policy_failing") != 1 {
+        assert_eq!(decided(&get(&host, "/open", &[])), 200);
+        assert!(Instant::now() < until, "{}", host.metric("rolegate.policy_failing"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(decided(&get(&host, "/open", &[]).with_route(&own)), 200);
 }
 
 /// Filters of several listeners share a policy, its caches and its threads.

@@ -4,14 +4,13 @@ use std::path::Path;
 
 use testbed::client::{Connection, Version};
 use testbed::policies::Example;
-use testbed::{App, Envoy, Options, Stack};
+use testbed::{App, Envoy, Stack};
 
-use super::{library, start};
+use super::{library, with};
 
 /// Why Envoy does not start with this policy and these lines of configuration.
 async fn refused(policy: &Path, settings: &[&'static str]) -> String {
-    let options = Options { module: Some(library()), arguments: settings.to_vec(), ..Options::default() };
-    Stack::start(Path::new(""), policy, &options).await.unwrap_err().to_string()
+    Stack::start(Path::new(""), policy, &with(settings)).await.unwrap_err().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,35 +36,6 @@ async fn a_policy_that_does_not_compile_stops_envoy_and_its_log_says_where() {
     assert!(said.contains(&format!("{}:4:", file.display())), "{said}");
     let said = refused(&folder.path().join("none.yaml"), &[]).await;
     assert!(said.contains("none.yaml"), "{said}");
-}
-
-/// A policy that breaks later keeps the last good one active; a good one replaces it.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_policy_is_reloaded_inside_envoy() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("policy.yaml");
-    let policy = |path: &str| format!("version: 1\nroles:\n  anyone:\n    allow: [\"GET {path}\"]\n");
-    std::fs::write(&file, policy("/one")).unwrap();
-    let stack = start(&file, &[]).await;
-    let mut connection = stack.connect(Version::Http1).await.unwrap();
-    let mut until = async |path: &str, status: u16| {
-        for _ in 0..2000 {
-            let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();
-            if answer.status == status {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-        panic!("{path} never gets {status}:\n{}", stack.envoy.log());
-    };
-    until("/one", 200).await;
-    until("/two", 401).await;
-    std::fs::write(&file, "roles: nonsense").unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    until("/one", 200).await;
-    std::fs::write(&file, policy("/two")).unwrap();
-    until("/two", 200).await;
-    until("/one", 401).await;
 }
 
 /// The configuration that ships, with free addresses and a route without authorization.

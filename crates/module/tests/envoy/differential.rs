@@ -132,7 +132,7 @@ fn body(answer: &Answer) -> Value {
 }
 
 /// A request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Request {
     method: String,
     path: String,
@@ -143,6 +143,8 @@ struct Request {
 /// Requests made from a seed, near what the policy allows.
 struct Requests {
     random: fastrand::Rng,
+    /// The golden cases.
+    cases: Vec<Request>,
     credentials: Vec<String>,
     paths: Vec<String>,
     hosts: Vec<String>,
@@ -166,6 +168,12 @@ impl Requests {
         let mut credentials: Vec<String> = example.cases.iter().filter_map(authorization).collect();
         credentials.sort();
         credentials.dedup();
+        let as_request = |case: &policy::cases::Case| {
+            let mut headers = case.request.headers.clone();
+            headers.extend(authorization(case).map(|value| ("authorization".to_owned(), value)));
+            let (method, path, host) = (&case.request.method, &case.request.path, &case.request.host);
+            Request { method: method.clone(), path: path.clone(), host: host.clone(), headers }
+        };
         let of_cases = |field: fn(&policy::cases::Case) -> &str| {
             let mut all: Vec<String> = example.cases.iter().map(|case| field(case).to_owned()).collect();
             all.sort();
@@ -174,6 +182,7 @@ impl Requests {
         };
         Self {
             random: fastrand::Rng::with_seed(7),
+            cases: example.cases.iter().map(as_request).collect(),
             credentials,
             paths: of_cases(|case| &case.request.path),
             hosts: of_cases(|case| &case.request.host),
@@ -181,10 +190,15 @@ impl Requests {
         }
     }
 
+    /// A golden case with a part of another one, or with something hostile, in some places.
     fn next(&mut self) -> Request {
         let random = &mut self.random;
-        let mut path = random.choice(&self.paths).cloned().unwrap_or_default();
-        while random.u8(..4) == 0 {
+        let Request { mut method, mut path, mut host, mut headers } =
+            random.choice(&self.cases).unwrap().clone();
+        if random.u8(..6) == 0 {
+            path = random.choice(&self.paths).cloned().unwrap_or_default();
+        }
+        while random.u8(..5) == 0 {
             let piece = random.choice(PIECES).unwrap_or_default();
             let at = path.floor_char_boundary(random.usize(1..=path.len().max(1)));
             path.insert_str(at, piece);
@@ -194,28 +208,34 @@ impl Requests {
         if !path.starts_with('/') || path.starts_with("//") && self.version == Version::Http2 {
             path = format!("/{}", path.trim_start_matches('/'));
         }
-        let mut headers = Vec::new();
         for _ in 0..random.u8(..3) {
             let name = random.choice(NAMES).unwrap_or_default();
             headers.push((name.to_lowercase(), format!("value-{}", random.u8(..))));
         }
-        for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][random.usize(..8)] {
-            let mut value = random.choice(&self.credentials).cloned().unwrap_or_default();
-            match random.u8(..12) {
-                0 => value = value.to_lowercase(),
-                1 => value.truncate(value.floor_char_boundary(random.usize(..=value.len()))),
-                2 => value.push_str(", Basic YTpi"),
-                3 => value = format!("Digest {value}"),
-                _ => {}
+        if random.u8(..3) == 0 {
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+            for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][random.usize(..8)] {
+                let mut value = random.choice(&self.credentials).cloned().unwrap_or_default();
+                match random.u8(..12) {
+                    0 => value = value.to_lowercase(),
+                    1 => value.truncate(value.floor_char_boundary(random.usize(..=value.len()))),
+                    2 => value.push_str(", Basic YTpi"),
+                    3 => value = format!("Digest {value}"),
+                    _ => {}
+                }
+                headers.push(("authorization".to_owned(), value.trim().to_owned()));
             }
-            headers.push(("authorization".to_owned(), value.trim().to_owned()));
         }
-        let mut host = random.choice(&self.hosts).cloned().unwrap_or_default();
+        if random.u8(..10) == 0 {
+            host = random.choice(&self.hosts).cloned().unwrap_or_default();
+        }
         if random.u8(..10) == 0 {
             host =
                 ["LOCALHOST", "localhost:80", "other.example", "a..b", "[::1]"][random.usize(..5)].to_owned();
         }
-        let method = random.choice(METHODS).unwrap_or_default().to_owned();
+        if random.u8(..6) == 0 {
+            method = random.choice(METHODS).unwrap_or_default().to_owned();
+        }
         Request { method, path, host, headers }
     }
 }

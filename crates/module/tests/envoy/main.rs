@@ -1,4 +1,6 @@
-//! The library in a real Envoy: `.tools/`, or the one that `ENVOY=` names.
+//! The library in real Envoys: those in `.tools/`, or that `ENVOY=` and `ENVOY_OLDER=` name. `cases`, `requests` and `under_load` are the tests
+//! of the sidecar. Of its `faults`, which are those of another process, the counterparts here are a hash that takes too
+//! long (`pauses`), a panic (`abi/tests.rs`), and a configuration that Envoy rejects (`configuration`).
 
 #![expect(
     clippy::unwrap_used,
@@ -8,14 +10,30 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
+#[path = "../../../sidecar/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;
 mod differential;
 mod pauses;
+#[path = "../../../sidecar/tests/envoy/requests.rs"]
+mod requests;
+mod shipped;
+#[path = "../../../sidecar/tests/envoy/under_load.rs"]
+mod under_load;
+mod updates;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use testbed::{Options, Stack};
+
+const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+/// How long anything may take on a busy machine.
+const PATIENT: Duration = Duration::from_secs(15);
+
+/// Settings with one thread that hashes passwords, and with this many places in its queue.
+const QUEUE_OF_16: &[&str] = &["hash-threads: 1", "hash-queue: 16"];
+const QUEUE_OF_2000: &[&str] = &["hash-threads: 1", "hash-queue: 2000", "hash-timeout: 15s"];
 
 /// The folder of the library that was built with this test.
 fn library() -> PathBuf {
@@ -24,8 +42,22 @@ fn library() -> PathBuf {
     folder
 }
 
-/// An Envoy with the library and this policy, in front of the application. `settings` are lines of its configuration.
-async fn start(policy: &Path, settings: &[&'static str]) -> Stack {
-    let options = Options { module: Some(library()), arguments: settings.to_vec(), ..Options::default() };
-    Stack::start(Path::new(""), policy, &options).await.unwrap()
+/// Each Envoy: the one that the other tests use, and an older one.
+fn each_form() -> Vec<Options> {
+    let older = testbed::envoy::older_program().unwrap();
+    vec![with(&[]), Options { program: Some(older), ..with(&[]) }]
+}
+
+/// The library with these lines of its configuration.
+fn with(settings: &[&'static str]) -> Options {
+    Options { module: Some(library()), arguments: settings.to_vec(), ..Options::default() }
+}
+
+/// An Envoy with the library and this policy, in front of the application.
+async fn start(policy: &Path, options: &Options) -> Stack {
+    Stack::start(Path::new(""), policy, options).await.unwrap()
+}
+
+fn authorization(value: &str) -> [(String, String); 1] {
+    [("authorization".to_owned(), value.to_owned())]
 }

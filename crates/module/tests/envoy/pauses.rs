@@ -6,23 +6,19 @@ use testbed::client::Version;
 use testbed::grpc::basic;
 use testbed::policies::Example;
 
-use super::start;
-
-fn with(authorization: &str) -> [(String, String); 1] {
-    [("authorization".to_owned(), authorization.to_owned())]
-}
+use super::{ALICE, authorization, start, with};
 
 /// The worker thread serves other requests while passwords are hashed, and a request whose hash takes too long gets 503.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
     let people = Example::named("people").unwrap();
-    let stack = start(&people.file, &["hash-timeout: 1ms", "hash-threads: 1"]).await;
+    let stack = start(&people.file, &with(&["hash-timeout: 1ms", "hash-threads: 1"])).await;
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..40 {
         let mut connection = stack.connect(Version::Http1).await.unwrap();
         waiting.spawn(async move {
             let wrong = basic(&format!("alice:wrong-{number}"));
-            connection.send("GET", "/people", "localhost", &with(&wrong), b"").await.unwrap().status
+            connection.send("GET", "/people", "localhost", &authorization(&wrong), b"").await.unwrap().status
         });
     }
     let statuses = waiting.join_all().await;
@@ -36,10 +32,10 @@ async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_leave_while_they_are_paused_do_no_harm() {
     let people = Example::named("people").unwrap();
-    let stack = start(&people.file, &["hash-threads: 1"]).await;
+    let stack = start(&people.file, &with(&["hash-threads: 1"])).await;
     for round in 0..20 {
         let mut connection = stack.connect(Version::Http2).await.unwrap();
-        let wrong = with(&basic(&format!("alice:gone-{round}")));
+        let wrong = authorization(&basic(&format!("alice:gone-{round}")));
         let left = tokio::time::timeout(
             Duration::from_millis(round % 5),
             connection.send("GET", "/people", "localhost", &wrong, b""),
@@ -48,6 +44,6 @@ async fn clients_that_leave_while_they_are_paused_do_no_harm() {
     }
     let mut connection = stack.connect(Version::Http1).await.unwrap();
     let before = Instant::now();
-    let answer = connection.send("GET", "/people", "localhost", &with(&basic("alice:wonderland")), b"").await;
+    let answer = connection.send("GET", "/people", "localhost", &authorization(ALICE), b"").await;
     assert_eq!(answer.unwrap().status, 200, "after {:?}", before.elapsed());
 }

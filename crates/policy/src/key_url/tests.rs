@@ -82,7 +82,7 @@ fn a_discovery_document_leads_only_to_urls_that_a_policy_could_name() {
     let at = KeyUrl::of_discovery(&"https://a".into()).trusting(b"pem".as_slice().into());
     let keys = at.key_set("https://keys.a/jwks?v=1").unwrap();
     assert_eq!((keys.with_secrets(), keys.discovery_of()), ("https://keys.a/jwks?v=1", None));
-    assert_eq!(keys.authorities(), at.authorities());
+    assert_eq!(keys.trusted_ca(), at.trusted_ca());
     for bad in ["http://a/jwks", "http://127.0.0.1/jwks", "https://u:p@a/jwks", "file:///jwks", "/jwks", ""] {
         assert!(at.key_set(bad).is_err(), "{bad}");
     }

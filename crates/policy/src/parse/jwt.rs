@@ -166,7 +166,7 @@ fn keys_of(
         return keys_in_file(reader, sources, file, place);
     }
     let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
-    let authorities = fields.value("ca_file").map(|node| authorities(reader, sources, file, node));
+    let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, sources, file, node));
     let at = reader.place(place.at);
     let url: KeyUrl = if key == "url" {
         let (text, url) = reader.shared(place, "`url`")?;
@@ -175,15 +175,15 @@ fn keys_of(
         let (text, issuer) = issuer?;
         is_discoverable(reader, place, text).then(|| KeyUrl::of_discovery(issuer))?
     };
-    match authorities {
+    match trusted_ca {
         None => Some(Keys::Url { url, refresh, at }),
-        Some(authorities) => {
+        Some(trusted_ca) => {
             if let Some((key, _)) =
                 fields.field("ca_file").filter(|_| url.with_secrets().starts_with("http:"))
             {
                 reader.error_help(key.at, "`ca_file` is for `https`", "leave it out, or write `https`");
             }
-            Some(Keys::Url { url: url.trusting(authorities?), refresh, at })
+            Some(Keys::Url { url: url.trusting(trusted_ca?), refresh, at })
         }
     }
 }
@@ -206,12 +206,7 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
 }
 
 /// The contents of a file of certificates. The program that uses them checks each.
-fn authorities(
-    reader: &mut Reader,
-    sources: &mut Sources<'_>,
-    file: &Path,
-    node: &Node,
-) -> Option<Arc<[u8]>> {
+fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Arc<[u8]>> {
     let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
     let bytes = match sources.read(&path) {

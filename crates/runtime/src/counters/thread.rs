@@ -1,4 +1,4 @@
-//! The counters of one request thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
+//! The counters of one worker thread. Only that thread writes them, so no update is an atomic read-modify-write across cores.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{ErrorKind, Totals};
 /// Maximum number of reasons that are counted separately. There are about thirty.
 const REASONS: usize = 64;
 
-/// The counters of one request thread. Aligned, so that two threads never share a cache line.
+/// The counters of one worker thread. Aligned, so that two threads never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ThreadCounters {
@@ -60,13 +60,13 @@ impl ThreadCounters {
         self.tokens_verified.increment();
     }
 
-    /// Records how long the evaluation of a request took.
+    /// Records how long it took to authorize a decoded request: to parse it, to find its caller, and to evaluate the rules.
     pub fn evaluated(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
     }
 
     /// Records that `answers` answers were passed to the transport, `duration` after their messages were complete.
-    pub fn handed_over(&self, duration: Duration, answers: u64) {
+    pub fn answered(&self, duration: Duration, answers: u64) {
         self.handler.record(duration, answers);
     }
 
@@ -98,7 +98,7 @@ mod tests {
             thread.denied("missing_credentials");
             thread.error(ErrorKind::Framing);
             thread.evaluated(Duration::from_micros(3));
-            thread.handed_over(Duration::from_micros(5), 2);
+            thread.answered(Duration::from_micros(5), 2);
         }
         threads[1].denied("denied");
         let totals = Totals::sum(threads.iter());

@@ -19,7 +19,7 @@ use policy::KeyUrl;
 use rustls::{CertificateError, InvalidMessage};
 use tokio::sync::OnceCell;
 
-use crate::authorities::authorities;
+use crate::trusted_ca::trusted_ca;
 
 /// Maximum size of a key set, in bytes.
 const MAX_SIZE: usize = 1 << 20;
@@ -35,7 +35,7 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, E
 pub struct Client {
     https: Arc<OnceCell<Result<Https, String>>>,
     /// If set, only these certificate authorities are trusted, in PEM.
-    authorities: Option<Arc<[u8]>>,
+    trusted_ca: Option<Arc<[u8]>>,
 }
 
 /// Why a key set was not fetched.
@@ -70,9 +70,9 @@ pub enum FetchError {
 impl Client {
     /// A client that trusts what is trusted at this URL.
     pub fn for_url(&self, url: &KeyUrl) -> Self {
-        match url.authorities() {
+        match url.trusted_ca() {
             None => self.clone(),
-            Some(authorities) => Self { https: Arc::default(), authorities: Some(authorities.clone()) },
+            Some(trusted_ca) => Self { https: Arc::default(), trusted_ca: Some(trusted_ca.clone()) },
         }
     }
 
@@ -132,8 +132,8 @@ impl Client {
     /// blocking thread, because the runtime that fetches also answers probes.
     async fn https(&self) -> Result<&Https, FetchError> {
         let made = self.https.get_or_init(|| async {
-            let authorities = self.authorities.clone();
-            let made = tokio::task::spawn_blocking(move || client(authorities.as_deref())).await;
+            let trusted_ca = self.trusted_ca.clone();
+            let made = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
             made.unwrap_or_else(|error| Err(error.to_string()))
         });
         made.await.as_ref().map_err(|reason| FetchError::Roots(reason.clone()))
@@ -149,9 +149,9 @@ async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, Fetc
     }
 }
 
-fn client(authorities: Option<&[u8]>) -> Result<Https, String> {
+fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
-    let builder = match authorities {
+    let builder = match trusted_ca {
         Some(pem) => trusting_only(pem)?,
         None => with_roots(named)?,
     };
@@ -168,7 +168,7 @@ fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, Stri
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| error.to_string())?;
-    let config = config.with_root_certificates(authorities(pem)?).with_no_client_auth();
+    let config = config.with_root_certificates(trusted_ca(pem)?).with_no_client_auth();
     Ok(HttpsConnectorBuilder::new().with_tls_config(config))
 }
 

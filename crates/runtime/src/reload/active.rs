@@ -10,7 +10,7 @@ use super::background::Background;
 /// The active snapshot and those that it replaced.
 ///
 /// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work, which must never
-/// happen on a request thread, and a request may hold a snapshot slightly longer than it is active. So replaced
+/// happen on a worker thread, and a request may hold a snapshot slightly longer than it is active. So replaced
 /// snapshots are kept here until no request holds them.
 #[derive(Debug)]
 pub(super) struct ActiveSnapshot {
@@ -55,7 +55,7 @@ mod tests {
     use super::{ActiveSnapshot, Background};
 
     #[test]
-    fn a_request_thread_frees_no_snapshot() {
+    fn a_worker_thread_frees_no_snapshot() {
         let now = Arc::new(ArcSwapOption::empty());
         let mut active = ActiveSnapshot::new(now.clone());
         let first = snapshot();

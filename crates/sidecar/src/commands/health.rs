@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::address::{Address, AdminAddress};
+use admin::{Address, AdminAddress};
+
 use crate::cli::HealthArgs;
 use crate::exit::Exit;
 use crate::output::Output;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use admin::Listener;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,7 +17,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::command::{Accepted, Command};
-use super::listener::Listener;
 use super::phase::Phase;
 
 /// Sends commands to the workers in rotation.
@@ -110,10 +110,10 @@ impl Socket {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
         match self {
             Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| {
-                let (stream, client) = accepted?;
+                let (stream, address) = accepted?;
                 // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
                 stream.set_nodelay(true)?;
-                stream.into_std().map(|stream| Accepted::Tcp(stream, client))
+                stream.into_std().map(|stream| Accepted::Tcp(stream, address))
             }),
             Self::Unix(listener) => listener.poll_accept(cx).map(|accepted| {
                 let (stream, _) = accepted?;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, Decided, Received, RequestThread};
+use runtime::{ActivePolicy, ClientNetwork, Decided, Received, WorkerThread};
 use smallvec::SmallVec;
 
 /// The result of checking a message.
@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 pub(super) enum CheckResult {
     /// The message is answered.
     Answered(Answer),
-    /// The credentials must be verified first. The network is the client's, by which the queues decide whose credentials
-    /// are verified next.
+    /// The credentials must be verified first. The network is that of the downstream client, by which the queues
+    /// decide whose credentials are verified next.
     Pending(Verification, ClientNetwork),
 }
 
@@ -28,22 +28,22 @@ pub(super) enum CheckResult {
 pub(super) enum Answer {
     /// A verdict, encoded as the body of the gRPC answer.
     Verdict(Bytes),
-    /// No verdict: the gRPC client gets an error.
+    /// No verdict: the peer gets a gRPC error.
     Error(ErrorKind),
 }
 
-/// Why a message is not authorized.
+/// Why a message is answered without evaluating the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It exceeds a limit, so it is denied.
     Limit(Limit),
-    /// It cannot be processed, so the gRPC client gets an error.
+    /// It cannot be processed, so the peer gets a gRPC error.
     Error(ErrorKind),
 }
 
 /// Checks the messages of one worker.
 pub(super) struct Checker {
-    thread: RequestThread,
+    thread: WorkerThread,
     encoder: RefCell<envoy::Encoder>,
 }
 
@@ -65,7 +65,7 @@ impl From<ErrorKind> for Failure {
 
 impl Checker {
     pub(super) fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { thread: RequestThread::new(policy, counters), encoder: RefCell::default() }
+        Self { thread: WorkerThread::new(policy, counters), encoder: RefCell::default() }
     }
 
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
@@ -90,7 +90,7 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request that is not authorized. `message` is what has been received of it, possibly nothing.
+    /// Answers a request without evaluating the policy. `message` is what has been received of it, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], received: Received) -> Answer {
         let answer = match failure {
             Failure::Error(kind) => Err(kind),
@@ -101,9 +101,9 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records that the answers of all verdicts so far have been passed to the transport.
-    pub(super) fn handed_over(&self, received: Received) {
-        let _ = self.thread.handed_over(received);
+    /// Records that all verdicts so far are answered: their answers have been passed to the transport.
+    pub(super) fn answered(&self, received: Received) {
+        let _ = self.thread.answered(received);
     }
 
     /// Counts an error and returns it as the answer.

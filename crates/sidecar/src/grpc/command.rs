@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 /// An accepted connection that is not served yet.
 #[derive(Debug)]
 pub(super) enum Accepted {
-    /// With the address of the client.
+    /// With the address of the peer.
     Tcp(std::net::TcpStream, SocketAddr),
     Unix(std::os::unix::net::UnixStream),
 }

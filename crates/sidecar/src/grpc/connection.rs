@@ -47,12 +47,13 @@ const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there
 /// can be thousands of connections; but with one stream, a slow check would delay all others of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Number of streams that every connection may reset at once, even if fewer may be open on it. If many clients of one
-/// Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
-/// of all other clients. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
+/// Number of streams that every connection may reset at once, even if fewer may be open on it. If many downstream clients of
+/// one Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
+/// of all others. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
 const MIN_RESETS: usize = 1 << 10;
-/// How many bursts of resets, each of all streams, a connection may have: if it has had more reset than answered streams by
-/// that many, it is closed, and `h2` remembers as many reset streams. Chosen, not measured.
+/// Number of bursts of resets that a connection may have. A burst resets all streams that the peer may reset at once. A
+/// connection is closed when its reset streams exceed its answered ones by more than this many bursts, and `h2`
+/// remembers as many reset streams. Chosen, not measured.
 const RESET_BURSTS: usize = 4;
 /// Maximum size of a stream's header list, in bytes. gRPC metadata is small: the headers of the HTTP request to be
 /// authorized are inside the message. Chosen, not measured: more would only let an attacker hold more memory per
@@ -75,12 +76,12 @@ pub(super) async fn serve<I>(
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let streams = streams(&context.options, registered.other_connections());
-    let resets = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
-    let http2 = http2_builder(streams, resets);
+    let burst = usize::try_from(streams).unwrap_or(usize::MAX).max(MIN_RESETS);
+    let http2 = http2_builder(streams, burst);
     let slice = Rc::<Slice>::default();
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
-        context.slices.wait_for_first(&slice).await;
+        context.slices.wait_for_turn(&slice).await;
         timeout(context.options.read_timeout, http2.handshake(io)).await
     };
     let h2 = tokio::select! {
@@ -97,8 +98,8 @@ pub(super) async fn serve<I>(
                 slice,
                 batch: Vec::new(),
                 accepted: 0,
-                resets: 0,
-                max_resets: resets.saturating_mul(RESET_BURSTS),
+                excess_resets: 0,
+                max_excess_resets: burst.saturating_mul(RESET_BURSTS),
                 draining: false,
             };
             poll_fn(|cx| connection.poll(cx)).await;
@@ -123,17 +124,17 @@ fn streams(options: &Options, connections: usize) -> u32 {
     options.max_concurrent_streams.min(share.max(MIN_STREAMS))
 }
 
-fn http2_builder(streams: u32, resets: usize) -> server::Builder {
+fn http2_builder(streams: u32, burst: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
         // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that a peer cancels
         // all its requests again and again, as Envoy does on timeouts: all streams at once, and a quarter of them again
         // before the first were accepted. Each such stream takes some hundred bytes.
-        .max_pending_accept_reset_streams(resets + resets / 4)
+        .max_pending_accept_reset_streams(burst + burst / 4)
         // The number of streams reset by this side that `h2` remembers. Frames that still arrive for one of them are
         // ignored; a frame for a stream that `h2` has forgotten would close the connection.
-        .max_concurrent_reset_streams(resets.saturating_mul(RESET_BURSTS))
+        .max_concurrent_reset_streams(burst.saturating_mul(RESET_BURSTS))
         .max_local_error_reset_streams(Some(LOCAL_ERROR_RESETS))
         .max_header_list_size(HEADER_LIST)
         .initial_window_size(STREAM_WINDOW)
@@ -152,12 +153,12 @@ struct Connection<I> {
     /// Requests read in the current time slice.
     accepted: usize,
     /// Incremented for each stream that was reset before it was read, decremented for every other one, never below 0.
-    resets: usize,
-    /// If `resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the peer does nothing but
+    excess_resets: usize,
+    /// If `excess_resets` exceeds this, the connection is closed with ENHANCE_YOUR_CALM, because the peer does nothing but
     /// open and reset streams ("rapid reset", CVE-2023-44487). The limit of `h2` does not suffice: it counts only
     /// streams that wait to be accepted, and a peer that resets them slightly slower than they are accepted stays
     /// below it.
-    max_resets: usize,
+    max_excess_resets: usize,
     draining: bool,
 }
 
@@ -201,7 +202,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Reads requests, answers them and writes the answers. When the slice is used up, no more is read, but
     /// everything that has been read is still answered and written.
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
-        let (accepted, resets) = (self.accepted, self.resets);
+        let (accepted, excess_resets) = (self.accepted, self.excess_resets);
         self.slice.begin_round();
         let open = loop {
             let open = self.collect(cx);
@@ -217,7 +218,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let is_full = self.slice.is_round_full();
         // A stream that was reset takes much memory for few bytes (rapid reset), so after a round of mostly resets the
         // next one is short. After one with requests the next is longer, which saves system calls.
-        if self.resets > resets {
+        if self.excess_resets > excess_resets {
             self.slice.shorten_rounds();
         } else if self.accepted > accepted {
             self.slice.lengthen_rounds();
@@ -246,14 +247,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         self.registered.record_request(received.at);
         for stream in self.batch.drain(..) {
             match exchange::accept(&self.context, &self.registered, self.peer, stream, received, cx) {
-                StreamState::Open => self.resets = self.resets.saturating_sub(1),
-                StreamState::Reset => self.resets += 1,
+                StreamState::NotReset => self.excess_resets = self.excess_resets.saturating_sub(1),
+                StreamState::Reset => self.excess_resets += 1,
             }
         }
-        if self.resets > self.max_resets {
+        if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.context.checker.handed_over(received);
+        self.context.checker.answered(received);
     }
 }
 

@@ -27,13 +27,13 @@ use super::registry::RegisteredConnection;
 use super::respond::{self, StreamState};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// An answer is due this long before the gRPC client's timeout, or a quarter of the timeout if that is less: of Envoy's
+/// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that is less: of Envoy's
 /// default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy treats the check
 /// as an error, on which an Envoy with `failure_mode_allow` lets the request through. So a denial must arrive earlier,
 /// even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
 
-/// A stream that was opened by the gRPC client.
+/// A stream that was opened by the peer.
 pub(super) type Stream = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Accepts a stream: answers it now, or spawns a task that answers it.
@@ -45,7 +45,7 @@ pub(super) fn accept(
     received: Received,
     cx: &mut Context<'_>,
 ) -> StreamState {
-    // A failed send means that the gRPC client has closed the stream: nothing is left to do.
+    // A failed send means that the peer has reset the stream: nothing is left to do.
     if let Some(status) = not_grpc(&request) {
         context.wrong_protocols.notice(WrongProtocol::NotGrpc, peer, None);
         return StreamState::of(respond::plain(&mut respond, status));
@@ -82,7 +82,7 @@ pub(super) fn accept(
         Poll::Pending => {
             if let Err(limit) = incoming.wait(&context.limits) {
                 exchange.fail(limit.into(), &[]);
-                return StreamState::Open;
+                return StreamState::NotReset;
             }
             exchange.deadline = Some(deadline(context, &head.headers));
             let guard = registered.count_pending();
@@ -92,7 +92,7 @@ pub(super) fn accept(
             });
         }
     }
-    StreamState::Open
+    StreamState::NotReset
 }
 
 struct Exchange {
@@ -103,8 +103,8 @@ struct Exchange {
     deadline: Option<Instant>,
 }
 
-/// Credentials that must be verified before the request can be authorized, and the client's network, by which the queues
-/// decide whose credentials are verified next.
+/// Credentials that must be verified before the request can be authorized, and the network of the downstream client, by
+/// which the queues decide whose credentials are verified next.
 struct Unverified(Verification, ClientNetwork);
 
 impl Exchange {
@@ -118,7 +118,7 @@ impl Exchange {
         match message {
             Err(failure) => self.fail(failure, &[]),
             Ok(message) => {
-                // Latency counts from the complete message: how fast a client sends is not ours to measure.
+                // Latency counts from the complete message: how fast a peer sends is not ours to measure.
                 self.received = Received::now();
                 if let Some(unverified) = self.check(&message) {
                     incoming.release();
@@ -127,7 +127,7 @@ impl Exchange {
                 }
             }
         }
-        self.context.checker.handed_over(self.received);
+        self.context.checker.answered(self.received);
     }
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
@@ -162,7 +162,7 @@ impl Exchange {
         if let Err(failure) = result {
             self.fail(failure, &message);
         }
-        self.context.checker.handed_over(self.received);
+        self.context.checker.answered(self.received);
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
@@ -194,7 +194,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The result of `wait`, unless the deadline passes or the gRPC client gives up before it is there.
+    /// The result of `wait`, unless the deadline passes or the peer gives up before it is there.
     async fn in_time<T>(&mut self, wait: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let deadline = self.deadline;
         tokio::select! {
@@ -214,11 +214,11 @@ impl Exchange {
                 respond::error(&mut self.respond, kind)
             }
         };
-        // A failed send means that the gRPC client has closed the stream: nothing is left to do.
+        // A failed send means that the peer has reset the stream: nothing is left to do.
         drop(sent);
     }
 
-    /// Answers a request that is not authorized.
+    /// Answers a request without evaluating the policy.
     fn fail(&mut self, failure: Failure, message: &[u8]) {
         let answer = self.context.checker.fail(failure, message, self.received);
         self.answer(answer);
@@ -253,7 +253,7 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     }
 }
 
-/// When a request must be answered: before the gRPC client's `grpc-timeout` expires, and at the latest after
+/// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest after
 /// `read_timeout`.
 fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));

@@ -3,7 +3,7 @@
 //!
 //! A message that arrives in one DATA frame, as nearly every one does, is used without a copy. Others are assembled
 //! in a buffer. The memory of all requests that wait, for the rest of their message or for the verification of their
-//! credentials, is bounded for the whole process: otherwise clients that send slowly could occupy all of it.
+//! credentials, is bounded for the whole process: otherwise peers that send slowly could occupy all of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -73,7 +73,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the client can send
+    /// Reopens the connection's flow-control window for a message that is kept for a while, so that the peer can send
     /// others meanwhile. For messages that are answered at once, dropping the stream reopens it.
     pub(super) fn release(&mut self) {
         let unreleased = self.body.flow_control().used_capacity();
@@ -82,8 +82,8 @@ impl Incoming {
     }
 }
 
-/// Size of the prefix: flag and length.
-const PREFIX: usize = 5;
+/// Size of the gRPC prefix of a message: flag and length.
+const GRPC_PREFIX: usize = 5;
 /// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its stream, its headers.
 const OVERHEAD: usize = 2 << 10;
 
@@ -143,7 +143,7 @@ impl Incoming {
         if expected(&message, limits.message)? != Some(message.len()) {
             return Err(ErrorKind::Framing.into());
         }
-        message.advance(PREFIX);
+        message.advance(GRPC_PREFIX);
         Ok(message)
     }
 }
@@ -161,10 +161,12 @@ fn grow(parts: &mut Vec<u8>, more: usize, held: &mut Held) -> Result<(), Limit> 
 
 /// The length of the message including its prefix; `None` until the prefix has arrived.
 fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
-    let Some((&[flag, ref length @ ..], _)) = arrived.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    let Some((&[flag, ref length @ ..], _)) = arrived.split_first_chunk::<GRPC_PREFIX>() else {
+        return Ok(None);
+    };
     let length = usize::try_from(u32::from_be_bytes(*length)).map_err(|_| Limit::MessageSize)?;
     match flag {
-        0 if length <= limit => Ok(Some(PREFIX + length)),
+        0 if length <= limit => Ok(Some(GRPC_PREFIX + length)),
         0 => Err(Limit::MessageSize.into()),
         1 => Err(ErrorKind::Compressed.into()),
         _ => Err(ErrorKind::Framing.into()),

@@ -7,13 +7,15 @@ use std::time::Duration;
 /// Sizes and limits of the server. The defaults suit production.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of request threads; 0 means one per core.
+    /// Number of worker threads; 0 means one per core.
     pub threads: usize,
     /// Maximum size of a `Check` message, in bytes.
     pub max_message_size: usize,
-    /// Maximum number of open connections. Beyond it, the connection that has been idle for longest is closed.
+    /// Maximum number of open connections, divided evenly among the worker threads. When a thread has its share, the
+    /// connection that has been idle for longest is closed; if none is idle, the new one is.
     pub max_connections: usize,
-    /// Maximum number of concurrent streams per connection (RFC 9113, 6.5.2).
+    /// Upper bound of the number of concurrent streams per connection (RFC 9113, 6.5.2). The limit of a connection is
+    /// lower, the more connections its worker thread has: see `STREAMS_DIVIDEND` in `connection`.
     pub max_concurrent_streams: u32,
     /// Maximum time for the connection preface, for the rest of a message, and for the verification of its credentials.
     /// A shorter `grpc-timeout` replaces it for that request.

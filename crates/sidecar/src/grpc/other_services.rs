@@ -1,6 +1,6 @@
 //! The services other than ext_authz: health, implemented here, and reflection, by tonic.
 //!
-//! Every client that reaches the listener can make these calls, so each has a deadline and counts against a budget.
+//! Every peer that reaches the listener can make these calls, so each has a deadline and counts against a budget.
 //! That budget is separate: these calls never keep a check from being answered.
 
 mod health;
@@ -33,13 +33,12 @@ use reflection::Reflection;
 /// Maximum size of a message, in bytes. A health request contains the name of a service; a reflection request that of
 /// a type.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Maximum bytes that the unfinished messages of health calls hold together. Separate from [`CALLS`]: long calls must
-/// not keep a probe from being answered.
+/// Maximum bytes that the unfinished messages of health calls hold together. Separate from [`CALLS`]: streaming
+/// RPCs must not keep a probe from being answered.
 const MESSAGES: usize = 4 << 20;
-/// Maximum bytes that long calls hold together.
+/// Maximum bytes that streaming RPCs (`Watch`, `ServerReflectionInfo`) hold together.
 const CALLS: usize = 2 << 20;
-/// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers. 4,088 watches took 17
-/// KiB each when tonic served them (November 2026).
+/// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers. Estimated, not measured.
 const WATCH: usize = 6 << 10;
 /// Bytes that a reflection call holds: tonic's buffers for both directions, an answer, and the queue of `upload`.
 const REFLECTION: usize = 64 << 10;
@@ -50,9 +49,9 @@ pub(super) struct OtherServices {
     reflection: Arc<Reflection>,
     /// Limits of the messages of health calls.
     limits: Limits,
-    /// The budget of long calls.
+    /// The budget of streaming RPCs.
     calls: Arc<Budget>,
-    /// Maximum time for a message to arrive or to be read by the client.
+    /// Maximum time for a message to arrive or to be read by the peer.
     read_timeout: Duration,
 }
 
@@ -67,12 +66,12 @@ impl OtherServices {
     /// # Errors
     /// When the protobuf descriptors are inconsistent.
     pub(super) fn new(
-        service: ActivePolicy,
+        policy: ActivePolicy,
         phase: watch::Receiver<Phase>,
         read_timeout: Duration,
     ) -> Result<Self, tonic_reflection::server::Error> {
         Ok(Self {
-            health: Health::new(service, phase),
+            health: Health::new(policy, phase),
             reflection: Arc::new(Reflection::new(MAX_MESSAGE)?),
             limits: Limits { message: MAX_MESSAGE, budget: Budget::new(MESSAGES) },
             calls: Budget::new(CALLS),
@@ -104,7 +103,7 @@ impl OtherServices {
                         services.reflection.serve(request, respond, services.read_timeout).await;
                         drop(held);
                     });
-                    StreamState::Open
+                    StreamState::NotReset
                 }
             };
         }
@@ -118,10 +117,10 @@ impl OtherServices {
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
                     let message = timeout(services.read_timeout, message).await;
-                    // A failed send means that the gRPC client has closed the stream: nothing is left to do.
+                    // A failed send means that the peer has reset the stream: nothing is left to do.
                     let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
-                StreamState::Open
+                StreamState::NotReset
             }
         }
     }
@@ -162,7 +161,7 @@ fn method(path: &str) -> Option<Method> {
     }
 }
 
-/// Sends data as fast as the client opens its flow-control window.
+/// Sends data as fast as the peer opens its flow-control window.
 async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), h2::Error> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());

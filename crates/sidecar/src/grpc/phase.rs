@@ -5,7 +5,7 @@
 pub(super) enum Phase {
     Serving,
     /// It serves as before, but health checks report `NOT_SERVING`.
-    Announced,
+    HealthFailing,
     /// It accepts no more connections.
     Draining,
 }

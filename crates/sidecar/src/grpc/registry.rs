@@ -94,7 +94,7 @@ impl Registry {
     }
 
     /// Closes an idle connection: the oldest that never had a request, or else the one that has been idle for
-    /// longest. So a client that opens thousands of connections closes its own. Returns whether one was idle.
+    /// longest. So a peer that opens thousands of connections closes its own. Returns whether one was idle.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let mut open = self.open.borrow_mut();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));

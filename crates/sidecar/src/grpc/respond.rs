@@ -24,22 +24,22 @@ const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 const UNAVAILABLE: &str = "14";
 
-/// Whether the client has already reset the stream.
+/// Whether the peer has reset a stream before its answer was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamState {
-    Open,
+    /// Not before it was answered; or its answer is still due.
+    NotReset,
     Reset,
 }
 
 impl StreamState {
     /// The state of a stream from the result of sending an answer to it, which fails only if the stream has been reset.
     pub(super) fn of(sent: Result<(), h2::Error>) -> Self {
-        if sent.is_ok() { Self::Open } else { Self::Reset }
+        if sent.is_ok() { Self::NotReset } else { Self::Reset }
     }
 }
 
-/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the gRPC client has closed the
-/// stream.
+/// Sends a message, which includes its gRPC prefix, and the status OK. It fails only if the peer has reset the stream.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     // No capacity is reserved: `check` limits the size, and the answer leaves in one write.
@@ -98,7 +98,7 @@ pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Err
     respond.send_response(error_response((NOT_FOUND, "unknown service")), true).map(drop)
 }
 
-/// Sends an HTTP status without a body, to a client that does not speak gRPC.
+/// Sends an HTTP status without a body, to a peer that does not speak gRPC.
 pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Result<(), h2::Error> {
     let mut response = Response::new(());
     *response.status_mut() = status;

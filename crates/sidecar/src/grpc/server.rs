@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use admin::{Address, Listener};
 use identity::VerificationResult;
 use runtime::ActivePolicy;
 use runtime::counters::{ThreadCounters, Totals};
@@ -13,12 +14,9 @@ use runtime::hashing::Hashing;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::address::Address;
-
 use super::acceptor;
 use super::command::Command;
 use super::counters::{ConnectionCounters, ServerTotals};
-use super::listener::Listener;
 use super::message::{Budget, Limits};
 use super::options::Options;
 use super::other_services::OtherServices;
@@ -109,12 +107,12 @@ impl Running {
     }
 
     /// Makes health checks report `NOT_SERVING`, while everything is served as before.
-    pub fn announce(&self) {
-        self.phase.send_replace(Phase::Announced);
+    pub fn fail_health_checks(&self) {
+        self.phase.send_replace(Phase::HealthFailing);
     }
 
     /// Drains in two phases: first, no new connections are accepted, and open ones get a GOAWAY with the highest
-    /// stream id; then, once the client has acknowledged that, they get the final GOAWAY. What is still open after
+    /// stream id; then, once the peer has acknowledged that, they get the final GOAWAY. What is still open after
     /// `deadline` is closed. Returns whether all connections ended by themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;

@@ -1,10 +1,11 @@
 //! Cooperative scheduling of the connections of one worker.
 //!
-//! `h2` reads for as long as there is data, so one client can occupy a thread for milliseconds, and sixty clients for
-//! a tenth of a second, while requests on other connections wait (November 2026: while one client sent 100,000 stream
+//! `h2` reads for as long as there is data, so one peer can occupy a thread for milliseconds, and sixty peers for
+//! a tenth of a second, while requests on other connections wait (November 2026: while one peer sent 100,000 stream
 //! resets, the p99 of another was 10 times its usual value). So a connection reads for at most one time slice, in
 //! rounds: it reads a limited number of bytes, then answers all requests in them. A connection that has used up its
-//! slice is queued for the next one, and a new connection is queued for its first. Each time the runtime polls for
+//! slice is queued for the next one, and a new connection is queued for its handshake, in which reads are not limited.
+//! Each time the runtime polls for
 //! I/O events, one queued connection is resumed.
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::wrong_protocol::FIRST_BYTES;
 
 /// Length of a slice: how long a connection reads before others get their turn. Enough for some dozens of requests or a
-/// few hundred resets. Without a limit, `h2` reads as long as data arrives, so that one client kept a worker for
+/// few hundred resets. Without a limit, `h2` reads as long as data arrives, so that one peer kept a worker for
 /// milliseconds. Chosen, not measured: a longer slice saves changes of connection, a shorter one lets others wait less.
 const SLICE: Duration = Duration::from_micros(200);
 /// Number of reads that return data before the clock is read for the first time in a slice. Usually one such read
@@ -37,7 +38,7 @@ const MAX_ROUND: usize = 16 << 10;
 /// resets, which take 100 µs. A round with requests doubles the next one, up to [`MAX_ROUND`].
 const MIN_ROUND: usize = 2 << 10;
 
-/// The connections of a worker that wait for their next slice, first come, first served.
+/// The connections of a worker that wait for their turn, first come, first served.
 #[derive(Debug, Default)]
 pub(super) struct SliceQueue {
     waiting: RefCell<VecDeque<(Rc<Slice>, Waker)>>,
@@ -48,7 +49,8 @@ pub(super) struct SliceQueue {
 /// What a connection has used of its slice.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
-    /// Number of reads that returned data in this slice; `None` before the first slice, when nothing is limited.
+    /// Number of reads that returned data in this slice; `None` before the first slice: reads of the handshake are
+    /// not limited.
     reads: Cell<Option<u32>>,
     /// When the clock was first read in this slice.
     since: Cell<Option<Instant>>,
@@ -58,7 +60,7 @@ pub(super) struct Slice {
     read: Cell<usize>,
     /// How often the limit of a round has been doubled.
     doublings: Cell<u32>,
-    /// What the client sent first, which tells its protocol if it is not HTTP/2.
+    /// What the peer sent first, which tells its protocol if it is not HTTP/2.
     first: Cell<([u8; FIRST_BYTES], usize)>,
 }
 
@@ -81,9 +83,9 @@ impl SliceQueue {
         }
     }
 
-    /// Waits for a connection's first slice. Otherwise a client that opens hundreds of connections at once would get
-    /// a slice on each of them, and all other connections would wait.
-    pub(super) async fn wait_for_first(&self, slice: &Rc<Slice>) {
+    /// Waits for the turn of a connection, before its handshake. Otherwise a peer that opens hundreds of connections at
+    /// once would get a handshake on each of them, and all other connections would wait.
+    pub(super) async fn wait_for_turn(&self, slice: &Rc<Slice>) {
         let mut has_waited = false;
         poll_fn(|cx| {
             if has_waited && !slice.queued.get() {
@@ -175,7 +177,7 @@ impl Slice {
         !self.is_used_up() && !self.is_round_full()
     }
 
-    /// What the client sent first: up to [`FIRST_BYTES`] bytes.
+    /// What the peer sent first: up to [`FIRST_BYTES`] bytes.
     pub(super) fn first_bytes(&self) -> SmallVec<[u8; FIRST_BYTES]> {
         let (bytes, length) = self.first.get();
         bytes.into_iter().take(length).collect()
@@ -312,7 +314,7 @@ mod tests {
                         Poll::Ready(())
                     })
                     .await;
-                    queue.wait_for_first(&slice).await;
+                    queue.wait_for_turn(&slice).await;
                 }
             }
         };

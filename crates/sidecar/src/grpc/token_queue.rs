@@ -7,7 +7,7 @@
 //! connections are served too. An idle worker begins the next iteration at once, so it still verifies as many as its
 //! core can.
 //!
-//! The networks of the clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
+//! The networks of the downstream clients ([`ClientNetwork`]) take turns too. So the next token of a network waits for at most
 //! one token of each other network, however many these have sent.
 
 use std::cell::RefCell;
@@ -36,7 +36,7 @@ impl TokenQueue {
         let (admit, admission) = oneshot::channel();
         // Cancelled requests take no room.
         let enqueued = self.queue.borrow_mut().enqueue(network, admit, |admit| !admit.is_closed());
-        // Dropping what admits a displaced request tells it.
+        // Dropping the sender of a displaced request resolves its receiver with an error.
         drop(enqueued.map_err(|_| Limit::Capacity)?);
         self.wake.notify_one();
         Ok(admission)

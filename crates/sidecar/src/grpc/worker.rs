@@ -1,4 +1,4 @@
-//! One request thread, with its own runtime, connections, buffers and counters.
+//! One worker thread, with its own runtime, connections, buffers and counters.
 
 use std::io;
 use std::rc::Rc;
@@ -146,9 +146,9 @@ impl Worker {
         let Some(registered) = self.registry.enter(Instant::now()) else { return };
         let context = Rc::clone(&self.context);
         match accepted {
-            Accepted::Tcp(stream, client) => {
+            Accepted::Tcp(stream, address) => {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    spawn_local(connection::serve(context, registered, stream, Peer::Tcp(client)));
+                    spawn_local(connection::serve(context, registered, stream, Peer::Tcp(address)));
                 }
             }
             Accepted::Unix(stream) => {

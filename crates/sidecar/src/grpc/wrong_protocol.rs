@@ -1,4 +1,4 @@
-//! Clients that do not make `Check` calls over gRPC, which is nearly always a mistake in the configuration of a proxy.
+//! Peers that do not make `Check` calls over gRPC, which is nearly always a mistake in the configuration of a proxy.
 //! What they speak is counted, and logged together with the change in Envoy that helps.
 //!
 //! Only connections and requests that fail for this reason come here, so the shared counters cost the others nothing.
@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a client speaks in place of `Check` calls over gRPC.
+/// What a peer speaks in place of `Check` calls over gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WrongProtocol {
     /// A TLS handshake.
@@ -77,26 +77,26 @@ impl WrongProtocol {
     const fn advice(self) -> &'static str {
         match self {
             Self::Tls => {
-                "the client speaks TLS, and this port does not: in Envoy, remove `transport_socket` from the cluster; \
+                "the peer speaks TLS, and this port does not: in Envoy, remove `transport_socket` from the cluster; \
                  in a mesh, exclude this port from mutual TLS"
             }
             Self::Http1 => {
-                "the client speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster `http2_protocol_options`, \
+                "the peer speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster `http2_protocol_options`, \
                  and the ext_authz filter `grpc_service` in place of `http_service`; for health and metrics, use the \
                  address of `--admin`"
             }
-            Self::Unknown => "the client speaks neither HTTP/2 nor TLS: is this the right port?",
+            Self::Unknown => "the peer speaks neither HTTP/2 nor TLS: is this the right port?",
             Self::NotGrpc => {
-                "the client sends HTTP requests that are not gRPC: in Envoy, give the ext_authz filter `grpc_service` \
+                "the peer sends HTTP requests that are not gRPC: in Envoy, give the ext_authz filter `grpc_service` \
                  in place of `http_service`"
             }
             Self::UnknownMethod => {
-                "the client calls a gRPC method that is not served here: in Envoy, set `transport_api_version: V3` in \
+                "the peer calls a gRPC method that is not served here: in Envoy, set `transport_api_version: V3` in \
                  the ext_authz filter"
             }
             Self::NotCheckRequest => {
                 "the message is not a CheckRequest about an HTTP request: in Envoy, use the filter \
-                 `envoy.filters.http.ext_authz`, not the one for networks"
+                 `envoy.filters.http.ext_authz`, not the network filter `envoy.filters.network.ext_authz`"
             }
         }
     }
@@ -123,7 +123,7 @@ impl WrongProtocols {
         Self { start: Instant::now(), seen: Default::default() }
     }
 
-    /// Counts it, and logs it unless that was done a short time ago. `method` is what the client called, if it got that
+    /// Counts it, and logs it unless that was done a short time ago. `method` is what the peer called, if it got that
     /// far.
     pub(super) fn notice(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
         let Some(seen) = self.seen(wrong) else { return };

@@ -200,3 +200,27 @@ fn health_connects_to_a_unix_socket_and_rejects_what_is_not_http() {
     assert_eq!(codes, [0, 5, 5, 5]);
     server.join().unwrap();
 }
+
+/// The status of the response to this request.
+fn status(server: &Server, request: &str) -> u16 {
+    let mut connection = connected(server.admin());
+    write!(connection, "{request} HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+}
+
+/// A website can make a browser on this machine send a POST, which then names it as the origin.
+#[test]
+fn a_reload_is_requested_by_a_post_that_no_website_sent() {
+    let server = Server::start(&example("people"), &[]);
+    let reloads = || server.metric("rolegate_policy_reloads_total{result=\"unchanged\"}");
+    assert_eq!(status(&server, "GET /reload"), 405);
+    assert_eq!(status(&server, "POST /metrics"), 405);
+    let from_a_website = "POST /reload HTTP/1.1\r\norigin: https://example.com\r\nx-rest:";
+    assert_eq!(status(&server, from_a_website), 403);
+    assert_eq!(reloads(), Some(0.0));
+    assert_eq!(status(&server, "POST /reload"), 202);
+    assert_eq!(status(&server, "POST /reload"), 429);
+    wait_until(|| reloads() == Some(1.0), || "the reload".to_owned());
+}

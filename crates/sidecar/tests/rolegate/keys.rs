@@ -365,7 +365,7 @@ fn policy_with_keys_at(url: &str) -> PolicyFolder {
 async fn stale_keys_verify_nothing_if_configured() {
     let signer = Signer::default();
     let issuer = Issuer::start(&key_set(&signer, "k"));
-    let more = ["--max-keys-age", "4s", "--on-stale", "deny"];
+    let more = ["--max-keys-age", "4s", "--on-stale", "unavailable"];
     let server = Server::start(&issuer.policy("1s").arg(), &more);
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));

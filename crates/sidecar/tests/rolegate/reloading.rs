@@ -47,12 +47,12 @@ async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
     server.wait_for_log("the user `ann` has no password, and so no access");
 }
 
-/// A large policy takes seconds to load, so request threads come first: the policy thread has
+/// A large policy takes seconds to load, so worker threads come first: the policy thread has
 /// niceness 10, the thread that compiles 19 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
 /// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.
 #[cfg(target_os = "linux")]
 #[test]
-fn request_threads_come_before_loading() {
+fn worker_threads_come_before_loading() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
     let of = |name: &str| {
@@ -283,9 +283,9 @@ async fn included_files_and_password_files_are_watched() {
 }
 
 #[tokio::test]
-async fn a_stale_policy_denies_if_configured() {
+async fn a_stale_policy_is_unavailable_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
-    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "deny"]);
+    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "unavailable"]);
     let mut envoy = Envoy::connect(server.address()).await;
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(

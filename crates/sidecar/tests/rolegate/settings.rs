@@ -25,7 +25,7 @@ const VALUES: &[(&str, &str)] = &[
     ("poll-interval", "1m"),
     ("max-policy-age", "1h"),
     ("max-keys-age", "2h"),
-    ("on-stale", "deny"),
+    ("on-stale", "unavailable"),
     ("keys-wait", "0"),
     ("keys-needed", "all"),
     ("log-format", "text"),
@@ -88,6 +88,15 @@ fn flags_and_file_agree() {
         assert_ne!(by_flag, defaults, "{name}: the value is the default");
         assert_eq!(parse_file(&text, &[]).unwrap(), by_flag, "{name}");
     }
+}
+
+/// Earlier versions called it `deny`.
+#[test]
+fn a_stale_policy_is_unavailable_under_either_name() {
+    let flags = |value: &str| parse(&["--policy=q".to_owned(), format!("--on-stale={value}")]).unwrap();
+    let file = |value: &str| parse_file(&format!("policy: q\non-stale: {value}\n"), &[]).unwrap();
+    assert_eq!(flags("deny"), flags("unavailable"));
+    assert_eq!(file("deny"), file("unavailable"));
 }
 
 /// In a process of its own, because the environment belongs to the whole process.
@@ -175,7 +184,7 @@ fn every_problem_of_a_file_is_reported_with_its_place() {
         "did you mean `threads`?",
         "yaml:2:1: error: unknown setting `hash_queue`",
         "did you mean `hash-queue`?",
-        "yaml:3:11: error: `drop` for `on-stale`: one of keep, deny is expected",
+        "yaml:3:11: error: `drop` for `on-stale`: one of keep, unavailable is expected",
         "yaml:4:14: error: `admin` takes one value, not a list",
         "yaml:6:1: error: `threads` is defined twice",
         "yaml:5:1: the first is here",

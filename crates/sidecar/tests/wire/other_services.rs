@@ -41,9 +41,9 @@ async fn health_reports_whether_a_policy_is_active() {
         assert_eq!(health(&client, service).await, Ok(ServingStatus::Serving));
     }
     assert_eq!(health(&client, "other.Service").await, Err("5".to_owned()));
-    server.announce();
+    server.fail_health_checks();
     assert_eq!(health(&client, "").await, Ok(ServingStatus::NotServing));
-    // Announced, but not draining yet.
+    // Its health checks fail, but it does not drain yet.
     assert!(check(&client, &by_alice()).await.is_ok());
 }
 

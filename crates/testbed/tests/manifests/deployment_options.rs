@@ -46,6 +46,32 @@ fn istio_and_envoy_gateway_use_the_shared_service() {
     assert_eq!(grant["spec"]["from"][0]["namespace"], policy["metadata"]["namespace"]);
 }
 
+/// What Istio's injection makes of the annotations is not tested here: only that they name what is there.
+#[test]
+fn istio_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
+    let manifests = manifests("istio/module.yaml");
+    let deployments = of_kind(manifests, "Deployment");
+    let template = &deployments.first().unwrap()["spec"]["template"];
+    let annotation = |name: &str| template["metadata"]["annotations"][name].as_str().unwrap();
+    let mounts: Value = serde_json::from_str(annotation("sidecar.istio.io/userVolumeMount")).unwrap();
+    let mounts = mounts.as_array().unwrap();
+    let mounted = |path: &str| mounts.iter().find(|mount| mount["mountPath"] == path).unwrap();
+    assert!(annotation("proxy.istio.io/config").contains("ENVOY_DYNAMIC_MODULES_SEARCH_PATH: /modules"));
+    let init = &template["spec"]["initContainers"][0]["volumeMounts"][0];
+    assert_eq!(mounted("/modules")["name"], init["name"]);
+    let volumes = template["spec"]["volumes"].as_array().unwrap();
+    for mount in mounts {
+        assert_eq!(mount["readOnly"], true, "{mount}");
+        assert!(volumes.iter().any(|volume| volume["name"] == mount["name"]), "{mount}");
+    }
+    let filter = of_kind(manifests, "EnvoyFilter");
+    let spec = &filter.first().unwrap()["spec"];
+    assert_eq!(spec["workloadSelector"]["labels"], template["metadata"]["labels"]);
+    let patch = &spec["configPatches"][0]["patch"]["value"]["typed_config"];
+    assert_eq!(patch["dynamic_module_config"]["do_not_close"], true);
+    assert_eq!(patch["filter_config"]["value"]["policy"], mounted("/etc/rolegate/policy")["mountPath"]);
+}
+
 /// A plain Envoy balances over the headless one.
 #[test]
 fn the_headless_service_is_headless() {
@@ -58,10 +84,11 @@ fn the_headless_service_is_headless() {
     assert!(envoy.contains("rolegate-headless.rolegate.svc.cluster.local."));
 }
 
-/// The unit of systemd: what it promises stands in it, and systemd reads it so where there is one.
+/// The units of systemd: what they promise stands in them.
 #[test]
-fn the_unit_is_hardened() {
-    let unit = std::fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
+fn the_units_are_hardened() {
+    let rolegate = std::fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
+    let envoy = std::fs::read_to_string(deploy("systemd/envoy-rolegate.service")).unwrap();
     for line in [
         "User=rolegate",
         "NoNewPrivileges=true",
@@ -75,8 +102,11 @@ fn the_unit_is_hardened() {
         "RuntimeDirectory=rolegate",
         "RuntimeDirectoryMode=0750",
     ] {
-        assert!(unit.lines().any(|present| present == line), "no `{line}`");
+        for unit in [&rolegate, &envoy] {
+            assert!(unit.lines().any(|present| present == line), "no `{line}`");
+        }
     }
-    let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
+    assert!(envoy.contains("\nEnvironment=ENVOY_DYNAMIC_MODULES_SEARCH_PATH=/usr/local/lib/rolegate\n"));
+    let start = rolegate.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
     assert!(start.contains("--listen unix:/run/rolegate/rolegate.sock"), "{start}");
 }

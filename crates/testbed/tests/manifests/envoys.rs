@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use testbed::manifests::{deploy, yaml_of};
 
-use crate::variants::{Variant, all, of_kind};
+use crate::variants::{Variant, all, of_kind, one};
 
 /// The filters that may run before `ext_authz`: they answer requests themselves, or give them credentials.
 const BEFORE: [&str; 2] = ["envoy.filters.http.cors", "envoy.filters.http.oauth2"];
@@ -15,10 +15,6 @@ const BEFORE: [&str; 2] = ["envoy.filters.http.cors", "envoy.filters.http.oauth2
 fn configurations() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(deploy("envoy")).unwrap().flatten() {
-        // That one needs the library: the tests of `module` check it.
-        if entry.file_name() == "module.yaml" {
-            continue;
-        }
         let text = std::fs::read_to_string(entry.path()).unwrap();
         found.push((entry.path().display().to_string(), text));
     }
@@ -40,7 +36,9 @@ fn envoy_takes_every_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("envoy.yaml");
     let files = files_that_envoy_reads(folder.path());
-    for (at, mut text) in configurations() {
+    // Those with the library are checked by the tests of `module`, which have it.
+    let without = configurations().into_iter().filter(|(_, text)| !text.contains("DynamicModuleFilter"));
+    for (at, mut text) in without {
         for (shipped, here) in &files {
             text = text.replace(shipped, here);
         }
@@ -90,9 +88,10 @@ fn every_configuration_fails_closed() {
         let resources = &documents.first().unwrap()["static_resources"];
         for manager in managers(resources) {
             let filters = manager["http_filters"].as_array().unwrap();
-            let Some(at_filter) =
-                filters.iter().position(|filter| filter["name"] == "envoy.filters.http.ext_authz")
-            else {
+            let authorizes = |filter: &Value| {
+                ["envoy.filters.http.ext_authz", "rolegate"].contains(&filter["name"].as_str().unwrap())
+            };
+            let Some(at_filter) = filters.iter().position(authorizes) else {
                 // Nothing to check: the admin pages, or what a measurement compares with.
                 continue;
             };
@@ -101,15 +100,23 @@ fn every_configuration_fails_closed() {
                 let name = filter["name"].as_str().unwrap();
                 assert!(BEFORE.contains(&name), "{at}: {name} runs before authorization");
             }
-            fails_closed(&at, &rest.first().unwrap()["typed_config"]);
+            let filter = rest.first().unwrap();
+            if filter["name"] == "rolegate" {
+                is_the_library(&at, &filter["typed_config"]);
+            } else {
+                fails_closed(&at, &filter["typed_config"]);
+            }
             for on in ["normalize_path", "merge_slashes"] {
                 assert_eq!(manager[on], true, "{at}: {on}");
             }
             checked += 1;
         }
         let clusters = resources["clusters"].as_array().unwrap();
-        for own in clusters.iter().filter(|cluster| cluster["name"].as_str().unwrap().starts_with("rolegate"))
-        {
+        let checks = |cluster: &&Value| {
+            let name = cluster["name"].as_str().unwrap();
+            name.starts_with("rolegate") && name != "rolegate-admin"
+        };
+        for own in clusters.iter().filter(checks) {
             let threshold = &own["circuit_breakers"]["thresholds"][0];
             assert!(threshold["max_requests"].as_u64().unwrap() > 1024, "{at}: the 1025th check is refused");
         }
@@ -125,6 +132,29 @@ fn fails_closed(at: &str, filter: &Value) {
     }
     assert!(!filter["grpc_service"]["timeout"].is_null(), "{at}: no timeout of its own");
     assert!(filter["with_request_body"].is_null(), "{at}: no policy reads bodies");
+}
+
+/// It has no setting that allows a request without a decision.
+fn is_the_library(at: &str, filter: &Value) {
+    assert_eq!(filter["dynamic_module_config"]["name"], "rolegate", "{at}");
+    assert_eq!(filter["dynamic_module_config"]["do_not_close"], true, "{at}: it has threads");
+    let admin = &filter["filter_config"]["value"]["admin"];
+    assert!(admin.is_null() || *admin == "127.0.0.1:9192", "{at}: {admin}");
+}
+
+/// One pod by Kubernetes' own means, one by Helm.
+#[test]
+fn the_chart_and_the_examples_have_the_same_envoy() {
+    for (example, released) in
+        [("examples/sidecar", "helm example"), ("examples/module", "helm example module")]
+    {
+        let envoy = |variant: &str| {
+            let maps = of_kind(&one(variant).manifests, "ConfigMap");
+            let text = maps.iter().find_map(|map| map["data"]["envoy.yaml"].as_str());
+            text.unwrap_or_else(|| panic!("no Envoy in {variant}")).trim_end()
+        };
+        assert_eq!(envoy(example), envoy(released));
+    }
 }
 
 fn managers(resources: &Value) -> impl Iterator<Item = &Value> {

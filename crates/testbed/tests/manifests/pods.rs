@@ -186,6 +186,52 @@ fn only_envoy_and_rolegate_have_the_socket() {
     }
 }
 
+/// Envoy needs the library when it starts. Whoever may write to its volume runs code in Envoy.
+#[test]
+fn the_library_is_there_before_envoy_which_alone_reads_it() {
+    let mut found = 0;
+    for Variant { name, manifests } in all() {
+        for pod in manifests.iter().filter_map(pod).filter(|pod| found_modules(pod).next().is_some()) {
+            let names: Vec<&str> =
+                containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
+            // Istio adds its own Envoy, which a test of its manifests is about.
+            let Some(envoy) = names.iter().position(|name| *name == "envoy") else { continue };
+            let library = names.iter().position(|name| *name == "rolegate-module").unwrap();
+            assert!(library < envoy, "{name}: {names:?}");
+            let mounts = |container: &str| {
+                let container = containers(pod).find(|each| each["name"] == container).unwrap();
+                container["volumeMounts"].as_array().cloned().unwrap_or_default()
+            };
+            let library = |mount: &&Value| mount["mountPath"] == "/modules";
+            let volume = mounts("rolegate-module").iter().find(library).unwrap()["name"].clone();
+            for container in &names {
+                let mounts = mounts(container);
+                let mount = mounts.iter().find(|mount| mount["name"] == volume);
+                match *container {
+                    "rolegate-module" => assert!(mount.is_some(), "{name}"),
+                    "envoy" => assert_eq!(mount.unwrap()["readOnly"], true, "{name}"),
+                    other => assert!(mount.is_none(), "{name}: {other} has the library"),
+                }
+            }
+            let envoy = containers(pod).find(|each| each["name"] == "envoy").unwrap();
+            let searched = json!({ "name": "ENVOY_DYNAMIC_MODULES_SEARCH_PATH", "value": "/modules" });
+            assert!(envoy["env"].as_array().unwrap().contains(&searched), "{name}: {}", envoy["env"]);
+            assert_eq!(envoy["readinessProbe"]["httpGet"]["path"], "/readyz", "{name}");
+            let ports = envoy["ports"].as_array().unwrap();
+            let metrics = ports.iter().find(|port| port["name"] == "authz-metrics").unwrap();
+            assert_eq!(metrics["containerPort"], 9902, "{name}: Prometheus finds no port");
+            found += 1;
+        }
+    }
+    assert!(found >= 3, "only {found} pods have the library");
+}
+
+/// The init containers of a pod that copy the library.
+fn found_modules(pod: &Value) -> impl Iterator<Item = &Value> {
+    let first = pod["initContainers"].as_array().into_iter().flatten();
+    first.filter(|container| container["name"] == "rolegate-module")
+}
+
 /// Two deployment options for the same: the overlay and the chart run rolegate in the same way.
 #[test]
 fn the_chart_and_the_overlays_run_rolegate_alike() {
@@ -213,6 +259,11 @@ fn the_chart_and_the_overlays_run_rolegate_alike() {
     }
     assert_eq!(overlay, chart);
     assert_eq!(of("examples/sidecar").1, of("helm example").1);
+    let library = |variant: &str| {
+        let mut pods = one(variant).manifests.iter().filter_map(pod);
+        pods.find_map(|pod| found_modules(pod).next()).unwrap_or_else(|| panic!("no library in {variant}"))
+    };
+    assert_eq!(library("examples/module"), library("helm example module"));
 }
 
 fn text(value: &Value) -> String {

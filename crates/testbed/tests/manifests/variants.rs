@@ -51,6 +51,7 @@ const RELEASES: &[(&str, &[&str])] = &[
         ],
     ),
     ("sidecar", &["mode=sidecar"]),
+    ("module", &["mode=module"]),
 ];
 
 /// All of them, built once.
@@ -58,7 +59,9 @@ pub(crate) fn all() -> &'static [Variant] {
     static ALL: LazyLock<Vec<Variant>> = LazyLock::new(|| {
         let mut all: Vec<Variant> = kustomizations().into_iter().map(kustomized).collect();
         all.extend(RELEASES.iter().map(|(name, values)| released(name, values)));
-        all.push(Variant { name: "helm example".to_owned(), manifests: example() });
+        for (name, values) in [("", &[][..]), (" module", &["rolegate.mode=module"])] {
+            all.push(Variant { name: format!("helm example{name}"), manifests: example(values) });
+        }
         all.extend(files().into_iter().map(|path| Variant {
             name: path.display().to_string(),
             manifests: file(&path).unwrap_or_else(|error| panic!("{error}")),
@@ -75,15 +78,21 @@ pub(crate) fn one(name: &str) -> &'static Variant {
 
 /// Every folder with a kustomization that is not made to be a part of others.
 fn kustomizations() -> Vec<String> {
-    let folders = ["overlays/shared", "overlays/shared-monitored", "examples/sidecar", "examples/shared"];
+    let folders = [
+        "overlays/shared",
+        "overlays/shared-monitored",
+        "examples/sidecar",
+        "examples/shared",
+        "examples/module",
+    ];
     let mut found = Vec::new();
     for parent in ["overlays", "examples"] {
         for entry in std::fs::read_dir(deploy("kubernetes").join(parent)).unwrap().flatten() {
             found.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
         }
     }
-    // The overlay `sidecar` is a component, and built by its example.
-    found.retain(|name| name != "overlays/sidecar");
+    // Two overlays are components, and built by their examples.
+    found.retain(|name| !["overlays/sidecar", "overlays/module"].contains(&name.as_str()));
     found.sort();
     let mut expected = folders.map(str::to_owned).to_vec();
     expected.sort();
@@ -104,11 +113,11 @@ fn released(name: &str, values: &[&str]) -> Variant {
 }
 
 /// The application's chart that includes ours, in a folder of its own: Helm writes into it.
-fn example() -> Vec<Value> {
+fn example(values: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     testbed::policies::copy(&deploy("helm"), folder.path()).unwrap();
     run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));
-    helm(&folder.path().join("example"), "people", &[]).unwrap_or_else(|error| panic!("{error}"))
+    helm(&folder.path().join("example"), "people", values).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The manifests that are files of their own.
@@ -184,12 +193,15 @@ fn the_chart_refuses_values_that_mean_nothing() {
         "autoscaling.minReplicas=0",
         "podDisruptionBudget.maxUnavailable=100%",
         "resources.limit.cpu=1",
+        "moduleImage.tag=latest",
     ];
     for value in refused {
         let done = helm(&deploy("helm/rolegate"), "edge", &[value]);
         let problem = done.err().unwrap_or_else(|| panic!("{value} is accepted")).to_string();
         assert!(problem.contains("schema") || problem.contains("specifications"), "{value}: {problem}");
     }
+    // With the library, the settings are in Envoy's configuration.
+    assert!(helm(&deploy("helm/rolegate"), "edge", &["mode=module", "settings.threads=1"]).is_err());
     run_helm(&["lint", "rolegate", "--strict"], &deploy("helm")).unwrap_or_else(|error| panic!("{error}"));
 }
 

@@ -72,14 +72,19 @@ securityContext:
   readOnlyRootFilesystem: true
   capabilities: { drop: [ALL] }
 volumeMounts:
-  # Whole folders, because single files (`subPath`) are not updated after a change.
-  - { name: {{ .prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
-  {{- if include "rolegate.usersName" $root }}
-  - { name: {{ .prefix }}users, mountPath: /etc/rolegate/users, readOnly: true }
-  {{- end }}
+  {{- include "rolegate.mounts" . | nindent 2 }}
   {{- if .native }}
   - { name: rolegate-socket, mountPath: /run/rolegate }
   {{- end }}
+{{- end -}}
+
+{{/* Where a container has policy and users. Takes `root` and `prefix`. */}}
+{{- define "rolegate.mounts" -}}
+# Whole folders, because single files (`subPath`) are not updated after a change.
+- { name: {{ .prefix }}policy, mountPath: /etc/rolegate/policy, readOnly: true }
+{{- if include "rolegate.usersName" .root }}
+- { name: {{ .prefix }}users, mountPath: /etc/rolegate/users, readOnly: true }
+{{- end }}
 {{- end -}}
 
 {{/* The volumes of policy and users. Takes `root` and `prefix`. */}}

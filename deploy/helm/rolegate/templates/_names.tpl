@@ -35,9 +35,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "rolegate.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- include "rolegate.imageOf" (dict "root" . "image" .Values.image) -}}
+{{- end -}}
+
+{{/* The name of an image of the values. Takes `root` and `image`. */}}
+{{- define "rolegate.imageOf" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}

@@ -24,13 +24,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The health service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    service: ActivePolicy,
+    policy: ActivePolicy,
     phase: watch::Receiver<Phase>,
 }
 
 impl Health {
-    pub(super) fn new(service: ActivePolicy, phase: watch::Receiver<Phase>) -> Self {
-        Self { service, phase }
+    pub(super) fn new(policy: ActivePolicy, phase: watch::Receiver<Phase>) -> Self {
+        Self { policy, phase }
     }
 
     /// Answers a `Check`.
@@ -44,7 +44,7 @@ impl Health {
         }
     }
 
-    /// Sends each change of the status, until the client leaves, does not read one for `send_timeout`, or the server
+    /// Sends each change of the status, until the peer leaves, does not read one for `send_timeout`, or the server
     /// drains.
     pub(super) async fn watch(
         self,
@@ -59,7 +59,7 @@ impl Health {
                 Ok(stream) => self.send_changes(&request.service, stream, send_timeout).await,
             },
         };
-        // A failed send means that the client has left.
+        // A failed send means that the peer has left.
         drop(sent);
     }
 
@@ -95,7 +95,7 @@ impl Health {
         if !matches!(service, "" | envoy::SERVICE) {
             return None;
         }
-        let serving = *self.phase.borrow() == Phase::Serving && self.service.is_ready();
+        let serving = *self.phase.borrow() == Phase::Serving && self.policy.is_ready();
         Some(if serving { ServingStatus::Serving } else { ServingStatus::NotServing })
     }
 }

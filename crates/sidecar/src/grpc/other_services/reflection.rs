@@ -40,7 +40,7 @@ impl Reflection {
         })
     }
 
-    /// Serves a call until it ends. It is reset if the client sends nothing for `idle_timeout`, or does not read the
+    /// Serves a call until it ends. It is reset if the peer sends nothing for `idle_timeout`, or does not read the
     /// answer.
     pub(super) async fn serve(
         &self,
@@ -54,7 +54,7 @@ impl Reflection {
         let answer = call(Request::from_parts(head, upload));
         let pump = async {
             if pump.run(idle_timeout).await.is_ok() {
-                // The client has sent everything; the answer gets as much time as a message of the client.
+                // The peer has sent everything; the answer gets as much time as a message of the peer.
                 tokio::time::sleep(idle_timeout).await;
             }
         };
@@ -83,7 +83,7 @@ where
     })
 }
 
-/// Sends an answer as fast as the client opens its flow-control window.
+/// Sends an answer as fast as the peer opens its flow-control window.
 async fn send(
     answer: Response<tonic::body::Body>,
     mut respond: SendResponse<Bytes>,

@@ -33,7 +33,7 @@ pub(super) struct Pump {
     waiting: Arc<AtomicUsize>,
 }
 
-/// The client sends nothing for too long, or more than is read. This ends its call.
+/// The peer sends nothing for too long, or more than is read. This ends its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misbehaved;
 

@@ -1,16 +1,14 @@
 //! The page `/histograms`: latency histograms with narrow buckets, to compute percentiles of any tail. Two of these
 //! pages can be subtracted bucket by bucket.
 
-use runtime::counters::Distribution;
+use runtime::counters::{Distribution, Totals};
 use serde_json::{Value, json};
-
-use crate::grpc::ServerTotals;
 
 /// The media type of the page.
 pub(crate) const CONTENT_TYPE: &str = "application/json";
 
-pub(super) fn histograms(totals: &ServerTotals) -> Value {
-    json!({ "handler": histogram(&totals.checks.handler), "evaluation": histogram(&totals.checks.evaluation) })
+pub(super) fn histograms(totals: &Totals) -> Value {
+    json!({ "handler": histogram(&totals.handler), "evaluation": histogram(&totals.evaluation) })
 }
 
 fn histogram(durations: &Distribution) -> Value {

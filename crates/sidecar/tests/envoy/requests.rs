@@ -1,30 +1,21 @@
 //! Requests that are large, or that a well-behaved client would not send, through a real Envoy.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
-
-use std::path::Path;
-
+use testbed::Stack;
 use testbed::client::{Answer, Version};
-use testbed::envoy::Settings;
 use testbed::policies::Example;
-use testbed::{Options, Stack};
 
-const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
-const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+use super::{ALICE, each_form, start};
+
 const BOB: &str = "Basic Ym9iOmJ1aWxkZXI=";
 
-async fn people(envoy: Settings) -> Stack {
-    let example = Example::named("people").unwrap();
-    let options = Options { envoy, ..Options::default() };
-    Stack::start(Path::new(ROLEGATE), &example.file, &options).await.unwrap()
-}
-
-/// The people example in each form of the headers.
-async fn in_both_forms() -> [Stack; 2] {
-    [
-        people(Settings::default()).await,
-        people(Settings { encode_raw_headers: false, ..Settings::default() }).await,
-    ]
+/// The people example in each form.
+async fn in_each_form() -> Vec<Stack> {
+    let people = Example::named("people").unwrap();
+    let mut stacks = Vec::new();
+    for options in each_form() {
+        stacks.push(start(&people.file, &options).await);
+    }
+    stacks
 }
 
 async fn send(
@@ -40,41 +31,40 @@ async fn send(
     connection.send(method, "/people", "localhost", &headers, body).await.unwrap()
 }
 
-/// The application gets the whole body, whatever part of it is sent along to rolegate.
+/// The application gets the whole body, whatever part of it is sent along to rolegate. It may be any bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_is_forwarded() {
+    let people = Example::named("people").unwrap();
     for with_request_body in [None, Some(1024), Some(1 << 20)] {
-        let stack = people(Settings { with_request_body, ..Settings::default() }).await;
-        let body = "a line of a body that is longer than one frame\n".repeat(3000);
-        for version in [Version::Http1, Version::Http2] {
-            let answer = send(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
-            assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}: {}", stack.rolegates[0].log());
-            assert_eq!(
-                answer.json()["body"].as_str(),
-                Some(body.as_str()),
-                "{with_request_body:?} {version:?}"
-            );
-            let answer = send(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
-            assert_eq!(answer.status, 403, "{with_request_body:?} {version:?}");
+        for mut options in each_form() {
+            options.envoy.with_request_body = with_request_body;
+            let stack = start(&people.file, &options).await;
+            let body = "a line of a body that is longer than one frame\n".repeat(3000);
+            for version in [Version::Http1, Version::Http2] {
+                let answer = send(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
+                assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}: {}", answer.text());
+                assert_eq!(
+                    answer.json()["body"].as_str(),
+                    Some(body.as_str()),
+                    "{with_request_body:?} {version:?}"
+                );
+                let answer =
+                    send(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
+                assert_eq!(answer.status, 403, "{with_request_body:?} {version:?}");
+                let odd = [0, 0xFF, 0xFE, 0x80];
+                let answer = send(&stack, version, "POST", &[("authorization", BOB)], &odd).await;
+                assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}");
+            }
+            assert_eq!(stack.app.requests(), 4);
         }
-        assert_eq!(stack.app.requests(), 2);
     }
-}
-
-/// Bytes that are not UTF-8, in a body that is sent along (`raw_body`).
-#[tokio::test(flavor = "multi_thread")]
-async fn a_body_may_be_any_bytes() {
-    let stack = people(Settings { with_request_body: Some(4096), ..Settings::default() }).await;
-    let answer =
-        send(&stack, Version::Http1, "POST", &[("authorization", BOB)], &[0, 0xFF, 0xFE, 0x80]).await;
-    assert_eq!(answer.status, 200);
 }
 
 /// A message of this size spans frames.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_of_60_kb_changes_nothing() {
     let large = "x".repeat(60 * 1024);
-    for stack in in_both_forms().await {
+    for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [("x-large", large.as_str()), ("authorization", ALICE)];
             let answer = send(&stack, version, "GET", &headers, b"").await;
@@ -93,7 +83,7 @@ async fn a_header_of_60_kb_changes_nothing() {
 /// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a comma.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_authorization_headers_are_denied_through_envoy() {
-    for stack in in_both_forms().await {
+    for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             for second in [ALICE, BOB, "Bearer x", "x"] {
                 let headers = [("authorization", ALICE), ("authorization", second)];
@@ -110,7 +100,7 @@ async fn two_authorization_headers_are_denied_through_envoy() {
 /// `SECURITY.md`, S12: a client cannot send the headers that an OK sets, however often and in whichever spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identity_cannot_be_smuggled() {
-    for stack in in_both_forms().await {
+    for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [
                 ("x-user", "bob"),
@@ -136,7 +126,6 @@ async fn an_identity_cannot_be_smuggled() {
 /// `SECURITY.md`, S4: no header changes the path, method or host that is evaluated.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_header_overrides_method_path_or_host() {
-    let stack = people(Settings::default()).await;
     let elsewhere = [
         ("x-original-url", "/people"),
         ("x-rewrite-url", "/people"),
@@ -148,19 +137,21 @@ async fn no_header_overrides_method_path_or_host() {
         ("x-http-method", "GET"),
         ("x-method-override", "GET"),
     ];
-    for version in [Version::Http1, Version::Http2] {
-        for header in elsewhere {
-            let answer = send(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
-            assert_eq!(answer.status, 403, "{version:?} {header:?}");
+    for stack in in_each_form().await {
+        for version in [Version::Http1, Version::Http2] {
+            for header in elsewhere {
+                let answer = send(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
+                assert_eq!(answer.status, 403, "{version:?} {header:?}");
+            }
         }
+        assert_eq!(stack.app.requests(), 0);
     }
-    assert_eq!(stack.app.requests(), 0);
 }
 
 /// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of rolegate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_may_be_any_bytes() {
-    for stack in in_both_forms().await {
+    for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [("x-odd", "caf\u{e9}\u{ff}"), ("authorization", ALICE)];
             assert_eq!(send(&stack, version, "GET", &headers, b"").await.status, 200, "{version:?}");

@@ -5,12 +5,12 @@ use std::fs;
 
 use runtime::{clock, files};
 
-use super::Page;
+use super::MetricsPage;
 
 /// Ticks per second in `/proc`: `USER_HZ`, which Linux keeps at 100 for all programs.
 const TICKS: f64 = 100.0;
 
-pub(super) fn process(page: &mut Page<'_>) -> fmt::Result {
+pub(super) fn process(page: &mut MetricsPage<'_>) -> fmt::Result {
     if let Some(times) = Times::read() {
         page.gauge("process_start_time_seconds", "When the process started", times.start)?;
         page.seconds("process_cpu_seconds", "CPU time used", times.cpu)?;

@@ -1,7 +1,6 @@
 //! The configuration `deploy/envoy/minimal.yaml` through a real Envoy: as it ships, and with the mistakes that are easily
 //! made in it. Each mistake denies every request, and the log of rolegate says what to change.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the shipped configuration is what is tested")]
 
 use std::path::Path;
@@ -14,9 +13,7 @@ use testbed::policies::Example;
 use testbed::rolegate::ANY_PORT;
 use testbed::{App, Envoy, Rolegate};
 
-const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
-/// How long anything may take on a busy machine.
-const PATIENT: Duration = Duration::from_secs(15);
+use super::{ALICE, PATIENT, authorization};
 
 /// The application, Envoy and rolegate.
 struct Running {
@@ -58,8 +55,7 @@ async fn start(listen: impl Fn(&Path) -> Target, replaced: &[(&str, &str)]) -> R
 impl Running {
     async fn get(&self, path: &str) -> u16 {
         let mut connection = Connection::open(self.envoy.address, Version::Http1).await.unwrap();
-        let authorization = [("authorization".to_owned(), ALICE.to_owned())];
-        connection.send("GET", path, "localhost", &authorization, b"").await.unwrap().status
+        connection.send("GET", path, "localhost", &authorization(ALICE), b"").await.unwrap().status
     }
 
     /// A request that the policy allows gets this status, and rolegate logs the protocol and what to change.

@@ -1,4 +1,4 @@
-//! What a request thread authorizes requests with: the active policy, its own buffers and its own counters.
+//! What a worker thread authorizes requests with: the active policy, its own buffers and its own counters.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::record::{self, Logged};
 
 /// Authorizes the requests of one thread. It contains every panic, counts every answer, and offers verdicts to the
 /// decision log.
-pub struct RequestThread {
+pub struct WorkerThread {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts whose answers have not been passed to the transport yet.
+    /// Number of verdicts that are not answered yet.
     answers: Cell<u64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// A decided request, to be counted and logged.
+/// A request that is decided, and what is counted and logged with its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
     /// What authorized it.
@@ -57,7 +57,7 @@ impl Received {
     }
 }
 
-impl RequestThread {
+impl WorkerThread {
     /// Authorizes requests with `policy`.
     #[must_use]
     pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
@@ -124,20 +124,20 @@ impl RequestThread {
         self.answers.set(self.answers.get() + 1);
     }
 
-    /// Records that the answers of all verdicts so far have been passed to the transport. Those of a batch leave in one
-    /// write, so the clock is read once for all of them. Returns how long they took; `None` if there are none.
-    pub fn handed_over(&self, received: Received) -> Option<Duration> {
+    /// Records that all verdicts so far are answered, or are answered now. The answers of a batch leave in one write, so
+    /// the clock is read once for all of them. Returns how long they took; `None` if there are none.
+    pub fn answered(&self, received: Received) -> Option<Duration> {
         let answers = self.answers.take();
         (answers > 0).then(|| {
             let duration = received.at.elapsed();
-            self.counters.handed_over(duration, answers);
+            self.counters.answered(duration, answers);
             duration
         })
     }
 }
 
-impl fmt::Debug for RequestThread {
+impl fmt::Debug for WorkerThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestThread").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("WorkerThread").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

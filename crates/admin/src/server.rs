@@ -1,4 +1,4 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics` and `/histograms` on the admin listener,
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms` and `/reload` on the admin listener,
 //! `/metrics` alone on the listener of `--metrics`.
 //!
 //! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
@@ -6,13 +6,14 @@
 //! fifteen seconds, and would need a deadline for each request.)
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, ORIGIN, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -20,7 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::grpc::Listener;
+use crate::listener::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
 mod connections;
@@ -38,17 +39,36 @@ const PART: usize = 8 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
+/// Minimum time between two reloads that are requested over HTTP: each reads the files of the policy.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The HTTP server of one listener.
 #[derive(Debug)]
-pub(crate) struct Admin {
+pub struct Admin {
     socket: Socket,
+    served: Arc<Served>,
+}
+
+/// What an HTTP server serves.
+pub trait Source: Send + Sync {
+    /// What the pages show now; `None` while nothing runs.
+    fn metrics(&self) -> Option<Arc<Metrics>>;
+
+    /// Reloads the policy and fetches all keys.
+    fn reload(&self);
+}
+
+/// What all connections of a listener share.
+struct Served {
     pages: Pages,
-    metrics: Arc<Metrics>,
+    source: Arc<dyn Source>,
+    /// When a reload was requested last.
+    reloaded: Mutex<Option<Instant>>,
 }
 
 /// Which pages a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
+pub enum Pages {
     /// All of them.
     All,
     /// Only `/metrics`, for a listener that other machines can reach.
@@ -66,7 +86,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub(crate) fn new(listener: Listener, pages: Pages, metrics: Arc<Metrics>) -> io::Result<Self> {
+    pub fn new(listener: Listener, pages: Pages, source: Arc<dyn Source>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -77,19 +97,20 @@ impl Admin {
                 Socket::Unix(UnixListener::from_std(listener)?)
             }
         };
-        Ok(Self { socket, pages, metrics })
+        Ok(Self { socket, served: Arc::new(Served { pages, source, reloaded: Mutex::default() }) })
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
-    pub(crate) async fn run(self) {
+    pub async fn run(self) {
         let connections = Connections::default();
         loop {
             let accepted = match &self.socket {
                 Socket::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, _)| self.answer(stream, &connections))
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, peer)| self.answer(stream, is_local(peer), &connections))
                 }
                 Socket::Unix(listener) => {
-                    listener.accept().await.map(|(stream, _)| self.answer(stream, &connections))
+                    listener.accept().await.map(|(stream, _)| self.answer(stream, true, &connections))
                 }
             };
             match accepted {
@@ -108,13 +129,14 @@ impl Admin {
     fn answer(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        local: bool,
         connections: &Connections,
     ) {
         let (place, evicted) = connections.open();
-        let (place, pages, metrics) = (Arc::new(place), self.pages, self.metrics.clone());
+        let (place, served) = (Arc::new(place), self.served.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (head, page) = page(&request, pages, &metrics).into_parts();
+                let (head, page) = served.page(&request, local).into_parts();
                 std::future::ready(Ok::<_, Evicted>(Response::from_parts(head, Sending::new(&place, page))))
             });
             let connection = http1::Builder::new()
@@ -167,30 +189,91 @@ impl Body for Sending {
 
 type Page = Response<String>;
 
-fn page(request: &Request<Incoming>, pages: Pages, metrics: &Arc<Metrics>) -> Page {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut page = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned());
-        page.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return page;
-    }
-    match (request.uri().path(), pages) {
-        ("/metrics", Pages::All | Pages::Metrics) => match metrics.render() {
-            Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-        },
-        ("/healthz", Pages::All) => text(StatusCode::OK, "ok\n".to_owned()),
-        ("/readyz", Pages::All) => match metrics.status.ready() {
-            Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing_keys(metrics))),
-            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
-        },
-        ("/histograms", Pages::All) => {
-            with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
+impl Served {
+    fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
+        match (request.uri().path(), self.pages) {
+            ("/reload", Pages::All) => self.reload(request, local),
+            (path, pages) => self.shown(request.method(), path, pages),
         }
-        (_, Pages::All) => {
-            text(StatusCode::NOT_FOUND, "there are /healthz, /readyz, /metrics and /histograms\n".to_owned())
-        }
-        (_, Pages::Metrics) => text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
     }
+
+    /// A page that is only read.
+    fn shown(&self, method: &Method, path: &str, pages: Pages) -> Page {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return not_allowed("only GET and HEAD\n", "GET, HEAD");
+        }
+        let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
+            ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
+            ("/metrics", Pages::All | Pages::Metrics) => rendered,
+            ("/readyz", Pages::All) => ready,
+            ("/histograms", Pages::All) => {
+                |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
+            }
+            (_, Pages::All) => {
+                let known = "there are /healthz, /readyz, /metrics, /histograms and /reload\n";
+                return text(StatusCode::NOT_FOUND, known.to_owned());
+            }
+            (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
+        };
+        match self.source.metrics() {
+            Some(metrics) => page(&metrics),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n".to_owned()),
+        }
+    }
+
+    /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and any website can make
+    /// them send a POST: they name it as the `Origin`.
+    fn reload(&self, request: &Request<Incoming>, local: bool) -> Page {
+        if *request.method() != Method::POST {
+            return not_allowed("only POST\n", "POST");
+        }
+        if !local || request.headers().contains_key(ORIGIN) {
+            let who = "only clients on this machine that are not browsers may request a reload\n";
+            return text(StatusCode::FORBIDDEN, who.to_owned());
+        }
+        let now = Instant::now();
+        let mut last = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now.saturating_duration_since(last) < RELOAD_INTERVAL) {
+            let soon = "a reload was requested less than a second ago\n";
+            let mut page = text(StatusCode::TOO_MANY_REQUESTS, soon.to_owned());
+            page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            return page;
+        }
+        *last = Some(now);
+        drop(last);
+        self.source.reload();
+        text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n".to_owned())
+    }
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+fn is_local(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}
+
+fn rendered(metrics: &Arc<Metrics>) -> Page {
+    match metrics.render() {
+        Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn ready(metrics: &Arc<Metrics>) -> Page {
+    match metrics.status.ready() {
+        Ok(()) => text(StatusCode::OK, format!("ready\n{}", missing_keys(metrics))),
+        Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    }
+}
+
+fn not_allowed(body: &str, allow: &'static str) -> Page {
+    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body.to_owned());
+    page.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    page
 }
 
 /// A line about issuers whose tokens get 401; empty if there are none.

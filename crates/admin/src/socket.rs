@@ -8,13 +8,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::address::Address;
-use crate::grpc::Listener;
+use crate::listener::Listener;
 
 /// A listening socket and, for a Unix socket, its file.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub struct Bound {
     /// The address that it is bound to, with the actual port if the system has chosen it.
-    pub(crate) address: Address,
+    pub address: Address,
     /// The socket.
     pub listener: Listener,
     /// The file of a Unix socket.
@@ -23,7 +23,7 @@ pub(crate) struct Bound {
 
 /// The file of a Unix socket. Dropping this removes the file, unless another file has replaced it.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     /// Device and inode of the file that we have created.
     identity: (u64, u64),
@@ -43,7 +43,7 @@ impl Bound {
     ///
     /// # Errors
     /// When the address is in use, does not belong to this machine or is not permitted.
-    pub(crate) fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
+    pub fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
         let fail = |(reason, advice)| BindError { address: address.clone(), reason, advice };
         match address {
             Address::Tcp(at) => tcp(*at).map_err(fail),
@@ -58,9 +58,7 @@ type Failure = (String, &'static str);
 fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::AddrInUse => {
-                "stop the process that listens there, or choose another with `--listen`, `--admin` or `--metrics`"
-            }
+            ErrorKind::AddrInUse => "stop the process that listens there, or choose another address",
             ErrorKind::AddrNotAvailable => "it is not an address of this machine",
             ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
             _ => "choose another address",

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject as _;
 ///
 /// # Errors
 /// If one of them is no certificate of an authority.
-pub(crate) fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for (number, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
         let added = certificate

@@ -1,0 +1,431 @@
+//! rolegate inside Envoy beside Envoy's own filters for the same task (`basic_auth`, `jwt_authn`, `rbac`), with few and
+//! with many rules: a closed loop through one Envoy that has a listener for each.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use benches::people;
+use clap::Args;
+use load::report::document::{self, Part, table};
+use load::report::units;
+use load::{Exit, Plan, Rate, Request, Stop, Workload};
+use serde_json::json;
+use testbed::client::get;
+use testbed::envoy::{Envoy, Listener, Module, Settings};
+use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
+use testbed::{Failed, Process, block_on};
+
+use crate::compare::CONNECTIONS;
+use crate::machine::{self, Facts, Usage};
+use crate::pin::{Pins, on};
+use crate::records::{self, Record};
+use crate::spread::Spread;
+use crate::verdict::{Limit, Verdict, tabled};
+use crate::{announced, write};
+
+/// The arguments of `filters`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FiltersArgs {
+    /// The folder of `librolegate.so` (`make module`).
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) module: PathBuf,
+    /// The folder for `filters.txt` and `records.csv`.
+    #[arg(long, value_name = "FOLDER", default_value = "target/load")]
+    pub(crate) out: PathBuf,
+    /// Number of rounds; in each, every variant is measured once.
+    #[arg(long, default_value_t = 9, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) rounds: u8,
+    /// Duration of each measurement.
+    #[arg(long, short = 'd', default_value = "1s", value_name = "TIME", value_parser = load::units::duration)]
+    pub(crate) duration: Duration,
+    /// Number of requests after which the memory of Envoy is read.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub(crate) requests: u64,
+}
+
+/// The numbers of rules.
+const SIZES: [usize; 4] = [2, 100, 1_000, 10_000];
+/// The load before each measurement.
+const WARMUP: Duration = Duration::from_millis(200);
+const TITLE: &str = "rolegate inside Envoy beside Envoy's own filters";
+const FIRST: &str = "no filter";
+
+/// Runs the experiment.
+pub(crate) fn run(args: &FiltersArgs) -> Result<Exit, Box<dyn Error>> {
+    let stop = Stop::default();
+    stop.on_signals();
+    let done = Filters::measure(args, &stop)?;
+    let text = document::text(TITLE, &done.parts());
+    write(&args.out.join("filters.txt"), &text)?;
+    records::append(&args.out, &done.facts, &done.records())?;
+    println!("{text}\nwritten: {}", args.out.join("filters.txt").display());
+    Ok(match (stop.is_requested(), done.variants.iter().any(|variant| variant.wrong > 0)) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Failed,
+        (false, false) => Exit::Success,
+    })
+}
+
+/// The results.
+#[derive(Debug)]
+struct Filters {
+    variants: Vec<Variant>,
+    own: Own,
+    facts: Facts,
+}
+
+/// One listener of Envoy.
+#[derive(Debug)]
+struct Variant {
+    name: String,
+    filters: String,
+    policy: Option<PathBuf>,
+    credentials: Credentials,
+    /// The requests per second of each round.
+    rounds: Vec<f64>,
+    wrong: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credentials {
+    None,
+    Basic,
+    Token,
+}
+
+/// What the filter costs by its own measure, with the policy `policies/people`.
+#[derive(Debug)]
+struct Own {
+    /// The resident bytes of an Envoy with it, and of one without.
+    memory: [u64; 2],
+    /// Percentiles of its time per request, as Envoy prints them.
+    time: String,
+    /// The median of that, in nanoseconds.
+    median: Option<f64>,
+}
+
+impl Filters {
+    fn measure(args: &FiltersArgs, stop: &Stop) -> Result<Self, Failed> {
+        let folder = tempfile::Builder::new().prefix("rolegate-filters-").tempdir();
+        let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
+        let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
+        let (signer, pins) = (Signer::default(), Pins::new());
+        let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
+        let (_app, app) = on(pins.outside.as_deref(), || started(&own, folder.path()))?;
+        let mut variants = variants(folder.path(), &signer)?;
+        let token = token(&signer);
+        let listeners: Vec<Listener> =
+            variants.iter().enumerate().map(|(number, variant)| variant.listener(number, &module)).collect();
+        let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
+        for (variant, at) in variants.iter().zip(&envoy.addresses) {
+            variant.check(*at, &token)?;
+        }
+        for round in 0..usize::from(args.rounds) {
+            eprintln!("round {} of {}", round + 1, args.rounds);
+            for step in 0..variants.len() {
+                // Each round begins with another one, so that none always follows the same one.
+                let number = (step + round) % variants.len();
+                if let (Some(variant), Some(at)) = (variants.get_mut(number), envoy.addresses.get(number))
+                    && !stop.is_requested()
+                {
+                    let plan = variant.plan(*at, &token, stop)?;
+                    let plan = Plan { duration: Some(args.duration), warmup: WARMUP, ..plan };
+                    let measured = on(pins.outside.as_deref(), || load::run(&plan))?;
+                    variant.rounds.push(measured.generator.achieved);
+                    variant.wrong += measured.errors() + measured.unexpected;
+                }
+            }
+        }
+        drop(envoy);
+        let own =
+            on(pins.envoy.as_deref(), || Own::measure(folder.path(), &module, app, args.requests, stop))?;
+        let facts = machine::facts(Some(&testbed::envoy::program()?));
+        Ok(Self { variants, own, facts })
+    }
+
+    /// The ratio of two variants in each round.
+    fn ratios(&self, name: &str, to: &str) -> Vec<f64> {
+        let of = |name: &str| self.variants.iter().find(|variant| variant.name == name);
+        let (Some(first), Some(second)) = (of(name), of(to)) else { return Vec::new() };
+        first.rounds.iter().zip(&second.rounds).map(|(first, second)| first / second).collect()
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        let at_least = |name: &str, to: &str, least: f64| {
+            let spread = Spread::of(self.ratios(name, to))?;
+            let measured = (spread.median, spread.shown(|ratio| format!("{ratio:.3} ×")));
+            let what = format!("requests/s, closed loop: {name} ÷ {to}");
+            let verdict = Verdict::new("P8", what, Limit::AtLeast(least, " ×"), Some(measured));
+            Some(Verdict { spread: Some(spread), ..verdict })
+        };
+        all.extend(at_least("rolegate, Basic", "basic_auth + rbac", 1.05));
+        all.extend(at_least("rolegate, JWT", "jwt_authn with cache + rbac", 1.15));
+        all.extend(at_least("rolegate, 1,000 rules", "rbac, 1,000 rules", 3.0));
+        all.extend(at_least("rolegate, 10,000 rules", "rbac, 10,000 rules", 50.0));
+        let rates: Vec<f64> = SIZES
+            .iter()
+            .filter_map(|size| Spread::of(self.ratios(&rolegate(*size), FIRST)).map(|spread| spread.median))
+            .collect();
+        if let Some(Spread { low, high, .. }) = Spread::of(rates) {
+            let what = "requests/s by the number of rules, 2 to 10,000: the highest median ÷ the lowest";
+            let measured = (high / low, format!("{:.3} ×", high / low));
+            all.push(Verdict::new("P8", what, Limit::AtMost(1.03, " ×"), Some(measured)));
+        }
+        let [with, without] = self.own.memory.map(|bytes| units::float(bytes) / 1_048_576.0);
+        let measured = (with - without, format!("{:.1} MiB ({with:.1} − {without:.1})", with - without));
+        let what = "resident memory added to Envoy, policies/people";
+        all.push(Verdict::new("P8", what, Limit::AtMost(15.0, " MiB"), Some(measured)));
+        let time = self.own.median.map(|time| (time / 1e3, format!("{:.2} µs", time / 1e3)));
+        let what = "time in the filter per request, known Basic caller (p50)";
+        all.push(Verdict::new("P8", what, Limit::AtMost(1.5, " µs"), time));
+        all
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let row = |variant: &Variant| {
+            let of_first = Spread::of(self.ratios(&variant.name, FIRST));
+            let rate = Spread::of(variant.rounds.iter().copied());
+            vec![
+                variant.name.clone(),
+                rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
+                of_first.map_or_else(String::new, |ratio| ratio.shown(|ratio| format!("{ratio:.3}"))),
+            ]
+        };
+        let mut all = vec![
+            Part::Text(format!(
+                "One Envoy with a listener for each row, {CONNECTIONS} connections, closed loop, GET /people. Medians of rounds, in \
+                 brackets the lowest and the highest; ratios are taken within each round."
+            )),
+            tabled(&self.verdicts()),
+            table(&["filters", "requests/s", "÷ no filter"], self.variants.iter().map(row).collect()),
+            Part::Text(LIMITS.to_owned()),
+            Part::Text(format!("Time in the filter, from Envoy's histogram, in ns: {}", self.own.time)),
+        ];
+        if self.variants.iter().any(|variant| variant.wrong > 0) {
+            let text = "Some requests had no response, or were denied: do not trust these figures.";
+            all.push(Part::Warning(text.to_owned()));
+        }
+        all.push(Part::Facts(self.facts.clone()));
+        all
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let rate = |variant: &Variant| {
+            Record::of_rounds(&format!("filters/{}/rate", variant.name), "requests/s", &variant.rounds)
+        };
+        let ratio = |variant: &Variant| {
+            let ratios = self.ratios(&variant.name, FIRST);
+            Record::of_rounds(&format!("filters/{}/to no filter", variant.name), "ratio", &ratios)
+        };
+        self.variants.iter().flat_map(|variant| [rate(variant), ratio(variant)]).flatten().collect()
+    }
+}
+
+/// What is not equal, because it cannot be.
+const LIMITS: &str = "With 100 rules and more, the request matches the last one: `rbac` evaluates them in the order of their names. \
+`basic_auth` and `jwt_authn` set `x-user` here, as rolegate does. What Envoy's filters cannot express of policies/people: passwords \
+hashed with argon2id or bcrypt (`basic_auth` has SHA-1 only), `x-roles`, the removal of other spellings of these headers, and \
+decisions on all interpretations of a path.";
+
+impl Variant {
+    fn new(name: impl Into<String>, credentials: Credentials, filters: String) -> Self {
+        Self { name: name.into(), filters, policy: None, credentials, rounds: Vec::new(), wrong: 0 }
+    }
+
+    fn inside(name: impl Into<String>, credentials: Credentials, policy: PathBuf) -> Self {
+        Self { policy: Some(policy), ..Self::new(name, credentials, String::new()) }
+    }
+
+    fn listener(&self, number: usize, module: &Path) -> Listener {
+        let policy = self.policy.clone();
+        let module = policy.map(|policy| inside(module, policy));
+        let settings = Settings { filters: self.filters.clone(), ..Settings::default() };
+        Listener { name: format!("filters-{number}"), targets: Vec::new(), module, settings }
+    }
+
+    fn request(&self, token: &str) -> Request {
+        let request = Request { expect: vec![200], ..Request::get("/people") };
+        match self.credentials {
+            Credentials::None => request,
+            Credentials::Basic => request.basic("alice:wonderland"),
+            Credentials::Token => request.bearer(token),
+        }
+    }
+
+    fn plan(&self, at: SocketAddr, token: &str, stop: &Stop) -> Result<Plan, Failed> {
+        let plan = Plan::http(&format!("http://{at}/people"))?;
+        let workload = Workload::of(self.request(token));
+        Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })
+    }
+
+    /// Verifies that it allows the request, and denies one without credentials if it wants any, and one to another path.
+    fn check(&self, at: SocketAddr, token: &str) -> Result<(), Failed> {
+        let headers = self.request(token).headers;
+        let status = |path: &str, headers: &[(String, String)]| {
+            block_on(get(at, path, headers)).map(|response| response.status)
+        };
+        let wrong =
+            |what: &str, status: u16| Err(Failed::new(self.name.clone(), format!("{what}: {status}")));
+        let with = status("/people", &headers)?;
+        if with != 200 {
+            return wrong("the request of the measurement is not allowed", with);
+        }
+        let without = status("/people", &[])?;
+        if (without == 401) != (self.credentials != Credentials::None && self.name != FIRST) {
+            return wrong("a request without credentials", without);
+        }
+        let elsewhere = status("/elsewhere", &headers)?;
+        if matches!(elsewhere, 401 | 403) == (self.name == FIRST) {
+            return wrong("a request to another path", elsewhere);
+        }
+        Ok(())
+    }
+}
+
+impl Own {
+    fn measure(
+        folder: &Path,
+        module: &Path,
+        app: SocketAddr,
+        requests: u64,
+        stop: &Stop,
+    ) -> Result<Self, Failed> {
+        let (mut memory, mut stats) = ([0; 2], String::new());
+        let people = testbed::repository().join("policies/people");
+        let with = Variant::inside("", Credentials::Basic, people);
+        let without = Variant::new(FIRST, Credentials::Basic, String::new());
+        for (variant, memory) in [with, without].iter().zip(&mut memory) {
+            let envoy = block_on(Envoy::start_all(folder, app, &[variant.listener(0, module)]))?;
+            variant.check(envoy.address, "")?;
+            let plan = variant.plan(envoy.address, "", stop)?;
+            load::run(&Plan { requests: Some(requests), ..plan })?;
+            // Envoy merges the histograms of its workers every five seconds, and rolegate returns freed memory as often.
+            std::thread::sleep(Duration::from_secs(6));
+            *memory = Usage::of(envoy.id()).resident;
+            if variant.policy.is_some() {
+                stats = block_on(get(envoy.admin, "/stats?filter=authorization_ns&usedonly", &[]))?.text();
+            }
+        }
+        let time = stats.lines().find_map(|line| Some(line.split_once("authorization_ns: ")?.1.to_owned()));
+        let time = time.unwrap_or_default();
+        // `P50(nan,1234)`: of the last interval and of all.
+        let median = time.split_once("P50(").and_then(|(_, rest)| {
+            rest.split_once(')')?.0.rsplit(',').next().and_then(|value| value.parse().ok())
+        });
+        Ok(Self { memory, time, median })
+    }
+}
+
+fn inside(folder: &Path, policy: PathBuf) -> Module {
+    Module { folder: folder.to_owned(), policy, decisions: None, more: Vec::new() }
+}
+
+fn rolegate(size: usize) -> String {
+    format!("rolegate, {} rules", units::count(size as u64))
+}
+
+fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
+    let tokens = folder.join("tokens.yaml");
+    write(&folder.join("jwks.json"), &signer.key_set())?;
+    write(&tokens, &people::with_tokens())?;
+    let people = testbed::repository().join("policies/people");
+    let basic = format!("{BASIC_AUTH}{}", rbac(&["GET /people", "POST /people"], ALICE));
+    let jwt = |cache: &str| {
+        format!("{}{}", jwt_authn(signer, cache), rbac(&["GET /people", "POST /people"], GUEST))
+    };
+    let mut all = vec![
+        Variant::new(FIRST, Credentials::Basic, String::new()),
+        Variant::inside("rolegate, Basic", Credentials::Basic, people),
+        Variant::new("basic_auth + rbac", Credentials::Basic, basic),
+        Variant::inside("rolegate, JWT", Credentials::Token, tokens),
+        Variant::new("jwt_authn with cache + rbac", Credentials::Token, jwt(CACHE)),
+        Variant::new("jwt_authn + rbac", Credentials::Token, jwt("")),
+    ];
+    for size in SIZES {
+        let mut rules: Vec<String> = (2..size).map(|number| format!("GET /items/{number:05}")).collect();
+        rules.extend(["POST /people".to_owned(), "GET /people".to_owned()]);
+        let policy = folder.join(format!("rules-{size}.yaml"));
+        let mut text = "version: 1\nroles:\n  anyone:\n    allow:\n".to_owned();
+        for rule in &rules {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "      - {rule}");
+        }
+        write(&policy, &text)?;
+        all.push(Variant::inside(rolegate(size), Credentials::None, policy));
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let name = format!("rbac, {} rules", units::count(size as u64));
+        all.push(Variant::new(name, Credentials::None, rbac(&rules, "{ any: true }")));
+    }
+    Ok(all)
+}
+
+/// The user that `basic_auth` sets.
+const ALICE: &str = "{ header: { name: x-user, string_match: { exact: alice } } }";
+/// A role of the token.
+const GUEST: &str = "{ metadata: { filter: envoy.filters.http.jwt_authn, path: [{ key: token }, { key: realm_access }, { key: roles }], \
+                     value: { list_match: { one_of: { string_match: { exact: guest } } } } } }";
+const CACHE: &str = ", jwt_cache_config: { jwt_cache_size: 100 }";
+
+/// The users of `policies/people`, whose passwords are public, as SHA-1: `basic_auth` has no other.
+const BASIC_AUTH: &str = "                  - name: envoy.filters.http.basic_auth
+                    typed_config:
+                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuth
+                      users: { inline_string: \"alice:{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=\\nbob:{SHA}9SMYoF5RilWWASry7TjeaKwmpGg=\" }
+                      forward_username_header: x-user
+";
+
+fn jwt_authn(signer: &Signer, cache: &str) -> String {
+    let keys = json!({ "keys": [signer.jwk("ES256")] });
+    format!(
+        "                  - name: envoy.filters.http.jwt_authn
+                    typed_config:
+                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication
+                      providers:
+                        people: {{ issuer: \"{ISSUER}\", audiences: [{AUDIENCE}], local_jwks: {{ inline_string: '{keys}' }}, \
+         payload_in_metadata: token, claim_to_headers: [{{ header_name: x-user, claim_name: preferred_username }}]{cache} }}
+                      rules: [{{ match: {{ prefix: / }}, requires: {{ provider_name: people }} }}]
+"
+    )
+}
+
+/// Allows these methods and paths, in this order, to this principal.
+fn rbac(rules: &[&str], principal: &str) -> String {
+    let mut text = "                  - name: envoy.filters.http.rbac
+                    typed_config:
+                      \"@type\": type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+                      rules:
+                        action: ALLOW
+                        policies:
+"
+    .to_owned();
+    for (number, rule) in rules.iter().enumerate() {
+        let (method, path) = rule.split_once(' ').unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:26}rule-{number:05}: {{ permissions: [{{ and_rules: {{ rules: [{{ header: {{ name: \":method\", string_match: {{ exact: {method} }} }} }}, \
+             {{ url_path: {{ path: {{ exact: {path} }} }} }}] }} }}], principals: [{principal}] }}",
+            ""
+        );
+    }
+    text
+}
+
+fn started(own: &Path, folder: &Path) -> Result<(Process, SocketAddr), Failed> {
+    let (process, at) = announced("app", own, &["app", "127.0.0.1:0"], folder)?;
+    let at = at.parse().map_err(|_| Failed::new("app", format!("it listens on `{at}`")))?;
+    Ok((process, at))
+}
+
+/// A token for a guest, valid for an hour.
+fn token(signer: &Signer) -> String {
+    let claims = json!({
+        "iss": ISSUER, "aud": AUDIENCE, "preferred_username": "alice", "realm_access": { "roles": ["guest"] },
+        "iat": now(), "exp": now() + 3_600,
+    });
+    signer.sign(&json!({"alg": "ES256", "kid": "ES256"}), &claims)
+}

@@ -1,0 +1,18 @@
+//! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`), and the sockets that servers listen on.
+//!
+//! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server, [`Source`] what it serves, [`Metrics`] what it
+//! shows, and [`Server`] the part of that which differs. [`Bound`] is a listening socket at an [`Address`].
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod address;
+mod listener;
+mod metrics;
+mod server;
+mod socket;
+
+pub use address::{Address, AddressError, AdminAddress};
+pub use listener::Listener;
+pub use metrics::{Metrics, MetricsPage, Server};
+pub use server::{Admin, Pages, Source};
+pub use socket::{BindError, Bound, SocketFile};

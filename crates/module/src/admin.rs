@@ -1,0 +1,187 @@
+//! The admin listener of a policy: the pages of the crate [`admin`], on a thread of its own.
+//!
+//! Envoy creates the new configuration of a listener before it drops the old one. So an instance with other settings of the
+//! same policy takes over the address: the pages are about the newest instance.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+
+use ::admin::{Address, Admin, Bound, Metrics, MetricsPage, Pages, Server, Source};
+use runtime::counters::{ThreadCounters, Totals};
+use runtime::hashing::{Hashing, HashingTotals};
+use runtime::{Reloads, Runtime};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+/// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
+const SOCKET_MODE: u32 = 0o660;
+
+/// An instance on the pages of its listener. Dropping it removes it, and the last one closes the listener.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    listener: Arc<AdminListener>,
+    number: u64,
+}
+
+/// A listener. Dropping it ends its thread, which then closes the socket.
+#[derive(Debug)]
+struct AdminListener {
+    policy: PathBuf,
+    views: Arc<Views>,
+    _end: oneshot::Sender<()>,
+}
+
+/// The instances at one address, the newest last.
+#[derive(Debug, Default)]
+struct Views(Mutex<Vec<View>>);
+
+struct View {
+    number: u64,
+    metrics: Arc<Metrics>,
+    reloads: Reloads,
+}
+
+/// The counters of the threads that authorize requests with an instance.
+pub(crate) type Threads = Arc<Mutex<Vec<Arc<ThreadCounters>>>>;
+
+/// The counters of an instance.
+struct Counters {
+    threads: Threads,
+    hashing: Arc<Hashing>,
+}
+
+/// A listener and its thread, which may have to be waited for.
+struct Known {
+    address: Address,
+    listener: Weak<AdminListener>,
+    thread: JoinHandle<()>,
+}
+
+static LISTENERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// Shows an instance at an address. Opens the listener if no other instance of the policy has done so.
+///
+/// # Errors
+/// If the address cannot be bound, or another policy has it.
+pub(crate) fn show(
+    address: &Address,
+    policy: &Path,
+    runtime: &Runtime,
+    threads: Threads,
+    hashing: Arc<Hashing>,
+) -> Result<Shown, String> {
+    let server = Arc::new(Counters { threads, hashing });
+    let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
+    let metrics = Arc::new(Metrics { status, decisions, logs: None, server });
+    let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
+    // A listener that was just dropped may still have its socket.
+    for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
+        let _ = ended.thread.join();
+    }
+    let known = listeners.iter().find(|known| known.address == *address);
+    let listener = match known.and_then(|known| known.listener.upgrade()) {
+        Some(listener) if listener.policy == policy => listener,
+        Some(listener) => {
+            let other = listener.policy.display();
+            return Err(format!("`admin` {address} is that of the policy {other}: choose another address"));
+        }
+        None => {
+            let (listener, thread) = AdminListener::open(address, policy)?;
+            let listener = Arc::new(listener);
+            let known = Known { address: address.clone(), listener: Arc::downgrade(&listener), thread };
+            listeners.push(known);
+            listener
+        }
+    };
+    let number = listener.views.add(metrics, runtime.reloads());
+    Ok(Shown { listener, number })
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.listener.views.lock().retain(|view| view.number != self.number);
+    }
+}
+
+impl AdminListener {
+    fn open(address: &Address, policy: &Path) -> Result<(Self, JoinHandle<()>), String> {
+        let Bound { address, listener, file } =
+            Bound::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
+        let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
+        let executor = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
+        let views = Arc::<Views>::default();
+        let (end, ended) = oneshot::channel::<()>();
+        let source = Arc::clone(&views);
+        let admin = {
+            let _entered = executor.enter();
+            Admin::new(listener, Pages::All, source).map_err(cannot_start)?
+        };
+        let serve = move || {
+            executor.block_on(async {
+                tokio::select! {
+                    () = admin.run() => {}
+                    // An error is the end, too: the sender was dropped.
+                    _ = ended => {}
+                }
+            });
+            drop((executor, file));
+        };
+        let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
+        tracing::info!(%address, "admin pages");
+        let listener = Self { policy: policy.to_owned(), views, _end: end };
+        thread.map(|thread| (listener, thread)).map_err(cannot_start)
+    }
+}
+
+impl Views {
+    fn lock(&self) -> MutexGuard<'_, Vec<View>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an instance, and returns its number.
+    fn add(&self, metrics: Arc<Metrics>, reloads: Reloads) -> u64 {
+        let mut views = self.lock();
+        let number = views.last().map_or(0, |view| view.number + 1);
+        views.push(View { number, metrics, reloads });
+        number
+    }
+}
+
+impl Source for Views {
+    fn metrics(&self) -> Option<Arc<Metrics>> {
+        self.lock().last().map(|view| Arc::clone(&view.metrics))
+    }
+
+    /// All instances: an old one may still answer requests that have begun.
+    fn reload(&self) {
+        self.lock().iter().for_each(|view| view.reloads.request());
+    }
+}
+
+impl Server for Counters {
+    fn decisions(&self) -> Totals {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        Totals::sum(threads.iter().map(|counters| &**counters))
+    }
+
+    fn hashing(&self) -> HashingTotals {
+        self.hashing.totals()
+    }
+
+    /// None: Envoy has those of connections.
+    fn metrics(&self, _page: &mut MetricsPage<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The admin pages of the library, in a fake Envoy.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use testbed::pages::table;
+
+use crate::Authorization;
+use crate::fake::{self, Host};
+
+const POLICY: &str = "version: 1\nroles: { anyone: { allow: [\"GET /open\"] } }\n";
+
+/// A folder with a policy and the socket of its admin listener.
+struct Test(TempDir);
+
+impl Test {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
+        Self(folder)
+    }
+
+    fn address(&self) -> String {
+        format!("unix:{}", self.0.path().join("admin").display())
+    }
+
+    /// Loads a filter with this policy and admin listener, and more settings.
+    fn load(&self, admin: &str, more: &str) -> Option<Host<Authorization>> {
+        let policy = self.0.path().display();
+        let config = format!(
+            r#"{{"policy": "{policy}", "admin": "{admin}", "decision-log": "off", "poll-interval": "1h"{more}}}"#
+        );
+        Host::load(b"rolegate", config.as_bytes())
+    }
+
+    fn host(&self, more: &str) -> Host<Authorization> {
+        self.load(&self.address(), more).unwrap_or_else(|| panic!("{:?}", fake::logged()))
+    }
+
+    /// The response to a request without a body; empty if nothing listens, or no longer.
+    fn ask(&self, request: &str) -> String {
+        let mut text = String::new();
+        if let Ok(mut stream) = UnixStream::connect(self.0.path().join("admin")) {
+            let _ = write!(stream, "{request} HTTP/1.1\r\nhost: a\r\n\r\n");
+            let _ = stream.read_to_string(&mut text);
+        }
+        text
+    }
+
+    fn metric(&self, name: &str) -> Option<f64> {
+        let page = self.ask("GET /metrics");
+        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+
+    fn until(&self, name: &str, value: f64) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.metric(name) != Some(value) {
+            assert!(Instant::now() < end, "{name}: {}", self.ask("GET /metrics"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Sends requests to this path.
+fn send(host: &Host<Authorization>, path: &str, times: usize) {
+    for _ in 0..times {
+        let headers: [(&[u8], &[u8]); 3] =
+            [(b":method", b"GET"), (b":path", path.as_bytes()), (b":authority", b"example.com")];
+        host.stream(&headers).unwrap().request_headers(true);
+    }
+}
+
+const ALLOWED: &str = "rolegate_checks_total{decision=\"allowed\",reason=\"\"}";
+const UNCHANGED: &str = "rolegate_policy_reloads_total{result=\"unchanged\"}";
+
+#[test]
+fn pages_show_what_was_counted_and_the_status_of_the_policy() {
+    let test = Test::new();
+    let host = test.host("");
+    send(&host, "/open", 2);
+    send(&host, "/closed", 1);
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
+    assert_eq!(test.metric("rolegate_check_duration_seconds_count"), Some(3.0));
+    assert_eq!(test.metric("rolegate_hash_queue_length"), Some(0.0));
+    assert!(test.ask("GET /histograms").contains("\"count\":3"));
+    assert!(test.ask("GET /readyz").starts_with("HTTP/1.1 200 OK"));
+    assert!(test.ask("GET /healthz").ends_with("ok\n"));
+    let page = include_str!("../../../../docs/operations.md");
+    let listed: Vec<&str> =
+        table(page, "| metric | labels |").iter().map(|row| row[0].trim_matches('`')).collect();
+    for line in test.ask("GET /metrics").lines().filter(|line| line.starts_with("rolegate_")) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        let known = |listed: &&str| {
+            name.strip_prefix(*listed).is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
+        };
+        assert!(listed.iter().any(known), "`{name}` is not in docs/operations.md");
+    }
+}
+
+/// Without a request, which Envoy's own gauges need.
+#[test]
+fn a_reload_is_requested_and_seen_on_the_pages() {
+    let test = Test::new();
+    let _host = test.host("");
+    assert!(test.ask("POST /reload").starts_with("HTTP/1.1 202"));
+    test.until(UNCHANGED, 1.0);
+}
+
+#[test]
+fn equal_settings_share_the_pages_and_newer_ones_take_them_over() {
+    let test = Test::new();
+    let (one, two) = (test.host(""), test.host(""));
+    send(&one, "/open", 1);
+    send(&two, "/open", 1);
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
+    let newer = test.host(r#", "hash-queue": 7"#);
+    assert_eq!(test.metric(ALLOWED), Some(0.0));
+    drop(newer);
+    assert_eq!(test.metric(ALLOWED), Some(2.0));
+    drop((one, two));
+    // At once: the listener that was dropped may not have ended yet.
+    let again = test.host("");
+    assert_eq!(test.metric(ALLOWED), Some(0.0));
+    drop(again);
+    let end = Instant::now() + Duration::from_secs(20);
+    while !test.ask("GET /healthz").is_empty() {
+        assert!(Instant::now() < end, "it still listens");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn an_address_of_another_policy_or_process_rejects_the_configuration() {
+    let (test, other) = (Test::new(), Test::new());
+    let host = test.host("");
+    assert!(other.load(&test.address(), "").is_none());
+    let log = fake::logged().concat();
+    let problem =
+        format!("rolegate: `admin` {} is that of the policy {}", test.address(), test.0.path().display());
+    assert!(log.contains(&problem), "{log}");
+    assert!(test.ask("GET /readyz").starts_with("HTTP/1.1 200 OK"));
+    drop(host);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    assert!(test.load(&address, "").is_none());
+    let log = fake::logged().concat();
+    assert!(
+        log.contains(&format!("rolegate: `admin`: cannot listen on `{address}`: the address is in use")),
+        "{log}"
+    );
+}

@@ -1,0 +1,334 @@
+//! The module's filter in a fake Envoy: headers of any shape, and what happens to streams in any order. What it decides
+//! must be what `Authorizer::check_inline` decides about the same headers.
+//!
+//! A line `name: value` is a header of the next stream. A line with `!` is what happens; see [`Run::happen`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use authorizer::{Authorizer, Header, Limit, Request, Scratch, Verdict};
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use identity::FetchedKeys;
+use rolegate::Authorization;
+use rolegate::abi::{Attribute, hooks};
+use rolegate::fake::{self, FakeStream, Host, RouteConfig};
+
+use crate::memory::{KEYS, Memory};
+
+/// `{SHA}` costs nothing to verify.
+const POLICY: &str = r#"version: 1
+identity:
+  basic: { realm: fuzz, users: { ann: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=" }, bob: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=" } } }
+  jwt: [{ issuer: "https://fuzz.example", audiences: [fuzz], keys: { file: jwks.json }, claims: { user: sub, roles: /roles } }]
+roles:
+  anyone: { allow: [GET /open] }
+  reader: { allow: ["GET /reports/**"], deny: [GET /reports/secret] }
+grants: { reader: { users: [ann] } }
+allow_response: { set_headers: { x-user: "{user}", x-roles: "{roles}", x-rule: "{rule}" }, remove_headers: [authorization] }
+"#;
+/// The policy of a route.
+const OTHER: &str = "version: 1\nroles: { anyone: { allow: [GET /other] } }\n";
+
+/// The most streams at a time, and the most events of a run.
+const STREAMS: usize = 8;
+const EVENTS: usize = 256;
+/// How long a decision may take on a busy machine.
+const PATIENT: Duration = Duration::from_secs(30);
+
+type Lines = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What does not change from run to run.
+struct World {
+    host: Host<Authorization>,
+    own: RouteConfig<Authorization>,
+    disabled: RouteConfig<Authorization>,
+    foreign: [usize; 4],
+    policy: Authorizer,
+    other: Authorizer,
+    /// What a value such as `$jwt` stands for.
+    credentials: [(&'static [u8], String); 4],
+}
+
+/// The decision about a stream.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// The headers that the application receives.
+    Allowed(Lines),
+    /// Status, headers and body.
+    Denied(u32, Lines, Vec<u8>),
+}
+
+/// A stream, and what has happened to it.
+struct Seen {
+    stream: FakeStream<'static, Authorization>,
+    expected: Decision,
+    forwarded: bool,
+    /// Whether only what Envoy does has happened: then its decision is known.
+    ordered: bool,
+    begun: bool,
+}
+
+/// What is under way.
+struct Run {
+    world: &'static World,
+    headers: Lines,
+    streams: Vec<Seen>,
+    ordered: bool,
+}
+
+/// `SECURITY.md`, S7 and S26: the filter forwards what the policy allows, changed as it says, and nothing else, whatever
+/// happens to streams and whenever they end.
+pub fn filter(data: &[u8]) {
+    thread_local! {
+        // Never dropped: a filter is not, before Envoy ends.
+        static WORLD: &'static World = Box::leak(Box::new(World::new()));
+    }
+    let world = WORLD.with(|world| *world);
+    let panics = "rolegate.error.panicked";
+    let before = world.host.metric(panics);
+    let mut run = Run { world, headers: Vec::new(), streams: Vec::new(), ordered: true };
+    let mut events = 0;
+    for line in data.split(|byte| *byte == b'\n') {
+        let Some(happening) = line.strip_prefix(b"!") else {
+            run.header(line);
+            continue;
+        };
+        for event in happening.iter().take(EVENTS.saturating_sub(events)) {
+            events += 1;
+            run.happen(*event);
+            run.streams.iter().for_each(Seen::check);
+        }
+    }
+    for seen in &run.streams {
+        seen.stream.end();
+        seen.check();
+    }
+    assert!(!run.ordered || world.host.metric(panics) == before, "a panic: {:?}", fake::logged());
+    drop(fake::logged());
+}
+
+impl Run {
+    fn header(&mut self, line: &[u8]) {
+        let colon = line.iter().skip(1).position(|byte| *byte == b':').map_or(line.len(), |at| at + 1);
+        let (name, value) = line.split_at_checked(colon).unwrap_or_default();
+        let value = value.strip_prefix(b":").unwrap_or_default().trim_ascii();
+        let meant = self.world.credentials.iter().find(|(name, _)| *name == value);
+        let value = meant.map_or(value, |(_, credentials)| credentials.as_bytes());
+        self.headers.push((name.to_vec(), value.to_vec()));
+    }
+
+    fn happen(&mut self, event: u8) {
+        let Self { world, headers, streams, ordered } = self;
+        if let b'n' | b'o' | b'x' | b'f' | b'a' = event {
+            if streams.len() < STREAMS {
+                streams.push(world.stream(std::mem::take(headers), event));
+            }
+            return;
+        }
+        let number = streams.len();
+        let Some(seen) = streams.last_mut() else { return };
+        match event {
+            // Headers arrive: the only ones, or before a body.
+            b'h' | b'H' => seen.begin(event == b'H'),
+            b'b' | b't' => {
+                let status = if event == b'b' {
+                    seen.stream.request_body(true)
+                } else {
+                    seen.stream.request_trailers()
+                };
+                assert!(seen.allowed() || status != hooks::CONTINUE, "a body is forwarded");
+            }
+            // What schedulers have committed arrives.
+            b'd' => drop(seen.stream.deliver_events()),
+            // Another thread gets time to commit.
+            b'w' => std::thread::sleep(Duration::from_micros(200)),
+            // The decision is made.
+            b's' => settle(streams),
+            // The client leaves.
+            b'e' => seen.stream.end(),
+            // Another stream is next.
+            b'p' => streams.rotate_left(1.min(number)),
+            // An event that perhaps nobody has committed.
+            b'0'..=b'9' => {
+                (seen.ordered, *ordered) = (false, false);
+                seen.stream.scheduled(u64::from(event - b'0'));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Delivers events until each stream that has begun is decided or has ended.
+fn settle(streams: &[Seen]) {
+    let until = Instant::now() + PATIENT;
+    loop {
+        let delivered: usize = streams.iter().map(|seen| seen.stream.deliver_events()).sum();
+        if streams.iter().all(|seen| !seen.begun || seen.decided() || seen.stream.ended()) {
+            return;
+        }
+        assert!(Instant::now() < until, "a stream is never decided");
+        if delivered == 0 {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+impl Seen {
+    fn begin(&mut self, end_of_stream: bool) {
+        self.ordered &= !self.begun;
+        let ended = self.stream.ended();
+        let status = self.stream.request_headers(end_of_stream);
+        self.forwarded |= status == hooks::CONTINUE;
+        self.begun |= !ended;
+    }
+
+    fn allowed(&self) -> bool {
+        self.forwarded || self.stream.resumed() > 0
+    }
+
+    fn decided(&self) -> bool {
+        self.allowed() || self.stream.sent().is_some()
+    }
+
+    fn check(&self) {
+        let Self { stream, expected, ordered, .. } = self;
+        let sent = stream.sent();
+        let allowed = self.allowed();
+        assert!(!allowed || matches!(expected, Decision::Allowed(_)), "it is forwarded, not {expected:?}");
+        if *ordered {
+            assert!(!allowed || sent.is_none(), "it is forwarded and answered");
+            assert!(stream.resumed() <= 1, "it is forwarded twice");
+            if allowed {
+                assert_eq!(&Decision::Allowed(stream.headers()), expected);
+            }
+            if let Some(sent) = sent {
+                assert_eq!(&Decision::Denied(sent.status, sent.headers, sent.body), expected);
+            }
+        }
+        assert_eq!(stream.late_commits(), 0, "an event is committed to a stream that has ended");
+        assert!(!stream.ended() || stream.schedulers() == 0, "a scheduler is not deleted");
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let fuzz = "it is a fuzzer's own";
+        let config = |policy: &str| {
+            let Ok(folder) = tempfile::tempdir() else { failed("no temporary folder") };
+            let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes);
+            let written = write("policy.yaml", policy.as_bytes()).and_then(|()| write("jwks.json", KEYS));
+            assert!(written.is_ok(), "{fuzz}: {written:?}");
+            let config = format!(
+                r#"{{"policy": "{}", "decision-log": "all", "decision-log-file": "/dev/null", "metadata": true,
+                "poll-interval": "1h", "hash-timeout": "60s", "hash-threads": 2}}"#,
+                folder.path().display()
+            );
+            (folder, config.into_bytes())
+        };
+        // The last good policy is kept when the folders are removed below.
+        let ((_folder, one), (_other, two)) = (config(POLICY), config(OTHER));
+        let Some(host) = Host::load(b"rolegate", &one) else { failed("the filter is rejected") };
+        let Some(own) = Host::route(b"", &two) else { failed("the route is rejected") };
+        let Some(disabled) = Host::route(b"", br#"{"disabled": true}"#) else { failed("it is rejected") };
+        let basic = |both: &str| format!("Basic {}", STANDARD.encode(both));
+        let credentials = [
+            (&b"$ann"[..], basic("ann:password")),
+            (b"$bob", basic("bob:password")),
+            (
+                b"$jwt",
+                token(
+                    r#"{"iss":"https://fuzz.example","aud":"fuzz","sub":"eve","roles":["reader"],"exp":4000000000}"#,
+                ),
+            ),
+            (
+                b"$old",
+                token(
+                    r#"{"iss":"https://fuzz.example","aud":"fuzz","sub":"eve","roles":["reader"],"exp":1000000000}"#,
+                ),
+            ),
+        ];
+        let (policy, other) = (authorizer(POLICY), authorizer(OTHER));
+        Self { host, own, disabled, foreign: [0; 4], policy, other, credentials }
+    }
+
+    /// A stream with these headers: without a route's configuration (`n`), with a policy of its own (`o`), without
+    /// authorization (`x`), with a configuration that is not ours (`f`), or one that ends when it is decided (`a`).
+    fn stream(&'static self, headers: Lines, how: u8) -> Seen {
+        let (source, headers): (Lines, Lines) = headers.into_iter().partition(|(name, _)| name == b"@source");
+        let lines: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let Some(mut stream) = self.host.stream(&lines) else { failed("a stream is not accepted") };
+        for (_, address) in source {
+            stream = stream.with_attribute(Attribute::SourceAddress, &address);
+        }
+        let (stream, expected) = match how {
+            b'o' => (stream.with_route(&self.own), expected(&self.other, &headers)),
+            b'x' => (stream.with_route(&self.disabled), Decision::Allowed(headers)),
+            b'f' => (stream.with_foreign_route(&self.foreign), Decision::Denied(503, Vec::new(), Vec::new())),
+            b'a' => (stream.ending_at_once(), expected(&self.policy, &headers)),
+            _ => (stream, expected(&self.policy, &headers)),
+        };
+        Seen { stream, expected, forwarded: false, ordered: true, begun: false }
+    }
+}
+
+/// What is decided about a request with these headers.
+fn expected(authorizer: &Authorizer, headers: &Lines) -> Decision {
+    let lines: Vec<Header<'_>> = headers.iter().map(|(name, value)| Header { name, value }).collect();
+    let last = |name: &[u8]| lines.iter().rfind(|line| line.name == name).map_or(&b""[..], |line| line.value);
+    let request = Request {
+        method: last(b":method"),
+        host: last(b":authority"),
+        path: last(b":path"),
+        id: last(b"x-request-id"),
+        headers: &lines,
+    };
+    let (mut scratch, mut again) = (Scratch::default(), Scratch::default());
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let mut verdict = authorizer.check_inline(&request, &mut scratch, now);
+    if verdict.is_too_large() {
+        verdict = authorizer.deny_over_limit(&request, Limit::ResponseSize, &mut again);
+    }
+    let line = |(name, value): (&str, &str)| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+    match verdict {
+        Verdict::Allowed(allowed) => {
+            let mut after = headers.clone();
+            for header in allowed.set() {
+                after.retain(|(name, _)| *name != header.0.as_bytes());
+                after.extend((!header.1.is_empty()).then(|| line(header)));
+            }
+            for name in allowed.remove() {
+                after.retain(|(each, _)| *each != name.as_bytes());
+            }
+            Decision::Allowed(after)
+        }
+        Verdict::Denied(denied) => {
+            let headers = denied.headers.iter().map(|header| line((header.name, &header.value))).collect();
+            Decision::Denied(u32::from(denied.reason.status()), headers, denied.body.as_bytes().to_vec())
+        }
+    }
+}
+
+fn authorizer(policy: &str) -> Authorizer {
+    let others = [("jwks.json", KEYS)];
+    let loaded = Memory::new(policy.as_bytes(), &others).load();
+    let Ok(loaded) = loaded else { failed("a policy does not load") };
+    let Ok((authorizer, _)) = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None) else {
+        failed("a policy does not compile")
+    };
+    authorizer
+}
+
+/// A token with these claims, signed with the key of [`KEYS`].
+fn token(claims: &str) -> String {
+    let head = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","kid":"h"}"#);
+    let text = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims));
+    let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[b'k'; 32]), text.as_bytes());
+    format!("Bearer {text}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+#[expect(clippy::panic, reason = "a fuzzer that does not start tests nothing, so it must fail")]
+fn failed(why: &str) -> ! {
+    panic!("{why}: {:?}", fake::logged())
+}
