@@ -7,6 +7,7 @@ mod bulk;
 mod documents;
 mod multi_search;
 mod names;
+mod template;
 
 use std::borrow::Cow;
 
@@ -54,10 +55,7 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         Body::PutAlias => put_alias(reading),
         Body::Reindex => reindex(reading),
         Body::Search => search(reading),
-        Body::Template => {
-            lookups::unseen(reading);
-            Ok(())
-        }
+        Body::Template => template::read(reading),
         Body::TermVectors => documents::term_vectors(reading),
         Body::Update => update(reading),
         Body::UpdateByQuery => update_by_query(reading),
@@ -79,7 +77,7 @@ fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     search(reading)?;
     if has_script(reading.body()?)? {
         let updated = reading.list("index")?;
-        reading.need(DELETE_DOCUMENTS, Target::Indices(updated));
+        reading.need(DELETE_DOCUMENTS, Target::Fixed(updated));
     }
     Ok(())
 }
@@ -143,7 +141,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     if let Some(indices) = indices {
                         has_index = true;
                         let indices = reading.expression(indices, reading.options)?;
-                        reading.need(ALIASES, Target::Indices(indices));
+                        reading.need(ALIASES, Target::Fixed(indices));
                     }
                     Ok(())
                 }
@@ -206,7 +204,7 @@ fn alias_action<'a>(
             has_index = true;
             let name = listed(json)?;
             let indices = reading.expression(name, options)?;
-            reading.need(actions, Target::Indices(indices));
+            reading.need(actions, Target::Fixed(indices));
             Ok(())
         }),
         "alias" | "aliases" => items(json, |json| {
@@ -232,7 +230,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     items(json, |json| {
                         let text = if is_list { listed(json)? } else { json.string()? };
                         let indices = reading.expression(text, Options::OPEN)?;
-                        reading.need(SEARCH, Target::Indices(indices));
+                        reading.need(SEARCH, Target::Fixed(indices));
                         Ok(())
                     })
                 }

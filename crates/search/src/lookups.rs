@@ -44,6 +44,20 @@ pub(crate) fn unseen(reading: &mut Reading<'_, '_>) {
     reading.need(MULTI_TERM_VECTORS, Target::Cluster);
 }
 
+/// Fails if the next value of `json` may contain a look-up, or a variable in a key.
+pub(crate) fn none(json: &mut Json<'_>) -> Result<(), Problem> {
+    match json.peek()? {
+        Value::Array => json.array(none),
+        Value::Object => json.object(|json, key| match &*key {
+            "index" | "_index" | "indexed_shape" | "percolate" | "more_like_this" | "wrapper"
+            | "template" | "pit" => Err(Problem::Unsupported("a look-up in a template")),
+            _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
+            _ => none(json),
+        }),
+        Value::String | Value::Null | Value::Other => json.skip().map(drop),
+    }
+}
+
 fn member<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
@@ -147,7 +161,7 @@ fn alike<'a>(
             })?;
             let target = match index {
                 Some(index) => Target::Name(reading.name(index)?),
-                None => Target::Indices(searched.clone()),
+                None => Target::Fixed(searched.clone()),
             };
             reading.need(TERM_VECTORS, target);
             Ok(())

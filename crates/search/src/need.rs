@@ -23,8 +23,11 @@ pub enum Target<'a> {
     /// Exactly one index, alias or data stream. The cluster expands no pattern here: a `*` is a character that no
     /// name has.
     Name(Cow<'a, str>),
-    /// Names and patterns of indices, aliases and data streams.
+    /// Names and patterns of indices, aliases and data streams in the path or the query, which may be reduced to those
+    /// that are permitted.
     Indices(Expression<'a>),
+    /// Names and patterns in the body, or all indices where the request does not show which: nothing can reduce them.
+    Fixed(Expression<'a>),
     /// This name, if nothing has it: the request then creates an index. Without an inventory it is needed always.
     Missing(Cow<'a, str>),
     /// A name that the request gives to an alias. The evaluation `v4` asks for it; `legacy` asks for the indices only.

@@ -57,7 +57,7 @@ impl<'a> Reading<'_, 'a> {
     /// A need of all indices, for what cannot be seen.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) {
         let options = Options { closed: true, hidden: true, ..Options::OPEN };
-        self.need(actions, Target::Indices(Expression::new("", options)));
+        self.need(actions, Target::Fixed(Expression::new("", options)));
     }
 
     /// A need of the exact name of an index.

@@ -225,16 +225,13 @@ impl Reference<'_> {
         let permissions = caller.roles.iter().flat_map(|role| &role.index_permissions);
         let mut granting =
             permissions.filter(|permission| self.grants(&permission.allowed_actions, action, with_anything));
-        let is_legacy = self.rules.evaluation == EvaluationType::Legacy;
         granting.any(|permission| {
             let patterns = patterns_of(permission, &caller.variables);
             let any = |name: &String| patterns.iter().any(|pattern| pattern.matches(name));
             if row.is_pattern {
                 return patterns.iter().any(|pattern| pattern.covers(&row.name));
             }
-            any(&row.name)
-                || row.parents.iter().any(any)
-                || (is_legacy && !row.members.is_empty() && row.members.iter().all(any))
+            any(&row.name) || row.parents.iter().any(any)
         })
     }
 

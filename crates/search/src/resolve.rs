@@ -57,7 +57,9 @@ pub(crate) fn resolve<'t>(
             EvaluationType::Legacy => return None,
             EvaluationType::V4 => names.add_itself(inventory, name),
         },
-        Target::Indices(expression) => names.add_expression(inventory, evaluation, expression),
+        Target::Indices(expression) | Target::Fixed(expression) => {
+            names.add_expression(inventory, evaluation, expression)
+        }
     }
     Some(names)
 }
@@ -69,13 +71,16 @@ impl<'t> Names<'t> {
         evaluation: EvaluationType,
         expression: &'t Expression<'_>,
     ) {
-        let options = expression.options;
+        let mut options = expression.options;
+        if evaluation == EvaluationType::Legacy {
+            // Whatever the request says, it asks for the open and the hidden ones.
+            (options.open, options.hidden) = (true, true);
+        }
         self.is_all = expression.is_all() || expression.text() == "*";
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible = options.ignore_unavailable;
         let is_missing = |name: &str| inventory.is_some_and(|inventory| inventory.number(name).is_none());
         if evaluation == EvaluationType::Legacy
-            && !options.ignore_unavailable
             && expression.parts().any(|part| matches!(part, Part::Name(name) if is_missing(name)))
         {
             return self.add_unresolved(inventory, expression);

@@ -26,7 +26,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
             Json::whole(header, |json| search_header(reading, json, &default))?
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
-        reading.need(SEARCH, Target::Indices(searched.clone()));
+        reading.need(SEARCH, Target::Fixed(searched.clone()));
         if is_template {
             lookups::unseen(reading);
         } else if !query.trim_ascii().is_empty() {

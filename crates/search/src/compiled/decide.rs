@@ -4,7 +4,7 @@ use roaring::RoaringBitmap;
 
 use super::actions::SYSTEM_INDEX;
 use super::role_set::Allowed;
-use super::{Caller, Grant, Privileges, Rendered};
+use super::{Caller, Privileges, Rendered};
 use crate::action::Action;
 use crate::answer::{Answer, Cell, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Verdict, changes};
 use crate::config::EvaluationType;
@@ -179,30 +179,7 @@ impl Privileges {
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.effective & names;
         }
-        if self.rules.evaluation == EvaluationType::Legacy
-            && let Some(inventory) = self.inventory.as_deref()
-        {
-            for group in (names - &granted) & (inventory.aliases() | inventory.data_streams()) {
-                if self.grants_members(caller, action, inventory.related(group)) {
-                    granted.insert(group);
-                }
-            }
-        }
         granted
-    }
-
-    /// Whether one permission grants an action on all of these indices by their own names.
-    fn grants_members(&self, caller: &Caller, action: Action, members: &[u32]) -> bool {
-        let matches = |grant: &Grant, member: u32| {
-            let by_pattern =
-                |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(member));
-            let by_template = |rendered: &Rendered| {
-                grant.templates.contains(&rendered.template) && rendered.direct.contains(member)
-            };
-            grant.patterns.iter().any(by_pattern) || caller.templates.iter().any(by_template)
-        };
-        let mut grants = caller.roles.grants(self).filter(|grant| grant.actions.contains(action));
-        !members.is_empty() && grants.any(|grant| members.iter().all(|member| matches(grant, *member)))
     }
 
     pub(super) fn name(&self, number: u32) -> &str {

@@ -32,7 +32,9 @@ impl Privileges {
                 EvaluationType::Legacy => true,
                 EvaluationType::V4 => self.permits_name(caller, need.actions, name),
             },
-            Target::Indices(expression) => self.permits_expression(caller, need.actions, expression),
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                self.permits_expression(caller, need.actions, expression)
+            }
         }
     }
 
@@ -53,7 +55,7 @@ impl Privileges {
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, actions, expression);
         };
-        if !expression.options.expands() {
+        if self.rules.evaluation == EvaluationType::V4 && !expression.options.expands() {
             return false;
         }
         let resolve = || self.resolve_known(inventory, expression);
@@ -144,12 +146,11 @@ impl Privileges {
             || special.protected.contains(number)
     }
 
-    /// Whether the inventory has each name of an expression, or it does not matter.
+    /// Whether the inventory has each name of an expression.
     fn all_known(&self, expression: &Expression<'_>) -> bool {
-        expression.options.ignore_unavailable
-            || expression.parts().all(|part| match part {
-                Part::Name(name) => self.number(name).is_some(),
-                Part::Pattern(_) | Part::Except(_) => true,
-            })
+        expression.parts().all(|part| match part {
+            Part::Name(name) => self.number(name).is_some(),
+            Part::Pattern(_) | Part::Except(_) => true,
+        })
     }
 }

@@ -120,7 +120,7 @@ fn what_roles_grant_is_permitted() {
         (&["reader"], SEARCH, "logs-a,metrics-a", "-~--"),
         (&["reader"], SEARCH, "*", "-~~-"),
         (&["reader"], SEARCH, "", "-~~-"),
-        (&["reader"], SEARCH, "*,-metrics-*,-stream", "+++-"),
+        (&["reader"], SEARCH, "*,-metrics-*,-stream", "--+-"),
         (&["reader"], SEARCH, "logs-*,metrics-*", "-~~-"),
         (&["reader"], SEARCH, "metrics-*", "-~~-"),
         (&["reader"], WRITE, "logs-a", "----"),
@@ -129,7 +129,7 @@ fn what_roles_grant_is_permitted() {
         (&[], SEARCH, "nothing-*", "++--"),
         (&[], SEARCH, "logs-a", "-~--"),
         (&["missing"], SEARCH, "logs-a", "-~--"),
-        (&["all_access"], SEARCH, "*", "+++-"),
+        (&["all_access"], SEARCH, "*", "-~+-"),
         (&["all_access"], SEARCH, "logs-*", "++++"),
         // Different roles may grant different actions and indices.
         (&["bulk_only"], WRITE, "metrics-a", "----"),
@@ -142,7 +142,7 @@ fn what_roles_grant_is_permitted() {
         // A data stream gives its backing indices. One permission on all of them gives the stream in `legacy`.
         (&["by_stream"], SEARCH, "stream", "++++"),
         (&["by_stream"], SEARCH, ".ds-1", "+++-"),
-        (&["backing"], SEARCH, "stream", "++--"),
+        (&["backing"], SEARCH, "stream", "-~--"),
         (&["half_a", "half_b"], SEARCH, "stream", "-~--"),
         (&["half_a", "half_b"], SEARCH, ".ds-1,.ds-2", "++++"),
         // System indices need a privilege of their own, which `*` does not have.
