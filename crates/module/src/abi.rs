@@ -98,5 +98,13 @@ pub fn log(level: Level, text: impl fmt::Display) {
     }
 }
 
+/// Has `run` called when the process exits by itself: Envoy has destroyed its filters before. Also when the library is
+/// unloaded.
+pub fn at_exit(run: extern "C" fn()) {
+    // SAFETY: the C library calls the function, which takes nothing, before the library is unloaded. Without memory for
+    // it, it is not called.
+    let _ = unsafe { libc::atexit(run) };
+}
+
 #[cfg(test)]
 mod tests;

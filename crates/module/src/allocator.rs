@@ -105,7 +105,9 @@ mod tests {
                 // SAFETY: the block has this layout.
                 unsafe { block.write(7) };
                 // SAFETY: it is within the block.
-                unsafe { block.add(kept - 1).write(9) };
+                let end = unsafe { block.add(kept - 1) };
+                // SAFETY: the same.
+                unsafe { end.write(9) };
                 // SAFETY: the block has this layout, and the size is not zero.
                 block = unsafe { LargeBlocks.realloc(block, layout, size) };
                 layout = Layout::from_size_align(size, align).unwrap();
@@ -113,7 +115,9 @@ mod tests {
                 // SAFETY: it is within the block.
                 let first = unsafe { block.read() };
                 // SAFETY: it is within the block.
-                let last = unsafe { block.add(kept - 1).read() };
+                let end = unsafe { block.add(kept - 1) };
+                // SAFETY: the same.
+                let last = unsafe { end.read() };
                 assert!((first == 7 || kept == 1) && last == 9, "{size} {align}");
             }
             // SAFETY: the block has this layout.

@@ -2,11 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::mem;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ::admin::AdminAddress;
@@ -19,7 +20,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::abi::Scheduler;
+use crate::abi::{self, Scheduler};
 use crate::admin::{self, Shown, Threads};
 use crate::settings::FilterSettings;
 
@@ -81,6 +82,8 @@ impl Instance {
     }
 
     fn start(settings: FilterSettings) -> Result<Self, String> {
+        static FINISH: Once = Once::new();
+        FINISH.call_once(|| abi::at_exit(finish));
         let loaded = load(&settings)?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let path = &settings.decision_log_file;
@@ -134,8 +137,24 @@ impl Drop for Instance {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             // Without a thread the runtime is dropped here: its threads end all the same.
-            drop(thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop()));
+            let end = thread::Builder::new().name("rolegate-end".to_owned()).spawn(move || runtime.stop());
+            let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|thread| !thread.is_finished());
+            ending.extend(end);
         }
+    }
+}
+
+/// The threads that end instances.
+static ENDING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
+/// Waits for them, so that Envoy does not exit before the last lines of the decision log are written. Each waits only for a
+/// limited time.
+extern "C" fn finish() {
+    let ending = mem::take(&mut *ENDING.lock().unwrap_or_else(PoisonError::into_inner));
+    for thread in ending {
+        // An error is a panic, which is logged.
+        let _ = thread.join();
     }
 }
 

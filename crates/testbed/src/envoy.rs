@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::client::get;
 use crate::process::{Failed, Process, first_file, repository};
@@ -227,6 +227,22 @@ impl Envoy {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Asks it to end (SIGTERM), and waits until it has ended.
+    ///
+    /// # Errors
+    /// If it is still running after two minutes.
+    pub async fn end(&mut self) -> Result<(), Failed> {
+        self.process.terminate();
+        let until = Instant::now() + START_TIMEOUT;
+        while self.process.ended().is_none() {
+            if Instant::now() > until {
+                return Err(self.process.failed("it does not end"));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
     }
 
     /// Its log.

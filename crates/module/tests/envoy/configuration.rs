@@ -6,7 +6,7 @@ use testbed::client::{Connection, Version};
 use testbed::policies::Example;
 use testbed::{App, Envoy, Stack};
 
-use super::{library, with};
+use super::{library, start, with};
 
 /// Why Envoy does not start with this policy and these lines of configuration.
 async fn refused(policy: &Path, settings: &[&'static str]) -> String {
@@ -80,5 +80,20 @@ async fn a_route_is_not_authorized_if_it_says_so_and_statistics_count_the_others
     {
         let stat = envoy.stat(&format!("dynamicmodulescustom.rolegate.{name}")).await.unwrap();
         assert_eq!(stat, Some(value), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_decisions_are_logged_when_envoy_ends() {
+    let people = Example::named("people").unwrap();
+    for _ in 0..3 {
+        let mut stack = start(&people.file, &with(&[])).await;
+        let mut connection = stack.connect(Version::Http1).await.unwrap();
+        for _ in 0..200 {
+            let answer = connection.send("GET", "/people", "localhost", &[], b"").await.unwrap();
+            assert_eq!(answer.status, 401);
+        }
+        stack.envoy.end().await.unwrap();
+        assert_eq!(stack.decisions().len(), 200);
     }
 }

@@ -33,7 +33,7 @@ const PATIENT: Duration = Duration::from_secs(15);
 
 /// Settings with one thread that hashes passwords, and with this many places in its queue.
 const QUEUE_OF_16: &[&str] = &["hash-threads: 1", "hash-queue: 16"];
-const QUEUE_OF_2000: &[&str] = &["hash-threads: 1", "hash-queue: 2000", "hash-timeout: 15s"];
+const QUEUE_OF_2000: &[&str] = &["hash-threads: 1", "hash-queue: 2000"];
 
 /// The folder of the library that was built with this test.
 fn library() -> PathBuf {
@@ -45,7 +45,8 @@ fn library() -> PathBuf {
 /// Each Envoy: the one that the other tests use, and an older one.
 fn each_form() -> Vec<Options> {
     let older = testbed::envoy::older_program().unwrap();
-    vec![with(&[]), Options { program: Some(older), ..with(&[]) }]
+    let patient = with(&["hash-timeout: 15s"]);
+    vec![patient.clone(), Options { program: Some(older), ..patient }]
 }
 
 /// The library with these lines of its configuration.
