@@ -202,7 +202,8 @@ fn target(rng: &mut Rng) -> Target<'static> {
                 ignore_unavailable: flag(4),
                 allow_no_indices: !flag(4),
             };
-            Target::Indices(Expression::new(pick(rng, EXPRESSIONS), options))
+            let expression = Expression::new(pick(rng, EXPRESSIONS), options);
+            if rng.below(6) == 0 { Target::Fixed(expression) } else { Target::Indices(expression) }
         }
     }
 }

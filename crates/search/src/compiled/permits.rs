@@ -55,7 +55,7 @@ impl Privileges {
         let Some(inventory) = self.inventory.as_deref() else {
             return self.permits_unexpanded(caller, actions, expression);
         };
-        if !expression.options.expands() {
+        if self.rules.evaluation == EvaluationType::V4 && !expression.options.expands() {
             return false;
         }
         let resolve = || self.resolve_known(inventory, expression);
