@@ -41,7 +41,7 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,10 @@ load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other s
 soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests through Envoy with the module while its policy and listener are replaced; REQUESTS=100000 sends fewer.
 	$(build-experiments)
 	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
+
+search-conformance: needs-rust needs-cc ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
+	@NODE="$(or $(NODE),http://127.0.0.1:9200)" REQUESTS="$(or $(REQUESTS),20000)" SEED="$(or $(SEED),1)" RECORD="$(RECORD)" \
+		cargo test --quiet --package search --locked --test conformance -- --ignored --nocapture
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)

@@ -8,6 +8,7 @@ mod every_path;
 mod filter;
 mod interpreters;
 mod memory;
+mod search_request;
 
 use policy::canonical::{self, Buffers};
 
@@ -16,6 +17,7 @@ pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
 pub use crate::filter::filter;
 pub use crate::interpreters::{Interpretation, interpretations};
 use crate::memory::Memory;
+pub use crate::search_request::search_request;
 
 /// A target: its name and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -32,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     ("cases", cases),
     ("check_request", check_request),
     ("filter", filter),
+    ("search_request", search_request),
 ];
 
 /// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither dot segments nor

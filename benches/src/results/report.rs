@@ -13,7 +13,7 @@ use load::report::document::{Part, table};
 
 /// The sections of the page: the heading, which is also the name of the chart, the benchmark, whose question is in
 /// `benches/README.md`, and the prefixes of the names of its records.
-const SECTIONS: [(&str, &str, &[&str]); 10] = [
+const SECTIONS: [(&str, &str, &[&str]); 11] = [
     ("decide", "decide", &["decide/"]),
     ("hostile", "hostile", &["hostile/"]),
     ("peers", "peers", &["peers/"]),
@@ -23,6 +23,7 @@ const SECTIONS: [(&str, &str, &[&str]); 10] = [
     ("decode", "codec", &["decode/"]),
     ("encode", "codec", &["encode/"]),
     ("check", "check", &["check/"]),
+    ("search", "search", &["search/"]),
     ("wire", "wire", &["wire/"]),
 ];
 

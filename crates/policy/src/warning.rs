@@ -84,6 +84,8 @@ warnings! {
     UnknownName = "unknown-name",
     /// A `deny` rule for what nothing allows.
     UnmatchedDeny = "unmatched-deny",
+    /// A setting of a search cluster that is not supported.
+    UnsupportedSetting = "unsupported-setting",
     /// A role that nobody has.
     UnusedRole = "unused-role",
     /// A method that is not registered.

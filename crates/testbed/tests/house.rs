@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["policy"]),
     ("identity", &["policy"]),
     ("authorizer", &["policy", "engine", "identity"]),
+    ("search", &["policy"]),
     ("envoy", &[]),
     ("runtime", &["policy", "identity", "authorizer"]),
     ("admin", &["runtime"]),
@@ -39,7 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("load", &[]),
     ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
-    ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy", "module"]),
+    ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy", "module", "search"]),
 ];
 
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.

@@ -1,0 +1,243 @@
+//! The answer to a request, and the rules that depend on how the cluster is set up.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::action::Action;
+use crate::config::EvaluationType;
+use crate::pattern::Pattern;
+
+/// Whether a request is permitted, and why not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What is missing for the request as it is; sorted.
+    pub missing: BTreeSet<Cell>,
+    /// Filters that the cluster must apply, if the request is permitted.
+    pub filters: BTreeSet<Filter>,
+}
+
+/// Whether a request is permitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it is.
+    Permitted,
+    /// Only if these needs are reduced to these names, of which there may be none.
+    PermittedInPart(Vec<Part>),
+    /// Not at all.
+    #[default]
+    Denied,
+}
+
+/// What remains of a need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of the need.
+    pub need: usize,
+    /// The permitted names, sorted.
+    pub names: Vec<String>,
+}
+
+/// An action that is not permitted, with the name of the index if it is about one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// The action.
+    pub action: Action,
+    /// The index, alias, data stream or pattern; empty for the cluster.
+    pub name: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why an action is not permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// No role of the subject grants it.
+    NotGranted,
+    /// The index is a system index, and no role grants `system:admin/system_index` on it.
+    SystemIndex,
+    /// It is the index of the security configuration.
+    SecurityIndex,
+    /// The index is protected, and the subject has none of the roles for that.
+    ProtectedIndex,
+    /// A service account does nothing on the cluster and on regular indices.
+    ServiceAccount,
+    /// A role shows only some documents or fields, which the cluster would have to filter.
+    NeedsFilter,
+    /// A role shows only some documents or fields, and the action cannot be filtered.
+    CannotFilter,
+    /// The query of a role has a variable that the subject lacks.
+    MissingVariable,
+}
+
+/// What the cluster must filter in one index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Filter {
+    /// The index, alias, data stream or pattern.
+    pub name: String,
+    /// Queries, one of which a document must match. None if all documents are visible.
+    pub queries: BTreeSet<String>,
+    /// Visible fields, and with `~` those that are not. None if all are visible.
+    pub fields: BTreeSet<Arc<str>>,
+    /// Masked fields.
+    pub masked_fields: BTreeSet<Arc<str>>,
+}
+
+/// How the privileges of a cluster are evaluated.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// What happens where only some indices are permitted.
+    pub evaluation: EvaluationType,
+    /// With [`EvaluationType::Legacy`]: reading requests are reduced to the permitted indices.
+    pub do_not_fail_on_forbidden: bool,
+    /// With [`EvaluationType::Legacy`]: reading requests without any permitted index have an empty result.
+    pub do_not_fail_on_forbidden_empty: bool,
+    /// With [`EvaluationType::V4`]: requests with patterns are reduced to the permitted indices.
+    pub ignore_unauthorized_indices: bool,
+    /// The index of the security configuration, which nobody may use.
+    pub security_index: Pattern,
+    /// System indices, which need `system:admin/system_index`.
+    pub system_indices: Vec<Pattern>,
+    /// Indices that only subjects with one of these roles may change.
+    pub protected_indices: Vec<Pattern>,
+    /// Roles that may change protected indices.
+    pub protected_roles: Vec<Pattern>,
+    /// Whether what stands behind applies filters. Otherwise requests that need one are denied.
+    pub hands_over_filters: bool,
+}
+
+/// How many names are listed as missing for each action of a need: the first ones by name.
+pub const MAX_MISSING: usize = 20;
+
+/// How many names a need is reduced to at most. A request with more could not be sent.
+pub const MAX_NAMES: usize = 1_000;
+
+/// Actions that `do_not_fail_on_forbidden` reduces.
+const REDUCIBLE: &[&str] = &[
+    "indices:admin/aliases/get",
+    "indices:admin/resolve/index",
+    "indices:admin/shards/search_shards",
+    "indices:monitor/settings/get",
+    "indices:monitor/stats",
+];
+
+/// Starts of names of such actions.
+const REDUCIBLE_PREFIXES: &[&str] = &["indices:data/read/", "indices:admin/mappings/fields/get"];
+
+/// Starts of names of actions that change protected indices.
+const CHANGING: &[&str] = &[
+    "indices:data/write",
+    "indices:admin/delete",
+    "indices:admin/mapping/delete",
+    "indices:admin/mapping/put",
+    "indices:admin/freeze",
+    "indices:admin/settings/update",
+    "indices:admin/close",
+];
+
+/// What a filter of documents or fields means for an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Filtering {
+    /// The action shows no document and no field.
+    NotNeeded,
+    /// The cluster can filter what it shows.
+    Possible,
+    /// It copies documents, or reads them to change them.
+    Impossible,
+}
+
+impl Rules {
+    /// The rules that the files ask for. Where they do not say, the evaluation is [`EvaluationType::V4`]: it is denied
+    /// what `legacy` would reduce.
+    #[must_use]
+    pub fn of(settings: &crate::config::Settings) -> Self {
+        Self {
+            evaluation: settings.evaluation.unwrap_or(EvaluationType::V4),
+            do_not_fail_on_forbidden: settings.do_not_fail_on_forbidden,
+            do_not_fail_on_forbidden_empty: settings.do_not_fail_on_forbidden_empty,
+            ignore_unauthorized_indices: settings.ignore_unauthorized_indices,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a request for this action can be reduced to the permitted indices.
+    pub(crate) fn reduces(&self, action: Action) -> bool {
+        let name = action.name();
+        REDUCIBLE.contains(&name) || REDUCIBLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    }
+
+    /// Whether this name is a system index, or that of the security configuration.
+    pub(crate) fn special(&self, name: &str) -> Option<Reason> {
+        if self.security_index.matches(name) {
+            return Some(Reason::SecurityIndex);
+        }
+        self.system_indices.iter().any(|pattern| pattern.matches(name)).then_some(Reason::SystemIndex)
+    }
+
+    /// Whether a pattern may match a system index, or the index of the security configuration.
+    pub(crate) fn special_pattern(&self, pattern: &str) -> Option<Reason> {
+        if self.security_index.may_overlap(pattern) {
+            return Some(Reason::SecurityIndex);
+        }
+        self.system_indices.iter().any(|system| system.may_overlap(pattern)).then_some(Reason::SystemIndex)
+    }
+
+    /// Whether this name is protected from changes.
+    pub(crate) fn is_protected(&self, name: &str) -> bool {
+        self.protected_indices.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Whether one of these roles may change protected indices.
+    pub(crate) fn may_change_protected<'r>(&self, mut roles: impl Iterator<Item = &'r str>) -> bool {
+        roles.any(|role| self.protected_roles.iter().any(|pattern| pattern.matches(role)))
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            evaluation: EvaluationType::V4,
+            do_not_fail_on_forbidden: false,
+            do_not_fail_on_forbidden_empty: false,
+            ignore_unauthorized_indices: true,
+            security_index: Pattern::exact(".opendistro_security"),
+            system_indices: Vec::new(),
+            protected_indices: Vec::new(),
+            protected_roles: Vec::new(),
+            hands_over_filters: false,
+        }
+    }
+}
+
+/// Whether an action changes what protection of indices is about.
+pub(crate) fn changes(action: Action) -> bool {
+    let name = action.name();
+    name == "indices:admin/aliases" || CHANGING.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The action whose result a filter matters for most; `None` if it matters for none.
+pub(crate) fn strictest(actions: &[Action]) -> Option<(Action, Filtering)> {
+    let all = actions.iter().map(|action| (*action, filtering(*action)));
+    all.filter(|(_, filtering)| *filtering != Filtering::NotNeeded).max_by_key(|(_, filtering)| *filtering)
+}
+
+/// What a filter of documents or fields means for an action. Actions that are not known here need one.
+fn filtering(action: Action) -> Filtering {
+    let name = action.name();
+    if name.starts_with("indices:data/write/update") || name == "indices:admin/resize" {
+        return Filtering::Impossible;
+    }
+    let shows_mappings = name.starts_with("indices:admin/mappings/")
+        || matches!(name, "indices:admin/get" | "indices:admin/validate/query" | "indices:admin/analyze");
+    let is_plain_write = matches!(
+        name,
+        "indices:data/write/index" | "indices:data/write/delete" | "indices:data/write/bulk[s]"
+    );
+    let is_administration = name.starts_with("indices:admin/") || name.starts_with("indices:monitor/");
+    if is_plain_write || (is_administration && !shows_mappings) {
+        Filtering::NotNeeded
+    } else {
+        Filtering::Possible
+    }
+}

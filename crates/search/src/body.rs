@@ -1,0 +1,292 @@
+//! Bodies that name indices.
+//!
+//! Each reader takes the keys that a node takes, and refuses what would make the two differ: a key twice, another value
+//! in its place than text, anything after the end.
+
+mod bulk;
+mod documents;
+mod multi_search;
+mod names;
+mod template;
+
+use std::borrow::Cow;
+
+use crate::action::Action;
+use crate::expression::Options;
+use crate::json::{Json, Value};
+use crate::lookups;
+use crate::need::Target;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::routes::Body;
+
+const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
+const ALIASES_AND_DELETE: &[Action] =
+    &[Action::of("indices:admin/aliases"), Action::of("indices:admin/delete")];
+const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+const DELETE_DOCUMENTS: &[Action] =
+    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/delete")];
+const INDEX_DOCUMENTS: &[Action] = &[
+    Action::of("indices:data/write/bulk[s]"),
+    Action::of("indices:data/write/index"),
+    Action::of("indices:admin/mapping/put"),
+];
+const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
+/// What an ingest pipeline or a script may do to documents that it moves to other indices.
+pub(crate) const WRITE_ANYWHERE: &[Action] = &[
+    Action::of("indices:data/write/bulk[s]"),
+    Action::of("indices:data/write/index"),
+    Action::of("indices:data/write/delete"),
+    Action::of("indices:admin/mapping/put"),
+    Action::of("indices:admin/create"),
+];
+
+/// Adds what the body of a request needs.
+pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    match reading.found.group.body {
+        Body::Ignored => Ok(()),
+        Body::Aliases => aliases(reading),
+        Body::Bulk => bulk::read(reading),
+        Body::CreateIndex => create_index(reading),
+        Body::MultiGet => documents::multi_get(reading),
+        Body::MultiSearch => multi_search::read(reading, false),
+        Body::MultiSearchTemplate => multi_search::read(reading, true),
+        Body::MultiTermVectors => documents::multi_term_vectors(reading),
+        Body::PutAlias => put_alias(reading),
+        Body::Reindex => reindex(reading),
+        Body::Search => search(reading),
+        Body::Template => template::read(reading),
+        Body::TermVectors => documents::term_vectors(reading),
+        Body::Update => update(reading),
+        Body::UpdateByQuery => update_by_query(reading),
+    }
+}
+
+/// A query with what belongs to it.
+fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    if body.is_empty() {
+        return Ok(());
+    }
+    let searched = reading.list("index")?;
+    Json::whole(body, |json| lookups::read(reading, json, &searched))
+}
+
+/// A query; its script may delete documents instead of updating them.
+fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    search(reading)?;
+    if has_script(reading.body()?)? {
+        let updated = reading.list("index")?;
+        reading.need(DELETE_DOCUMENTS, Target::Fixed(updated));
+    }
+    Ok(())
+}
+
+/// The update of a document. Without its body, it may have a script that deletes the document.
+fn update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let is_harmless = reading.is_body_seen() && !has_script(reading.body()?)?;
+    if let (false, Some(name)) = (is_harmless, reading.parameter("index")?) {
+        let name = reading.name(name)?;
+        reading.need(DELETE_DOCUMENTS, Target::Name(name));
+    }
+    Ok(())
+}
+
+fn has_script(body: &[u8]) -> Result<bool, Problem> {
+    let mut has_script = false;
+    if !body.is_empty() {
+        Json::whole(body, |json| {
+            json.object(|json, key| {
+                has_script |= key == "script";
+                json.skip().map(drop)
+            })
+        })?;
+    }
+    Ok(has_script)
+}
+
+/// `{"aliases": {NAME: {…}}, …}`
+fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    let Some(name) = reading.parameter("index")?.filter(|_| !body.is_empty()) else { return Ok(()) };
+    let name = reading.name(name)?;
+    Json::whole(body, |json| {
+        json.object(|json, key| match &*key {
+            "aliases" => {
+                let mut is_empty = true;
+                json.object(|json, alias| {
+                    is_empty = false;
+                    reading.need(ALIASES, Target::NewAlias(alias));
+                    lookups::read(reading, json, &lookups::nothing())
+                })?;
+                if !is_empty {
+                    reading.need(ALIASES, Target::Name(name.clone()));
+                }
+                Ok(())
+            }
+            _ => json.skip().map(drop),
+        })
+    })
+}
+
+/// `{"index": …, "alias": …, "filter": …}`: what it names takes the place of what the path names.
+fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    let mut has_index = reading.parameter("index")?.is_some();
+    if !body.is_empty() {
+        Json::whole(body, |json| {
+            json.object(|json, key| match &*key {
+                "index" | "indices" => {
+                    let indices = text(json)?;
+                    if let Some(indices) = indices {
+                        has_index = true;
+                        let indices = reading.expression(indices, reading.options)?;
+                        reading.need(ALIASES, Target::Fixed(indices));
+                    }
+                    Ok(())
+                }
+                "alias" => {
+                    if let Some(alias) = text(json)? {
+                        reading.need(ALIASES, Target::NewAlias(alias));
+                    }
+                    Ok(())
+                }
+                _ => lookups::read(reading, json, &lookups::nothing()),
+            })
+        })?;
+    }
+    if !has_index {
+        reading.need_all(ALIASES);
+    }
+    Ok(())
+}
+
+/// `{"actions": [{"add": {"index": …, "alias": …}}, {"remove": …}, {"remove_index": …}]}`
+fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    // If one action deletes an index, a node asks for deletion on the indices of all.
+    let mut actions = ALIASES;
+    for is_gathering in [false, true] {
+        Json::whole(body, |json| {
+            json.object(|json, key| {
+                if key != "actions" {
+                    return Err(Problem::Invalid("its body has an unknown key"));
+                }
+                items(json, |json| {
+                    json.object(|json, action| {
+                        match &*action {
+                            "add" | "remove" => {}
+                            "remove_index" => actions = ALIASES_AND_DELETE,
+                            _ => return Err(Problem::Invalid("its body has an unknown key")),
+                        }
+                        if is_gathering {
+                            alias_action(reading, json, actions)
+                        } else {
+                            json.skip().map(drop)
+                        }
+                    })
+                })
+            })
+        })?;
+    }
+    Ok(())
+}
+
+fn alias_action<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+    actions: &'static [Action],
+) -> Result<(), Problem> {
+    let options = Options { closed: true, ..Options::OPEN };
+    let mut has_index = false;
+    json.object(|json, key| match &*key {
+        "index" | "indices" => items(json, |json| {
+            has_index = true;
+            let name = listed(json)?;
+            let indices = reading.expression(name, options)?;
+            reading.need(actions, Target::Fixed(indices));
+            Ok(())
+        }),
+        "alias" | "aliases" => items(json, |json| {
+            let name = json.string()?;
+            reading.need(ALIASES, Target::NewAlias(name));
+            Ok(())
+        }),
+        _ => lookups::read(reading, json, &lookups::nothing()),
+    })?;
+    if has_index { Ok(()) } else { Err(Problem::Invalid("an action on aliases names no index")) }
+}
+
+/// `{"source": {"index": …, "query": …}, "dest": {"index": …}, "script": …}`
+fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    let (mut has_source, mut has_destination) = (false, false);
+    Json::whole(body, |json| {
+        json.object(|json, key| match &*key {
+            "source" => json.object(|json, key| match &*key {
+                "index" => {
+                    has_source = true;
+                    let is_list = json.peek()? == Value::Array;
+                    items(json, |json| {
+                        let text = if is_list { listed(json)? } else { json.string()? };
+                        let indices = reading.expression(text, Options::OPEN)?;
+                        reading.need(SEARCH, Target::Fixed(indices));
+                        Ok(())
+                    })
+                }
+                "remote" => Err(Problem::Unsupported("indices of remote clusters")),
+                "query" => lookups::read(reading, json, &lookups::nothing()),
+                _ => json.skip().map(drop),
+            }),
+            "dest" => json.object(|json, key| match &*key {
+                "index" => {
+                    has_destination = true;
+                    let name = reading.name(json.string()?)?;
+                    reading.need(INDEX_DOCUMENTS, Target::Name(name.clone()));
+                    reading.need(CREATE, Target::Missing(name));
+                    Ok(())
+                }
+                "pipeline" => {
+                    if text(json)?.is_some_and(|name| name != "_none") {
+                        reading.need_all(WRITE_ANYWHERE);
+                    }
+                    Ok(())
+                }
+                _ => json.skip().map(drop),
+            }),
+            "script" => {
+                // It may set `ctx._index`, and delete.
+                reading.need_all(WRITE_ANYWHERE);
+                json.skip().map(drop)
+            }
+            _ => json.skip().map(drop),
+        })
+    })?;
+    if has_source && has_destination {
+        Ok(())
+    } else {
+        Err(Problem::Invalid("its body lacks a source or destination"))
+    }
+}
+
+/// Text, or nothing for `null`.
+fn text<'a>(json: &mut Json<'a>) -> Result<Option<Cow<'a, str>>, Problem> {
+    if json.peek()? == Value::Null { json.skip().map(|_| None) } else { json.string().map(Some) }
+}
+
+/// A name or pattern that stands in an array, or where a list is not split.
+fn listed<'a>(json: &mut Json<'a>) -> Result<Cow<'a, str>, Problem> {
+    let name = json.string()?;
+    if name.is_empty() || name.contains(',') {
+        return Err(Problem::Invalid("its body names an index that cannot exist"));
+    }
+    Ok(name)
+}
+
+/// A value, or each value of an array.
+fn items<'a>(
+    json: &mut Json<'a>,
+    mut item: impl FnMut(&mut Json<'a>) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    if json.peek()? == Value::Array { json.array(item) } else { item(json) }
+}

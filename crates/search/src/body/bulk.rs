@@ -1,0 +1,121 @@
+//! The body of `_bulk`.
+
+use std::borrow::Cow;
+
+use super::names::Names;
+use super::{CREATE, WRITE_ANYWHERE, text};
+use crate::action::Action;
+use crate::json::{Json, Lines};
+use crate::need::Target;
+use crate::problem::Problem;
+use crate::reading::Reading;
+
+const INDEXES: u8 = 1;
+const DELETES: u8 = 2;
+const UPDATES: u8 = 4;
+const MAY_CREATE: u8 = 8;
+
+/// Lines: an action with the index of a document, and for most actions the document.
+pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    if body.is_empty() {
+        return Err(Problem::Invalid("it has no body"));
+    }
+    let default = match reading.parameter("index")? {
+        Some(name) => Some(reading.name(name)?),
+        None => None,
+    };
+    let mut lines = Lines(body);
+    let mut names = Names::default();
+    let mut by_default = 0;
+    let mut has_pipeline = false;
+    while let Some(line) = lines.next()? {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let item = Json::whole(line, bulk_item)?;
+        has_pipeline |= item.has_pipeline;
+        match item.index {
+            Some(index) => names.add(reading.name(index)?, item.work),
+            None => by_default |= item.work,
+        }
+        if item.work & DELETES == 0 && lines.next()?.is_none() {
+            return Err(Problem::Invalid("its body ends before a document"));
+        }
+    }
+    match default {
+        Some(default) if by_default != 0 => names.add(default, by_default),
+        None if by_default != 0 => return Err(Problem::Invalid("it names no index for a document")),
+        _ => {}
+    }
+    for (name, work) in names.list {
+        if work & MAY_CREATE != 0 {
+            reading.need(CREATE, Target::Missing(name.clone()));
+        }
+        reading.need(actions_of(work), Target::Name(name));
+    }
+    if has_pipeline {
+        reading.need_all(WRITE_ANYWHERE);
+    }
+    Ok(())
+}
+
+struct Item<'a> {
+    index: Option<Cow<'a, str>>,
+    work: u8,
+    has_pipeline: bool,
+}
+
+/// `{"index": {"_index": …, "_id": …}}`
+fn bulk_item<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
+    let mut item = None;
+    json.object(|json, action| {
+        let mut work = match &*action {
+            "index" | "create" => INDEXES | MAY_CREATE,
+            "delete" => DELETES,
+            "update" => UPDATES | MAY_CREATE,
+            _ => return Err(Problem::Invalid("its body has an unknown action")),
+        };
+        let (mut index, mut has_pipeline) = (None, false);
+        json.object(|json, key| match &*key {
+            "_index" => match index.replace(text(json)?) {
+                Some(_) => Err(Problem::Invalid("its body has a key twice")),
+                None => Ok(()),
+            },
+            "pipeline" => {
+                has_pipeline |= text(json)?.is_some_and(|name| name != "_none");
+                Ok(())
+            }
+            // With an external version, a deletion creates the index.
+            "version_type" | "_version_type" => {
+                work |= MAY_CREATE;
+                json.skip().map(drop)
+            }
+            _ => json.skip().map(drop),
+        })?;
+        match item.replace(Item { index: index.flatten(), work, has_pipeline }) {
+            Some(_) => Err(Problem::Invalid("its body has two actions in a line")),
+            None => Ok(()),
+        }
+    })?;
+    item.ok_or(Problem::Invalid("its body has a line without an action"))
+}
+
+/// What the items of a bulk need on one index.
+fn actions_of(work: u8) -> &'static [Action] {
+    const BULK: Action = Action::of("indices:data/write/bulk[s]");
+    const INDEX: Action = Action::of("indices:data/write/index");
+    const DELETE: Action = Action::of("indices:data/write/delete");
+    const UPDATE: Action = Action::of("indices:data/write/update");
+    const MAP: Action = Action::of("indices:admin/mapping/put");
+    match (work & INDEXES != 0, work & DELETES != 0, work & UPDATES != 0) {
+        (false, false, false) => &[BULK],
+        (true, false, false) => &[BULK, INDEX, MAP],
+        (false, true, false) => &[BULK, DELETE],
+        (false, false, true) => &[BULK, UPDATE, MAP],
+        (true, true, false) => &[BULK, INDEX, DELETE, MAP],
+        (true, false, true) => &[BULK, INDEX, UPDATE, MAP],
+        (false, true, true) => &[BULK, DELETE, UPDATE, MAP],
+        (true, true, true) => &[BULK, INDEX, DELETE, UPDATE, MAP],
+    }
+}

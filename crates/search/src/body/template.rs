@@ -1,0 +1,44 @@
+//! The body of `_search/template`: a query with variables, or the name of a stored one.
+
+use crate::json::{Json, Value};
+use crate::lookups;
+use crate::problem::Problem;
+use crate::reading::Reading;
+
+/// Tags that may add more than a value within a string: sections, partials, and text that is not escaped.
+const STRUCTURAL: [&str; 9] = ["{{{", "{{&", "{{#", "{{^", "{{/", "{{>", "{{=", "{{!", "{{ "];
+
+/// `{"source": …, "params": {…}}` or `{"id": …, "params": {…}}`
+///
+/// What a template looks up is seen if its source is JSON as it stands, and variables are only in strings that are
+/// values. Of other templates it is not seen.
+pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    let body = reading.body()?;
+    let mut is_seen = false;
+    if !body.is_empty() {
+        Json::whole(body, |json| {
+            json.object(|json, key| match (&*key, json.peek()?) {
+                ("source", Value::Object) => {
+                    is_seen = is_harmless(json.skip()?);
+                    Ok(())
+                }
+                ("source", Value::String) => {
+                    is_seen = is_harmless(json.string()?.as_bytes());
+                    Ok(())
+                }
+                _ => json.skip().map(drop),
+            })
+        })?;
+    }
+    if !is_seen {
+        lookups::unseen(reading);
+    }
+    Ok(())
+}
+
+/// Whether a source looks nothing up, whatever its variables are.
+fn is_harmless(source: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(source) else { return false };
+    let is_plain = !STRUCTURAL.iter().any(|tag| text.contains(tag)) && !text.contains("\\");
+    is_plain && Json::whole(source, |json| lookups::none(json)).is_ok()
+}

@@ -1,0 +1,247 @@
+//! The compiled evaluator: the meaning of [`Reference`](crate::reference::Reference), by look-ups.
+//!
+//! Compiling makes two tables: which names of the inventory each pattern matches, and which actions each permission
+//! grants. The rest is made when first needed, and kept: for a set of roles and an action, a bitmap of the names on
+//! which it is permitted; for an expression with a pattern, a bitmap of the names that it stands for. A request is then
+//! permitted if one bitmap is a subset of the other, however many roles and indices there are. Names that the inventory
+//! lacks, which without an inventory are all, are looked up among the patterns.
+
+mod actions;
+mod decide;
+mod expressions;
+mod filters;
+mod patterns;
+mod permits;
+mod role_set;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::{HashMap, HashMapExt};
+use roaring::RoaringBitmap;
+
+use crate::answer::Rules;
+use crate::config::{IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
+use crate::inventory::Inventory;
+use crate::pattern::Pattern;
+use crate::subject::{Resolution, Subject};
+
+use actions::{ActionSet, ActionSets};
+use expressions::Expressions;
+use patterns::{PatternId, Patterns};
+use role_set::RoleSet;
+
+/// How many sets of roles are kept. Callers with others are served too, each with a set of its own.
+const MAX_ROLE_SETS: usize = 10_000;
+
+/// The privileges of all roles on the contents of a cluster, ready to decide.
+#[derive(Debug)]
+pub struct Privileges {
+    config: Arc<SecurityConfig>,
+    rules: Rules,
+    resolution: Resolution,
+    inventory: Option<Arc<Inventory>>,
+    role_ids: HashMap<Arc<str>, u32>,
+    roles: Box<[CompiledRole]>,
+    patterns: Patterns,
+    templates: Box<[Template]>,
+    special: Special,
+    role_sets: Mutex<HashMap<RoleSetKey, Arc<RoleSet>>>,
+    expressions: Expressions,
+}
+
+/// A caller, ready to be decided about: as long as the [`Privileges`] that made it are used.
+#[derive(Debug)]
+pub struct Caller {
+    roles: Arc<RoleSet>,
+    /// The patterns of the roles with the values of this subject.
+    templates: Box<[Rendered]>,
+    variables: Variables,
+    is_service: bool,
+}
+
+/// A template with the values of a subject.
+#[derive(Debug)]
+struct Rendered {
+    template: u32,
+    pattern: Pattern,
+    /// The names of the inventory that it matches.
+    direct: RoaringBitmap,
+    /// The same, with the indices of aliases and data streams among them.
+    effective: RoaringBitmap,
+}
+
+/// The ids of roles, sorted, and whether they may change protected indices.
+type RoleSetKey = (Box<[u32]>, bool);
+
+/// A role.
+#[derive(Debug)]
+struct CompiledRole {
+    cluster: ActionSet,
+    grants: Box<[Grant]>,
+}
+
+/// A permission on indices.
+#[derive(Debug)]
+struct Grant {
+    actions: ActionSet,
+    patterns: Box<[PatternId]>,
+    templates: Box<[u32]>,
+    /// The permission in the configuration, if it restricts documents or fields: the role's name, and its number.
+    restriction: Option<(Arc<str>, usize)>,
+}
+
+/// Names of the inventory that need more than a grant. Aliases and data streams count as their indices do.
+#[derive(Debug, Default)]
+struct Special {
+    security: RoaringBitmap,
+    system: RoaringBitmap,
+    protected: RoaringBitmap,
+}
+
+impl Privileges {
+    /// Compiles a configuration.
+    #[must_use]
+    pub fn new(
+        config: Arc<SecurityConfig>,
+        rules: Rules,
+        resolution: Resolution,
+        inventory: Option<Arc<Inventory>>,
+    ) -> Self {
+        let mut compiler = Compiler { config: &config, ..Compiler::new(&config) };
+        let mut role_ids = HashMap::with_capacity(config.roles.len());
+        let mut roles = Vec::with_capacity(config.roles.len());
+        for (id, (name, role)) in (0..).zip(&config.roles) {
+            let grants = role.index_permissions.iter().enumerate();
+            let grants =
+                grants.map(|(number, permission)| compiler.grant(name, number, permission)).collect();
+            let cluster = compiler.actions.of(&config.action_groups, &role.cluster_permissions);
+            role_ids.insert(name.clone(), id);
+            roles.push(CompiledRole { cluster, grants });
+        }
+        let Compiler { patterns, templates, .. } = compiler;
+        let mut list = vec![None; templates.len()];
+        for (template, id) in templates {
+            list.get_mut(id as usize).into_iter().for_each(|entry| *entry = Some(template.clone()));
+        }
+        let special = inventory.as_deref().map_or_else(Special::default, |all| Special::new(&rules, all));
+        Self {
+            rules,
+            resolution,
+            role_ids,
+            roles: roles.into(),
+            patterns: patterns.build(inventory.as_deref()),
+            templates: list.into_iter().flatten().collect(),
+            special,
+            role_sets: Mutex::default(),
+            expressions: Expressions::default(),
+            inventory,
+            config,
+        }
+    }
+
+    /// Prepares to decide about requests of a subject.
+    #[must_use]
+    pub fn caller(&self, subject: &Subject) -> Caller {
+        let names = self.config.roles_of(subject, self.resolution);
+        let roles = self.role_set(&names);
+        let variables = subject.variables(&names);
+        let templates = roles.templates().filter_map(|template| self.render(template, &variables)).collect();
+        Caller { roles, templates, variables, is_service: subject.is_service }
+    }
+
+    fn role_set(&self, names: &BTreeSet<Arc<str>>) -> Arc<RoleSet> {
+        let ids: Box<[u32]> = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
+        let key = (ids, self.rules.may_change_protected(names.iter().map(|name| &**name)));
+        let mut sets = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = sets.get(&key) {
+            return set.clone();
+        }
+        let set = Arc::new(RoleSet::new(self, &key.0, key.1));
+        if sets.len() < MAX_ROLE_SETS {
+            sets.insert(key, set.clone());
+        }
+        set
+    }
+
+    fn render(&self, template: u32, variables: &Variables) -> Option<Rendered> {
+        let pattern = self.templates.get(template as usize)?.pattern(variables)?;
+        let inventory = self.inventory.as_deref();
+        let direct =
+            inventory.map_or_else(RoaringBitmap::new, |all| patterns::Matches::of(&pattern, all).to_bitmap());
+        let effective = self.effective(direct.clone());
+        Some(Rendered { template, pattern, direct, effective })
+    }
+
+    /// These names, and the indices of the aliases and data streams among them.
+    fn effective(&self, mut names: RoaringBitmap) -> RoaringBitmap {
+        if let Some(inventory) = self.inventory.as_deref() {
+            for group in &names & (inventory.aliases() | inventory.data_streams()) {
+                names.extend(inventory.related(group));
+            }
+        }
+        names
+    }
+}
+
+/// Numbers what permissions have in common.
+struct Compiler<'c> {
+    config: &'c SecurityConfig,
+    actions: ActionSets,
+    patterns: patterns::Builder<'c>,
+    templates: HashMap<&'c Template, u32>,
+}
+
+impl<'c> Compiler<'c> {
+    fn new(config: &'c SecurityConfig) -> Self {
+        Self {
+            config,
+            actions: ActionSets::default(),
+            patterns: patterns::Builder::default(),
+            templates: HashMap::new(),
+        }
+    }
+
+    fn grant(&mut self, role: &Arc<str>, number: usize, permission: &'c IndexPermission) -> Grant {
+        let (mut patterns, mut templates) = (Vec::new(), Vec::new());
+        for pattern in &permission.patterns {
+            match pattern {
+                IndexPattern::Static(pattern) => patterns.push(self.patterns.add(pattern)),
+                IndexPattern::Template(template) => {
+                    let next = u32::try_from(self.templates.len()).unwrap_or(u32::MAX);
+                    templates.push(*self.templates.entry(template).or_insert(next));
+                }
+            }
+        }
+        let is_restricted = permission.document_query.is_some()
+            || !permission.fields.is_empty()
+            || !permission.masked_fields.is_empty();
+        Grant {
+            actions: self.actions.of(&self.config.action_groups, &permission.allowed_actions),
+            patterns: patterns.into(),
+            templates: templates.into(),
+            restriction: is_restricted.then(|| (role.clone(), number)),
+        }
+    }
+}
+
+impl Special {
+    fn new(rules: &Rules, inventory: &Inventory) -> Self {
+        let among = |patterns: &[Pattern]| {
+            let mut found = RoaringBitmap::new();
+            for pattern in patterns {
+                found |= patterns::Matches::of(pattern, inventory).to_bitmap();
+            }
+            let indices = &found & (inventory.open() | inventory.closed());
+            for index in indices {
+                found.extend(inventory.related(index));
+            }
+            found
+        };
+        Self {
+            security: among(std::slice::from_ref(&rules.security_index)),
+            system: among(&rules.system_indices),
+            protected: among(&rules.protected_indices),
+        }
+    }
+}

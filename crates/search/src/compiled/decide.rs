@@ -1,0 +1,261 @@
+//! Decides what is missing, what remains and what must be filtered, where look-ups do not find all permitted.
+
+use roaring::RoaringBitmap;
+
+use super::actions::SYSTEM_INDEX;
+use super::role_set::Allowed;
+use super::{Caller, Privileges, Rendered};
+use crate::action::Action;
+use crate::answer::{Answer, Cell, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Verdict, changes};
+use crate::config::EvaluationType;
+use crate::need::{Need, Target};
+use crate::resolve::{Names, Unknown, resolve};
+
+/// A need that is not permitted.
+pub(super) struct Denied;
+
+impl Privileges {
+    /// Whether the needs of a request are permitted, what is missing, and what must be filtered.
+    #[must_use]
+    pub fn decide(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
+        if self.permits(caller, needs) {
+            return Answer { verdict: Verdict::Permitted, ..Answer::default() };
+        }
+        let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
+        let (mut parts, mut is_denied) = (Vec::new(), false);
+        for (number, need) in needs.iter().enumerate() {
+            let outcome = match resolve(self.inventory.as_deref(), self.rules.evaluation, &need.target) {
+                Some(names) => self.on_indices(caller, need, &names, &mut answer),
+                None if need.target == Target::Cluster => self.on_cluster(caller, need, &mut answer),
+                None => Ok(None),
+            };
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(names)) => parts.push(PermittedPart { need: number, names }),
+                Err(Denied) => is_denied = true,
+            }
+        }
+        if is_denied {
+            answer.verdict = Verdict::Denied;
+            answer.filters.clear();
+        } else if !parts.is_empty() {
+            answer.verdict = Verdict::PermittedInPart(parts);
+        }
+        answer
+    }
+
+    fn on_cluster(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {
+        let mut outcome = Ok(None);
+        for action in need.actions {
+            let reason = match (caller.is_service, caller.roles.cluster.contains(*action)) {
+                (true, _) => Reason::ServiceAccount,
+                (false, true) => continue,
+                (false, false) => Reason::NotGranted,
+            };
+            answer.missing.insert(Cell { action: *action, name: String::new(), reason });
+            outcome = Err(Denied);
+        }
+        outcome
+    }
+
+    fn on_indices(
+        &self,
+        caller: &Caller,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        answer: &mut Answer,
+    ) -> Outcome {
+        if names.known.is_empty() && names.unknown.is_empty() {
+            return self.on_no_index(caller, need, answer);
+        }
+        let mut known = names.known.clone();
+        let mut unknown = names.unknown.clone();
+        let mut is_special = false;
+        for action in need.actions {
+            let permitted = self.permitted(caller, *action, &names.known);
+            let missing = &names.known - &permitted;
+            known &= permitted;
+            let system = &missing & &self.special.system;
+            is_special |= !missing.is_disjoint(&self.special.security)
+                || !system.is_subset(&self.granted(caller, SYSTEM_INDEX, &system));
+            let cells = missing
+                .iter()
+                .map(|number| (self.name(number).to_owned(), self.reason(caller, *action, number)));
+            let unknown_cells = names.unknown.iter().filter_map(|name| {
+                let reason = self.unknown_cell(caller, *action, *name).err()?;
+                Some((name.text().to_owned(), reason))
+            });
+            let unknown_cells: Vec<_> = unknown_cells.collect();
+            is_special |= unknown_cells
+                .iter()
+                .any(|(_, reason)| matches!(reason, Reason::SystemIndex | Reason::SecurityIndex));
+            unknown.retain(|name| !unknown_cells.iter().any(|(missing, _)| missing == name.text()));
+            for (name, reason) in cells.chain(unknown_cells).take(MAX_MISSING) {
+                answer.missing.insert(Cell { action: *action, name, reason });
+            }
+        }
+        // A name that is missing for one action is missing for the need, however often it is named.
+        let is_whole = known.len() == names.known.len() && unknown.len() == names.unknown.len();
+        let reduced = if is_whole {
+            None
+        } else {
+            let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
+            self.may_reduce(caller, need, names, is_special, count == 0)?;
+            if count > MAX_NAMES {
+                return Err(Denied);
+            }
+            let known = known.iter().map(|number| self.name(number).to_owned());
+            Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect())
+        };
+        self.filters(caller, need, &known, &unknown, answer)?;
+        Ok(reduced)
+    }
+
+    fn on_no_index(&self, caller: &Caller, need: &Need<'_>, answer: &mut Answer) -> Outcome {
+        if self.rules.evaluation == EvaluationType::Legacy {
+            return Ok(None);
+        }
+        let mut outcome = Ok(None);
+        for action in need.actions.iter().filter(|action| !self.on_any_index(caller, **action)) {
+            answer.missing.insert(Cell { action: *action, name: String::new(), reason: Reason::NotGranted });
+            outcome = Err(Denied);
+        }
+        outcome
+    }
+
+    fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
+        caller.roles.allowed(self, action).is_some_and(|allowed| allowed.any)
+    }
+
+    fn may_reduce(
+        &self,
+        caller: &Caller,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        is_special: bool,
+        is_empty: bool,
+    ) -> Result<(), Denied> {
+        let rules = &self.rules;
+        let any = || need.actions.iter().all(|action| self.on_any_index(caller, *action));
+        let may = matches!(need.target, Target::Indices(_))
+            && !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)))
+            && match rules.evaluation {
+                EvaluationType::Legacy => {
+                    rules.do_not_fail_on_forbidden
+                        && need.actions.iter().all(|action| rules.reduces(*action))
+                        && (!is_special || names.is_all)
+                        && (!is_empty || rules.do_not_fail_on_forbidden_empty)
+                }
+                EvaluationType::V4 => {
+                    rules.ignore_unauthorized_indices
+                        && names.is_reducible
+                        && (!is_empty || (names.may_be_empty && any()))
+                }
+            };
+        if may { Ok(()) } else { Err(Denied) }
+    }
+
+    /// Those of these names on which an action is permitted.
+    fn permitted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
+        let mut permitted = self.granted(caller, action, names);
+        permitted -= &self.special.security;
+        let system = &permitted & &self.special.system;
+        if !system.is_empty() {
+            permitted -= &system - self.granted(caller, SYSTEM_INDEX, &system);
+        }
+        if changes(action) && !caller.roles.may_change_protected {
+            permitted -= &self.special.protected;
+        }
+        if caller.is_service {
+            permitted &= &self.special.system;
+        }
+        permitted
+    }
+
+    /// Those of these names on which roles grant an action, whatever else they need.
+    fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
+        let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
+        let mut granted = (&allowed.known | &allowed.withheld) & names;
+        for rendered in caller.rendered(&allowed.templates) {
+            granted |= &rendered.effective & names;
+        }
+        granted
+    }
+
+    pub(super) fn name(&self, number: u32) -> &str {
+        self.inventory.as_deref().map_or("", |inventory| inventory.name(number))
+    }
+
+    /// Why an action is not permitted on a name of the inventory.
+    fn reason(&self, caller: &Caller, action: Action, number: u32) -> Reason {
+        let one = RoaringBitmap::from_iter([number]);
+        if self.special.security.contains(number) {
+            Reason::SecurityIndex
+        } else if self.special.system.contains(number) && self.granted(caller, SYSTEM_INDEX, &one).is_empty()
+        {
+            Reason::SystemIndex
+        } else if caller.is_service && !self.special.system.contains(number) {
+            Reason::ServiceAccount
+        } else if changes(action)
+            && !caller.roles.may_change_protected
+            && self.special.protected.contains(number)
+        {
+            Reason::ProtectedIndex
+        } else {
+            Reason::NotGranted
+        }
+    }
+
+    /// Whether an action is permitted on what the inventory does not have.
+    pub(super) fn unknown_cell(
+        &self,
+        caller: &Caller,
+        action: Action,
+        unknown: Unknown<'_>,
+    ) -> Result<(), Reason> {
+        let rules = &self.rules;
+        let (special, is_protected) = match unknown {
+            Unknown::Name(name) => (rules.special(name), changes(action) && rules.is_protected(name)),
+            Unknown::Pattern(text) => {
+                let overlaps = |pattern: &crate::pattern::Pattern| pattern.may_overlap(text);
+                (rules.special_pattern(text), changes(action) && rules.protected_indices.iter().any(overlaps))
+            }
+        };
+        match special {
+            Some(Reason::SystemIndex) if self.grants_unknown(caller, SYSTEM_INDEX, unknown) => {}
+            Some(reason) => return Err(reason),
+            None if caller.is_service => return Err(Reason::ServiceAccount),
+            None => {}
+        }
+        if is_protected && !caller.roles.may_change_protected {
+            return Err(Reason::ProtectedIndex);
+        }
+        if self.grants_unknown(caller, action, unknown) { Ok(()) } else { Err(Reason::NotGranted) }
+    }
+
+    fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
+        let Some(Allowed { patterns, others, templates, .. }) = caller.roles.allowed(self, action) else {
+            return false;
+        };
+        let rendered = caller.rendered(templates).map(|rendered| &rendered.pattern);
+        let mut asked = others.iter().chain(rendered);
+        match unknown {
+            Unknown::Name(name) => {
+                self.patterns.any_matches(patterns, name) || asked.any(|pattern| pattern.matches(name))
+            }
+            Unknown::Pattern(text) => {
+                self.patterns.any_covers(patterns, text) || asked.any(|pattern| pattern.covers(text))
+            }
+        }
+    }
+}
+
+/// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
+type Outcome = Result<Option<Vec<String>>, Denied>;
+
+impl Caller {
+    /// The patterns of these templates.
+    pub(super) fn rendered<'c>(&'c self, among: &'c RoaringBitmap) -> impl Iterator<Item = &'c Rendered> {
+        self.templates.iter().filter(|rendered| among.contains(rendered.template))
+    }
+}

@@ -1,0 +1,102 @@
+//! Expressions with patterns, and the names that they stand for: kept, because the same ones come again and again.
+
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use roaring::RoaringBitmap;
+
+use crate::expression::{Expression, Options};
+
+/// Threads wait for each other only within one of these.
+const SHARDS: usize = 16;
+
+/// How many expressions a shard keeps. When it is full, it starts anew.
+const MAX_EXPRESSIONS: usize = 64;
+
+/// How many ranges of names are looked for one by one.
+const MAX_RANGES: usize = 8;
+
+/// Longer expressions are not kept.
+const MAX_LENGTH: usize = 1_024;
+
+/// Expressions that were resolved.
+#[derive(Debug, Default)]
+pub(super) struct Expressions {
+    shards: [Mutex<HashTable<Entry>>; SHARDS],
+    /// Random, so that callers cannot choose expressions that are compared with each other.
+    seed: RandomState,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
+    text: Box<str>,
+    options: Options,
+    names: Arc<Expanded>,
+}
+
+/// The names that an expression stands for.
+#[derive(Debug)]
+pub(super) struct Expanded {
+    pub(super) names: RoaringBitmap,
+    /// The same as ranges, first and last, if there are few.
+    ranges: Box<[(u32, u32)]>,
+}
+
+impl Expanded {
+    fn new(mut names: RoaringBitmap) -> Self {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for number in &names {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                Some(_) | None => ranges.push((number, number)),
+            }
+            if ranges.len() > MAX_RANGES {
+                ranges.clear();
+                break;
+            }
+        }
+        names.remove_run_compression();
+        Self { names, ranges: ranges.into() }
+    }
+
+    /// Whether all names are among these. The names of a prefix are one range: to look for it takes a tenth of the time
+    /// that looking for each of 2,000 names takes.
+    pub(super) fn is_subset(&self, of: &RoaringBitmap) -> bool {
+        if self.ranges.is_empty() {
+            return self.names.is_subset(of);
+        }
+        self.ranges.iter().all(|(first, last)| of.contains_range(*first..=*last))
+    }
+}
+
+impl Expressions {
+    /// The names that an expression stands for. They are resolved if they are not known; an expression with names that
+    /// the inventory lacks is `None`, and is not kept.
+    pub(super) fn names(
+        &self,
+        expression: &Expression<'_>,
+        resolve: impl FnOnce() -> Option<RoaringBitmap>,
+    ) -> Option<Arc<Expanded>> {
+        let (text, options) = (expression.text(), expression.options);
+        let hash = self.seed.hash_one(text);
+        let shard = self.shards.get(usize::try_from(hash >> 32).unwrap_or_default() % SHARDS)?;
+        let is = |entry: &Entry| entry.hash == hash && entry.options == options && *entry.text == *text;
+        let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = lock().find(hash, is) {
+            return Some(entry.names.clone());
+        }
+        let names = Arc::new(Expanded::new(resolve()?));
+        if text.len() <= MAX_LENGTH {
+            let mut shard = lock();
+            if shard.len() >= MAX_EXPRESSIONS {
+                shard.clear();
+            }
+            let entry = Entry { hash, text: text.into(), options, names: names.clone() };
+            shard.insert_unique(hash, entry, |entry| entry.hash);
+        }
+        Some(names)
+    }
+}

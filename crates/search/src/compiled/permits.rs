@@ -1,0 +1,156 @@
+//! Finds out by look-ups whether a request is permitted as it is.
+
+use roaring::RoaringBitmap;
+
+use super::{Caller, Privileges};
+use crate::action::Action;
+use crate::answer::strictest;
+use crate::config::EvaluationType;
+use crate::expression::{Expression, Part};
+use crate::inventory::{Inventory, Kind};
+use crate::need::{Need, Target};
+use crate::resolve::{Unknown, resolve};
+
+impl Privileges {
+    /// Whether the needs of a request are permitted as they are. For a caller and an action that have been seen it
+    /// allocates nothing.
+    #[must_use]
+    pub fn permits<'n>(&self, caller: &Caller, needs: impl IntoIterator<Item = &'n Need<'n>>) -> bool {
+        needs.into_iter().all(|need| self.permits_need(caller, need))
+    }
+
+    fn permits_need(&self, caller: &Caller, need: &Need<'_>) -> bool {
+        match &need.target {
+            Target::Cluster => {
+                !caller.is_service && need.actions.iter().all(|action| caller.roles.cluster.contains(*action))
+            }
+            Target::Name(name) => self.permits_name(caller, need.actions, name),
+            Target::Missing(name) => {
+                self.number(name).is_some() || self.permits_name(caller, need.actions, name)
+            }
+            Target::NewAlias(name) => match self.rules.evaluation {
+                EvaluationType::Legacy => true,
+                EvaluationType::V4 => self.permits_name(caller, need.actions, name),
+            },
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                self.permits_expression(caller, need.actions, expression)
+            }
+        }
+    }
+
+    fn permits_expression(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+        let has_pattern = expression.parts().any(|part| !matches!(part, Part::Name(_)));
+        if !has_pattern {
+            return expression.parts().all(|part| match part {
+                Part::Name(name) => {
+                    // With a name that does not exist, `legacy` does not replace an alias by its members. That they
+                    // are permitted does not imply that the alias is.
+                    let is_alias = self.rules.evaluation == EvaluationType::Legacy
+                        && self.number(name).is_some_and(|number| self.is_alias(number));
+                    (!is_alias || self.all_known(expression)) && self.permits_name(caller, actions, name)
+                }
+                Part::Pattern(_) | Part::Except(_) => false,
+            });
+        }
+        let Some(inventory) = self.inventory.as_deref() else {
+            return self.permits_unexpanded(caller, actions, expression);
+        };
+        if self.rules.evaluation == EvaluationType::V4 && !expression.options.expands() {
+            return false;
+        }
+        let resolve = || self.resolve_known(inventory, expression);
+        let Some(expanded) = self.expressions.names(expression, resolve) else { return false };
+        if caller.is_service || (expanded.names.is_empty() && self.rules.evaluation == EvaluationType::V4) {
+            return false;
+        }
+        actions.iter().all(|action| {
+            let allowed = caller.roles.allowed(self, *action);
+            allowed.is_some_and(|allowed| expanded.is_subset(&allowed.known))
+        }) && self.is_unfiltered(caller, actions, |restricted| !restricted.is_disjoint(&expanded.names))
+    }
+
+    /// The names that an expression stands for, if the inventory has all of them.
+    fn resolve_known(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<RoaringBitmap> {
+        let target = Target::Indices(expression.clone());
+        let names = resolve(Some(inventory), self.rules.evaluation, &target)?;
+        names.unknown.is_empty().then_some(names.known)
+    }
+
+    /// Without an inventory: whether each pattern is covered by one that is granted.
+    fn permits_unexpanded(&self, caller: &Caller, actions: &[Action], expression: &Expression<'_>) -> bool {
+        expression.options.expands()
+            && expression.parts().all(|part| match part {
+                Part::Name(name) => self.permits_name(caller, actions, name),
+                Part::Except(_) => true,
+                Part::Pattern(pattern) => {
+                    let unknown = Unknown::Pattern(pattern);
+                    actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
+                        && strictest(actions).is_none_or(|_| caller.roles.is_unrestricted())
+                }
+            })
+    }
+
+    /// Whether actions are permitted on one name, without a filter.
+    fn permits_name(&self, caller: &Caller, actions: &[Action], name: &str) -> bool {
+        let Some(number) = self.number(name) else {
+            let unknown = Unknown::Name(name);
+            return actions.iter().all(|action| self.unknown_cell(caller, *action, unknown).is_ok())
+                && strictest(actions).is_none_or(|_| caller.roles.is_unrestricted());
+        };
+        if caller.is_service {
+            return false;
+        }
+        let members = match (self.rules.evaluation, self.inventory.as_deref()) {
+            (EvaluationType::Legacy, Some(inventory)) if self.is_alias(number) => inventory.related(number),
+            (EvaluationType::Legacy | EvaluationType::V4, _) => &[],
+        };
+        let rows = if members.is_empty() { std::slice::from_ref(&number) } else { members };
+        actions.iter().all(|action| {
+            let Some(allowed) = caller.roles.allowed(self, *action) else { return false };
+            rows.iter().all(|row| {
+                allowed.known.contains(*row)
+                    || (!allowed.templates.is_empty()
+                        && !self.is_special(*row)
+                        && caller
+                            .rendered(&allowed.templates)
+                            .any(|rendered| rendered.effective.contains(*row)))
+            })
+        }) && self
+            .is_unfiltered(caller, actions, |restricted| rows.iter().any(|row| restricted.contains(*row)))
+    }
+
+    /// Whether nothing must be filtered, if `touches` says whether these restricted names are needed.
+    fn is_unfiltered(
+        &self,
+        caller: &Caller,
+        actions: &[Action],
+        touches: impl Fn(&RoaringBitmap) -> bool,
+    ) -> bool {
+        caller.roles.is_unrestricted()
+            || strictest(actions).is_none()
+            || (caller.roles.restricting_templates.is_empty() && !touches(&caller.roles.restricted))
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.inventory.as_deref()?.number(name)
+    }
+
+    fn is_alias(&self, number: u32) -> bool {
+        self.inventory.as_deref().and_then(|inventory| inventory.kind(number)) == Some(Kind::Alias)
+    }
+
+    fn is_special(&self, number: u32) -> bool {
+        let special = &self.special;
+        special.security.contains(number)
+            || special.system.contains(number)
+            || special.protected.contains(number)
+    }
+
+    /// Whether the inventory has each name of an expression.
+    fn all_known(&self, expression: &Expression<'_>) -> bool {
+        expression.parts().all(|part| match part {
+            Part::Name(name) => self.number(name).is_some(),
+            Part::Pattern(_) | Part::Except(_) => true,
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a set of roles permits.
+
+use std::sync::OnceLock;
+
+use roaring::RoaringBitmap;
+
+use super::actions::{ActionSet, SYSTEM_INDEX};
+use super::{Grant, Privileges};
+use crate::action::Action;
+use crate::answer::changes;
+use crate::pattern::Pattern;
+
+/// A set of roles.
+#[derive(Debug)]
+pub(super) struct RoleSet {
+    /// Their ids.
+    roles: Box<[u32]>,
+    pub(super) cluster: ActionSet,
+    pub(super) may_change_protected: bool,
+    /// What they permit for each action: made when first needed.
+    allowed: Box<[OnceLock<Box<Allowed>>]>,
+    /// The templates of their patterns.
+    templates: RoaringBitmap,
+    /// Names on which a role restricts documents or fields.
+    pub(super) restricted: RoaringBitmap,
+    /// The same for names that the inventory lacks: patterns.
+    pub(super) restricting_patterns: RoaringBitmap,
+    pub(super) restricting_templates: RoaringBitmap,
+}
+
+/// On what a set of roles permits an action.
+#[derive(Debug)]
+pub(super) struct Allowed {
+    /// Names of the inventory on which it is permitted.
+    pub(super) known: RoaringBitmap,
+    /// Names of the inventory on which it is granted, but which need more than that.
+    pub(super) withheld: RoaringBitmap,
+    /// Patterns that grant it.
+    pub(super) patterns: RoaringBitmap,
+    /// Those of them that must be asked one by one about a name that the inventory lacks.
+    pub(super) others: Box<[Pattern]>,
+    /// Templates that grant it.
+    pub(super) templates: RoaringBitmap,
+    /// Whether a permission grants it at all.
+    pub(super) any: bool,
+}
+
+impl RoleSet {
+    pub(super) fn new(privileges: &Privileges, roles: &[u32], may_change_protected: bool) -> Self {
+        let mut set = Self {
+            roles: roles.into(),
+            cluster: ActionSet::default(),
+            may_change_protected,
+            allowed: Action::all().map(|_| OnceLock::new()).collect(),
+            templates: RoaringBitmap::new(),
+            restricted: RoaringBitmap::new(),
+            restricting_patterns: RoaringBitmap::new(),
+            restricting_templates: RoaringBitmap::new(),
+        };
+        for role in roles.iter().filter_map(|role| privileges.roles.get(*role as usize)) {
+            set.cluster.extend(&role.cluster);
+            for grant in &role.grants {
+                set.templates.extend(&*grant.templates);
+                if grant.restriction.is_some() {
+                    set.restricting_patterns.extend(&*grant.patterns);
+                    set.restricting_templates.extend(&*grant.templates);
+                }
+            }
+        }
+        let mut restricted = RoaringBitmap::new();
+        for pattern in &set.restricting_patterns {
+            privileges.patterns.matches(pattern).into_iter().for_each(|names| names.add_to(&mut restricted));
+        }
+        set.restricted = privileges.with_groups(privileges.effective(restricted));
+        set
+    }
+
+    /// The grants of the roles.
+    pub(super) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
+        let roles = self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize));
+        roles.flat_map(|role| &role.grants)
+    }
+
+    /// Whether no role restricts documents or fields anywhere.
+    pub(super) fn is_unrestricted(&self) -> bool {
+        self.restricting_patterns.is_empty() && self.restricting_templates.is_empty()
+    }
+
+    pub(super) fn templates(&self) -> impl Iterator<Item = u32> {
+        self.templates.iter()
+    }
+
+    /// On what an action is permitted; `None` only if there is no such action.
+    pub(super) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
+        let entry = self.allowed.get(action.number())?;
+        Some(entry.get_or_init(|| Box::new(self.allow(privileges, action))))
+    }
+
+    fn allow(&self, privileges: &Privileges, action: Action) -> Allowed {
+        let (mut patterns, mut templates, mut any) = (RoaringBitmap::new(), RoaringBitmap::new(), false);
+        for grant in self.grants(privileges).filter(|grant| grant.actions.contains(action)) {
+            patterns.extend(&*grant.patterns);
+            templates.extend(&*grant.templates);
+            any |= !(grant.patterns.is_empty() && grant.templates.is_empty());
+        }
+        let mut granted = RoaringBitmap::new();
+        for pattern in &patterns {
+            privileges.patterns.matches(pattern).into_iter().for_each(|names| names.add_to(&mut granted));
+        }
+        let granted = privileges.effective(granted);
+        let blocked = self.blocked(privileges, action);
+        let withheld = &granted & &blocked;
+        let mut known = granted - &withheld;
+        // A subset test against runs looks up each name, and against bits 64 at once.
+        known.remove_run_compression();
+        Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates, any }
+    }
+
+    /// Names that need more than a grant of the action.
+    fn blocked(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
+        let special = &privileges.special;
+        let mut blocked = RoaringBitmap::new();
+        if action == SYSTEM_INDEX {
+            return blocked;
+        }
+        if !special.system.is_empty() {
+            blocked |= &special.system;
+            if let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX) {
+                blocked -= &explicit.known;
+            }
+        }
+        blocked |= &special.security;
+        if changes(action) && !self.may_change_protected {
+            blocked |= &special.protected;
+        }
+        blocked
+    }
+}
+
+impl Privileges {
+    /// These names, and the aliases and data streams that have one of the indices among them.
+    pub(super) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
+        if let Some(inventory) = self.inventory.as_deref() {
+            for index in &names & (inventory.open() | inventory.closed()) {
+                names.extend(inventory.related(index));
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,224 @@
+//! The security configuration of a search cluster: the files that OpenSearch's security plugin reads.
+
+mod read;
+mod role_files;
+mod template;
+mod users;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::model::Secret;
+use policy::{Files, Place, Problem, Severity, Source};
+
+use crate::groups::ActionGroups;
+use crate::pattern::Pattern;
+pub use template::{Template, Variables};
+
+/// A security configuration, with the built-in roles and action groups.
+#[derive(Debug, Default)]
+pub struct SecurityConfig {
+    /// Roles by name.
+    pub roles: BTreeMap<Arc<str>, Role>,
+    /// Who has which role.
+    pub mappings: Vec<RoleMapping>,
+    /// Users with passwords.
+    pub users: Vec<InternalUser>,
+    /// Action groups, with all members of their members.
+    pub action_groups: ActionGroups,
+    /// The names of tenants.
+    pub tenants: Vec<Arc<str>>,
+    /// What `config.yml` says about evaluating privileges.
+    pub settings: Settings,
+}
+
+/// A role.
+#[derive(Debug, Default)]
+pub struct Role {
+    /// Actions, patterns of actions and action groups, on the cluster.
+    pub cluster_permissions: Vec<Arc<str>>,
+    /// What is allowed on indices.
+    pub index_permissions: Vec<IndexPermission>,
+    /// What is allowed in tenants of OpenSearch Dashboards.
+    pub tenant_permissions: Vec<TenantPermission>,
+}
+
+/// What a role allows in some tenants.
+#[derive(Debug, Default)]
+pub struct TenantPermission {
+    /// Patterns of names of tenants.
+    pub patterns: Vec<Arc<str>>,
+    /// Actions and action groups.
+    pub allowed_actions: Vec<Arc<str>>,
+}
+
+/// What a role allows on some indices.
+#[derive(Debug, Default)]
+pub struct IndexPermission {
+    /// Patterns of names of indices, aliases and data streams.
+    pub patterns: Vec<IndexPattern>,
+    /// Actions, patterns of actions and action groups.
+    pub allowed_actions: Vec<Arc<str>>,
+    /// A query that documents must match (document level security).
+    pub document_query: Option<Template>,
+    /// Fields that may be seen; those that start with `~` may not (field level security).
+    pub fields: Vec<Arc<str>>,
+    /// Fields whose values are masked, with how.
+    pub masked_fields: Vec<Arc<str>>,
+}
+
+/// A pattern of index names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum IndexPattern {
+    /// The same for every subject.
+    Static(Pattern),
+    /// With values of the subject.
+    Template(Template),
+}
+
+/// Who has a role: whoever matches one of the patterns.
+#[derive(Debug, Default)]
+pub struct RoleMapping {
+    /// The role.
+    pub role: Arc<str>,
+    /// Patterns of user names.
+    pub users: Vec<Pattern>,
+    /// Patterns of backend roles.
+    pub backend_roles: Vec<Pattern>,
+    /// Patterns that backend roles must match all of. None if empty.
+    pub and_backend_roles: Vec<Pattern>,
+    /// Patterns of the caller's address.
+    pub hosts: Vec<Pattern>,
+}
+
+/// A user of `internal_users.yml`.
+#[derive(Debug)]
+pub struct InternalUser {
+    /// The user's name.
+    pub name: Arc<str>,
+    /// The hash of the password; without one nobody can sign in as this user.
+    pub hash: Option<Secret>,
+    /// Backend roles.
+    pub backend_roles: Vec<Arc<str>>,
+    /// Attributes: the variables `attr.internal.NAME`.
+    pub attributes: BTreeMap<Arc<str>, Arc<str>>,
+    /// Roles that the user has without a mapping (`opendistro_security_roles`).
+    pub roles: Vec<Arc<str>>,
+    /// Whether it is a service account, which may do nothing on the cluster and on regular indices.
+    pub is_service: bool,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// Settings of `config.yml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `privileges_evaluation_type`, if set.
+    pub evaluation: Option<EvaluationType>,
+    /// `do_not_fail_on_forbidden`.
+    pub do_not_fail_on_forbidden: bool,
+    /// `do_not_fail_on_forbidden_empty`.
+    pub do_not_fail_on_forbidden_empty: bool,
+    /// `privileges_evaluation_ignore_unauthorized_indices`.
+    pub ignore_unauthorized_indices: bool,
+}
+
+/// How a request is evaluated that is permitted on some of its indices only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvaluationType {
+    /// As OpenSearch does until version 3.6, and later unless configured.
+    Legacy,
+    /// As the newer evaluation does.
+    V4,
+}
+
+/// A security configuration that was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: SecurityConfig,
+    /// Warnings, which do not prevent its use.
+    pub warnings: Vec<Problem>,
+    /// Every file that was read.
+    pub sources: Vec<Source>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            evaluation: None,
+            do_not_fail_on_forbidden: false,
+            do_not_fail_on_forbidden_empty: false,
+            ignore_unauthorized_indices: true,
+        }
+    }
+}
+
+impl SecurityConfig {
+    /// Only the built-in roles and action groups.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let mut config = Self { action_groups: ActionGroups::builtin(), ..Self::default() };
+        role_files::add_builtin(&mut config);
+        config
+    }
+
+    /// Reads the files in a folder. Each but `roles.yml` may be missing.
+    ///
+    /// # Errors
+    /// All problems in all files, including warnings, sorted by place.
+    pub fn load(files: &dyn Files, folder: &Path) -> Result<Loaded, Vec<Problem>> {
+        let names = match files.list(folder) {
+            Ok(names) => names,
+            Err(error) => {
+                let message = format!("the folder cannot be read: {error}");
+                return Err(vec![Problem::error(Place::start_of(folder), message)]);
+            }
+        };
+        let mut loader = Loader { files, folder, names, problems: Vec::new(), sources: Vec::new() };
+        let mut config = Self::default();
+        role_files::load(&mut loader, &mut config);
+        users::load(&mut loader, &mut config);
+        let Loader { mut problems, sources, .. } = loader;
+        problems.sort_by(|one, other| one.at.cmp(&other.at));
+        if problems.iter().any(|problem| problem.severity == Severity::Error) {
+            return Err(problems);
+        }
+        Ok(Loaded { config, warnings: problems, sources })
+    }
+}
+
+/// Reads the files of a folder.
+struct Loader<'f> {
+    files: &'f dyn Files,
+    folder: &'f Path,
+    names: Vec<String>,
+    problems: Vec<Problem>,
+    sources: Vec<Source>,
+}
+
+impl Loader<'_> {
+    /// The path and the bytes of a file, if it is there.
+    fn file(&mut self, name: &str) -> Option<(PathBuf, Arc<[u8]>)> {
+        if !self.names.iter().any(|known| known == name) {
+            return None;
+        }
+        let path = self.folder.join(name);
+        match self.files.read(&path) {
+            Ok(bytes) => {
+                let bytes: Arc<[u8]> = bytes.into();
+                self.sources.push(Source { path: path.clone(), bytes: bytes.clone() });
+                Some((path, bytes))
+            }
+            Err(error) => {
+                let message = format!("the file cannot be read: {error}");
+                self.problems.push(Problem::error(Place::start_of(&path), message));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What the files have in common: an entry for each name, beside `_meta`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::document::{Fields, Key, Node, Reader, Text};
+
+use super::Loader;
+use crate::pattern::Pattern;
+
+/// Keys that entries of every file may have; they say nothing about what is permitted.
+const NOTES: &[&str] = &["reserved", "hidden", "static", "description"];
+
+/// Reads a file with an entry for each name, and checks its `_meta`. Returns whether the file is there.
+pub(super) fn entries(
+    loader: &mut Loader<'_>,
+    name: &str,
+    kind: &str,
+    mut entry: impl FnMut(&mut Reader, &Key, &Node),
+) -> bool {
+    let Some((path, bytes)) = loader.file(name) else { return false };
+    let mut reader = Reader::new(path.as_path().into());
+    if let Some(root) = reader.parse(&bytes).filter(|root| !root.is_nothing())
+        && let Some(fields) = reader.entries(&root, "the file")
+    {
+        for (key, node) in fields.iter() {
+            if &*key.text == "_meta" {
+                meta(&mut reader, node, kind);
+            } else {
+                entry(&mut reader, key, node);
+            }
+        }
+        if fields.field("_meta").is_none() {
+            reader.error_help(
+                fields.at,
+                "the file has no `_meta`",
+                format!("add `_meta: {{ type: {kind}, config_version: 2 }}`"),
+            );
+        }
+    }
+    loader.problems.extend(reader.finish());
+    true
+}
+
+/// The type of the file and the version of its format.
+fn meta(reader: &mut Reader, node: &Node, kind: &str) {
+    let Some(fields) = reader.fields(node, "`_meta`", &["type", "config_version"]) else { return };
+    if let Some(found) = fields.value("type").and_then(|node| reader.text(node, "`type`"))
+        && found.text != kind
+    {
+        let message = format!("this file has the type `{}`, not `{kind}`", found.text);
+        reader.error(found.at, message);
+    }
+    match fields.value("config_version").and_then(|node| reader.text(node, "`config_version`")) {
+        Some(version) if version.text == "2" => {}
+        Some(version) => reader.error(version.at, "only `config_version: 2` is supported"),
+        None => reader.error(fields.at, "`config_version: 2` is missing"),
+    }
+}
+
+/// The fields of an entry: those that are known here, and notes.
+pub(super) fn fields<'n>(
+    reader: &mut Reader,
+    node: &'n Node,
+    what: &str,
+    known: &[&str],
+) -> Option<Fields<'n>> {
+    let all: Vec<&str> = known.iter().chain(NOTES).copied().collect();
+    let fields = reader.secret_fields(node, what, &all)?;
+    for note in ["reserved", "hidden", "static"] {
+        flag(reader, &fields, note);
+    }
+    Some(fields)
+}
+
+/// Whether a flag is `true`.
+pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
+    fields.value(key).and_then(|node| reader.boolean(node, &format!("`{key}`"))).unwrap_or(false)
+}
+
+/// The texts under a key; none if it is missing or empty.
+pub(super) fn texts<'n>(
+    reader: &mut Reader,
+    fields: &Fields<'n>,
+    key: &str,
+) -> Vec<(Text<'n>, &'n Arc<str>)> {
+    let Some(node) = fields.value(key) else { return Vec::new() };
+    reader.texts(node, &format!("`{key}`"), &format!("each of `{key}`"))
+}
+
+/// The same, without their places.
+pub(super) fn names(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Arc<str>> {
+    texts(reader, fields, key).into_iter().map(|(_, text)| text.clone()).collect()
+}
+
+/// The patterns under a key.
+pub(super) fn patterns(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Pattern> {
+    let texts = texts(reader, fields, key);
+    texts.into_iter().filter_map(|(text, shared)| pattern(reader, text, shared)).collect()
+}
+
+/// A pattern; `None` if it is a regular expression that is not supported, which is an error.
+pub(super) fn pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Pattern> {
+    match Pattern::parse(shared) {
+        Ok(pattern) => Some(pattern),
+        Err(error) => {
+            let at = text.locate(text.text.get(1 + error.offset..).unwrap_or(text.text));
+            reader.error(at, error.message);
+            None
+        }
+    }
+}
+
+/// Adds an error for the whole folder.
+pub(super) fn missing(loader: &mut Loader<'_>, name: &str) {
+    let at = policy::Place::start_of(Path::new(loader.folder));
+    loader.problems.push(policy::Problem::error(at, format!("the folder has no `{name}`")));
+}

@@ -1,0 +1,225 @@
+//! Reads `roles.yml`, `roles_mapping.yml`, `action_groups.yml` and `tenants.yml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use policy::Warning;
+use policy::document::{Fields, Key, Node, Reader, Text};
+
+use super::read::{entries, fields, flag, missing, names, pattern, patterns, texts};
+use super::{
+    IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template, TenantPermission,
+};
+use crate::builtin;
+use crate::groups::ActionGroups;
+use crate::pattern::Pattern;
+
+const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
+const INDEX_PERMISSION: &[&str] = &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
+
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
+    config.action_groups = action_groups(loader);
+    let groups = config.action_groups.clone();
+    let roles = &mut config.roles;
+    let is_there = entries(loader, "roles.yml", "roles", |reader, key, node| {
+        if let Some(role) = role(reader, key, node, &groups) {
+            roles.insert(key.text.clone(), role);
+        }
+    });
+    if !is_there {
+        missing(loader, "roles.yml");
+    }
+    add_builtin(config);
+    let (roles, mappings) = (&config.roles, &mut config.mappings);
+    entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
+        mappings.extend(mapping(reader, key, node));
+        if is_there && !roles.contains_key(&key.text) {
+            let close = policy::closest(&key.text, roles.keys().map(|name| &**name));
+            let help =
+                close.map_or("remove the mapping".to_owned(), |close| format!("did you mean `{close}`?"));
+            reader.warning_help(
+                key.at,
+                Warning::UnknownName,
+                format!("there is no role `{}`", key.text),
+                help,
+            );
+        }
+    });
+    let tenants = &mut config.tenants;
+    entries(loader, "tenants.yml", "tenants", |reader, key, node| {
+        if fields(reader, node, "a tenant", &[]).is_some() {
+            tenants.push(key.text.clone());
+        }
+    });
+}
+
+/// Adds the built-in roles. They replace roles of the same name, as in OpenSearch.
+pub(super) fn add_builtin(config: &mut SecurityConfig) {
+    let list = |texts: &[&str]| texts.iter().map(|text| Arc::from(*text)).collect::<Vec<Arc<str>>>();
+    for builtin in builtin::ROLES {
+        let permission = |(patterns, actions): &(&[&str], &[&str])| IndexPermission {
+            patterns: list(patterns).iter().filter_map(builtin_pattern).collect(),
+            allowed_actions: list(actions),
+            ..IndexPermission::default()
+        };
+        let tenant = |(patterns, actions): &(&[&str], &[&str])| TenantPermission {
+            patterns: list(patterns),
+            allowed_actions: list(actions),
+        };
+        let role = Role {
+            cluster_permissions: list(builtin.cluster),
+            index_permissions: builtin.indices.iter().map(permission).collect(),
+            tenant_permissions: builtin.tenants.iter().map(tenant).collect(),
+        };
+        config.roles.insert(builtin.name.into(), role);
+    }
+}
+
+fn builtin_pattern(text: &Arc<str>) -> Option<IndexPattern> {
+    if Template::is_template(text) {
+        return Template::parse(text).ok().map(IndexPattern::Template);
+    }
+    Pattern::parse(text).ok().map(IndexPattern::Static)
+}
+
+fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
+    let mut groups: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
+    entries(loader, "action_groups.yml", "actiongroups", |reader, key, node| {
+        let Some(fields) = fields(reader, node, "an action group", &["allowed_actions", "type"]) else {
+            return;
+        };
+        let actions = texts(reader, &fields, "allowed_actions");
+        action_patterns(reader, &actions);
+        groups.insert(key.text.clone(), actions.into_iter().map(|(_, action)| action.clone()).collect());
+        let is_builtin = builtin::ACTION_GROUPS.iter().any(|(name, _)| *name == &*key.text);
+        warn_of_builtin(reader, key, &fields, is_builtin, "action group");
+    });
+    ActionGroups::new(groups)
+}
+
+fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<Role> {
+    let role_fields = fields(reader, node, "a role", ROLE)?;
+    let is_builtin = builtin::ROLES.iter().any(|role| *role.name == *key.text);
+    warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
+    let mut role = Role {
+        cluster_permissions: actions(reader, &role_fields, "cluster_permissions", groups),
+        ..Role::default()
+    };
+    for node in list(reader, &role_fields, "index_permissions") {
+        role.index_permissions.extend(index_permission(reader, node, groups));
+    }
+    for node in list(reader, &role_fields, "tenant_permissions") {
+        let known = ["tenant_patterns", "allowed_actions"];
+        if let Some(fields) = reader.fields(node, "each of `tenant_permissions`", &known) {
+            let patterns = names(reader, &fields, "tenant_patterns");
+            let allowed_actions = names(reader, &fields, "allowed_actions");
+            role.tenant_permissions.push(TenantPermission { patterns, allowed_actions });
+        }
+    }
+    Some(role)
+}
+
+fn list<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> &'n [Node] {
+    fields.value(key).and_then(|node| reader.list(node, &format!("`{key}`"))).unwrap_or_default()
+}
+
+fn index_permission(reader: &mut Reader, node: &Node, groups: &ActionGroups) -> Option<IndexPermission> {
+    let fields = reader.fields(node, "each of `index_permissions`", INDEX_PERMISSION)?;
+    let patterns = texts(reader, &fields, "index_patterns");
+    let patterns = patterns.into_iter().filter_map(|(text, shared)| index_pattern(reader, text, shared));
+    Some(IndexPermission {
+        patterns: patterns.collect(),
+        document_query: document_query(reader, &fields),
+        fields: names(reader, &fields, "fls"),
+        masked_fields: names(reader, &fields, "masked_fields"),
+        allowed_actions: actions(reader, &fields, "allowed_actions", groups),
+    })
+}
+
+fn index_pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<IndexPattern> {
+    if text.text.starts_with('<') && text.text.ends_with('>') {
+        reader.error(
+            text.at,
+            "date math in `index_patterns` is not supported: write a pattern such as `logs-*`",
+        );
+        return None;
+    }
+    if !Template::is_template(text.text) {
+        return pattern(reader, text, shared).map(IndexPattern::Static);
+    }
+    if text.text.starts_with('/') {
+        reader.error(text.at, "variables in a regular expression are not supported");
+        return None;
+    }
+    template(reader, text, shared).map(IndexPattern::Template)
+}
+
+fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Template> {
+    match Template::parse(shared) {
+        Ok(template) => Some(template),
+        Err((offset, message)) => {
+            let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
+            reader.error(at, message);
+            None
+        }
+    }
+}
+
+/// The query of document level security. One that is no JSON hides every document in OpenSearch: here it is an error.
+fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> {
+    let (text, shared) = fields.value("dls").and_then(|node| reader.shared(node, "`dls`"))?;
+    if text.text.trim().is_empty() {
+        return None;
+    }
+    let template = template(reader, text, shared)?;
+    let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_ok();
+    if !Template::is_template(text.text) && !is_json {
+        reader.error_help(text.at, "`dls` must be a query in JSON", "write `'{\"term\": { … }}'`");
+    }
+    Some(template)
+}
+
+/// Actions and action groups. A name that is neither is probably a mistake.
+fn actions(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &ActionGroups) -> Vec<Arc<str>> {
+    let actions = texts(reader, fields, key);
+    action_patterns(reader, &actions);
+    for (text, _) in &actions {
+        let is_action = text.text.contains([':', '*', '?', '/']);
+        if !is_action && !groups.names().any(|name| name == text.text) {
+            let close = policy::closest(text.text, groups.names());
+            let help = close.map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
+                format!("did you mean `{close}`?")
+            });
+            let message = format!("there is no action group `{}`", text.text);
+            reader.warning_help(text.at, Warning::UnknownName, message, help);
+        }
+    }
+    actions.into_iter().map(|(_, action)| action.clone()).collect()
+}
+
+/// Reports patterns of actions that are not supported.
+fn action_patterns(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)]) {
+    for (text, shared) in actions {
+        pattern(reader, *text, shared);
+    }
+}
+
+fn mapping(reader: &mut Reader, key: &Key, node: &Node) -> Option<RoleMapping> {
+    let known = ["users", "backend_roles", "and_backend_roles", "hosts"];
+    let fields = fields(reader, node, "a role mapping", &known)?;
+    Some(RoleMapping {
+        role: key.text.clone(),
+        users: patterns(reader, &fields, "users"),
+        backend_roles: patterns(reader, &fields, "backend_roles"),
+        and_backend_roles: patterns(reader, &fields, "and_backend_roles"),
+        hosts: patterns(reader, &fields, "hosts"),
+    })
+}
+
+/// An entry with a built-in name is not used; an exported configuration has them, marked `static`.
+fn warn_of_builtin(reader: &mut Reader, key: &Key, fields: &Fields<'_>, is_builtin: bool, what: &str) {
+    if is_builtin && !flag(reader, fields, "static") {
+        let message = format!("`{}` is a built-in {what}: this definition is not used", key.text);
+        reader.warning_help(key.at, Warning::Duplicate, message, "use another name");
+    }
+}

@@ -1,0 +1,223 @@
+//! Texts with values of the subject: `${user.name}`, `${attr.internal.department}`.
+//!
+//! OpenSearch inserts a value as it is, so a user named `*` has every index of the role `own_index`, and a quote in an
+//! attribute ends the text of a query. Here a value is always literal.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::pattern::{Pattern, Symbol};
+
+/// The values that a template may contain, by name: `user.name`, `user.roles`, `user.securityRoles`, `attr.…`.
+#[derive(Clone, Debug, Default)]
+pub struct Variables(BTreeMap<String, String>);
+
+/// A text with variables.
+#[derive(Clone, Debug)]
+pub struct Template {
+    text: Arc<str>,
+    pieces: Arc<[Piece]>,
+}
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Literal(String),
+    /// A variable, its default, and whether it is inside of a JSON string.
+    Variable(String, Option<String>, bool),
+}
+
+/// Why a template is not supported, with the offset in bytes.
+pub(crate) type TemplateError = (usize, &'static str);
+
+impl Variables {
+    /// Sets a value. Names may be written with `_` instead of `.`.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        let value = value.into();
+        self.0.insert(name.replace('.', "_"), value.clone());
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Sets a list of names, which a query may contain as `[${user.roles}]`.
+    pub fn set_list<'v>(&mut self, name: &str, values: impl IntoIterator<Item = &'v str>) {
+        let quoted: Vec<String> =
+            values.into_iter().map(|value| format!("\"{}\"", json_escaped(value))).collect();
+        self.set(name, quoted.join(","));
+    }
+
+    fn value<'v>(&'v self, name: &str, default: Option<&'v String>) -> Option<&'v str> {
+        self.0.get(name).or(default).map(String::as_str)
+    }
+}
+
+impl Template {
+    /// Whether a text has variables.
+    pub(super) fn is_template(text: &str) -> bool {
+        text.contains("${")
+    }
+
+    /// Reads `${NAME}` and `${NAME:-DEFAULT}`.
+    pub(crate) fn parse(text: &Arc<str>) -> Result<Self, TemplateError> {
+        let (mut pieces, mut rest, mut in_string) = (Vec::new(), &**text, false);
+        while let Some((literal, after)) = rest.split_once("${") {
+            let offset = text.len() - after.len() - 2;
+            if literal.ends_with('$') {
+                return Err((offset, "`$${` is not supported"));
+            }
+            let Some((inner, next)) = after.split_once('}') else {
+                return Err((offset, "`${` is not closed by `}`"));
+            };
+            if inner.contains("${") {
+                return Err((offset, "a variable within a variable is not supported"));
+            }
+            in_string = ends_in_string(in_string, literal);
+            let (name, default) = match inner.split_once(":-") {
+                Some((name, default)) => (name, Some(default.to_owned())),
+                None => (inner, None),
+            };
+            pieces.push(Piece::Literal(literal.to_owned()));
+            pieces.push(Piece::Variable(name.to_owned(), default, in_string));
+            rest = next;
+        }
+        pieces.push(Piece::Literal(rest.to_owned()));
+        Ok(Self { text: text.clone(), pieces: pieces.into() })
+    }
+
+    /// The text as configured.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// As a pattern of index names, in which values are literal; `None` if a value is missing.
+    #[must_use]
+    pub fn pattern(&self, variables: &Variables) -> Option<Pattern> {
+        let mut symbols = Vec::new();
+        for piece in &*self.pieces {
+            match piece {
+                Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
+                Piece::Variable(name, default, _) => {
+                    symbols.extend(variables.value(name, default.as_ref())?.bytes().map(Symbol::Byte));
+                }
+            }
+        }
+        Some(Pattern::of_symbols(self.text.clone(), symbols))
+    }
+
+    /// As a query in JSON; `None` if a value is missing or cannot be in its place, or if the result is not JSON.
+    #[must_use]
+    pub fn query(&self, variables: &Variables) -> Option<String> {
+        let mut out = String::new();
+        for piece in &*self.pieces {
+            match piece {
+                Piece::Literal(text) => out.push_str(text),
+                Piece::Variable(name, default, in_string) => {
+                    let value = variables.value(name, default.as_ref())?;
+                    if *in_string {
+                        out.push_str(&json_escaped(value));
+                    } else {
+                        let values: Vec<serde_json::Value> =
+                            serde_json::from_str(&format!("[{value}]")).ok()?;
+                        let is_scalar = |value: &serde_json::Value| !value.is_array() && !value.is_object();
+                        values.iter().all(is_scalar).then(|| out.push_str(value))?;
+                    }
+                }
+            }
+        }
+        serde_json::from_str::<serde::de::IgnoredAny>(&out).ok().map(|_| out)
+    }
+}
+
+impl PartialEq for Template {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Template {}
+
+impl Hash for Template {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+/// Whether JSON text that starts inside of a string, or outside, ends inside of one.
+fn ends_in_string(mut in_string: bool, text: &str) -> bool {
+    let mut escaped = false;
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+    }
+    in_string
+}
+
+/// The text as it is between the quotes of a JSON string.
+fn json_escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables() -> Variables {
+        let mut variables = Variables::default();
+        variables.set("user.name", "ann*");
+        variables.set("attr.internal.quote", "a\"}b");
+        variables.set("attr.internal.level", "7");
+        variables.set("attr.internal.object", "{\"match_all\":{}}");
+        variables.set_list("user.roles", ["one", "t\"wo"]);
+        variables
+    }
+
+    fn template(text: &str) -> Template {
+        Template::parse(&text.into()).unwrap()
+    }
+
+    #[test]
+    fn a_value_in_a_pattern_is_literal() {
+        for text in ["${user.name}-*", "${user_name}-*"] {
+            let pattern = template(text).pattern(&variables()).unwrap();
+            assert!(pattern.matches("ann*-1"));
+            assert!(!pattern.matches("anna-1"));
+        }
+        let alone = template("${user.name}").pattern(&variables()).unwrap();
+        assert!(alone.matches("ann*") && !alone.matches("anna"));
+    }
+
+    #[test]
+    fn a_missing_value_matches_nothing_unless_there_is_a_default() {
+        assert!(template("${attr.jwt.team}-*").pattern(&variables()).is_none());
+        let pattern = template("${attr.jwt.team:-none}-*").pattern(&variables()).unwrap();
+        assert!(pattern.matches("none-1"));
+    }
+
+    #[test]
+    fn a_value_cannot_change_a_query() {
+        let query = |text| template(text).query(&variables());
+        assert_eq!(query(r#"{"term":{"a":"${attr.internal.quote}"}}"#).unwrap(), r#"{"term":{"a":"a\"}b"}}"#);
+        assert_eq!(
+            query(r#"{"terms":{"a":[${user.roles}]}}"#).unwrap(),
+            r#"{"terms":{"a":["one","t\"wo"]}}"#
+        );
+        assert_eq!(query(r#"{"term":{"a":${attr.internal.level}}}"#).unwrap(), r#"{"term":{"a":7}}"#);
+        assert_eq!(query(r#"{"bool":{"must":${attr.internal.object}}}"#), None);
+        assert_eq!(query(r#"{"term":{"a":${attr.internal.quote}}}"#), None);
+        assert_eq!(query(r#"{"term":{"a":"${attr.jwt.none}"}}"#), None);
+        assert_eq!(query(r#"not JSON ${user.name}"#), None);
+    }
+
+    #[test]
+    fn what_is_not_supported_is_an_error_at_its_place() {
+        for (text, offset) in [("a${b", 1), ("${a:-${b}}", 0), ("a$${b}", 2)] {
+            assert_eq!(Template::parse(&text.into()).unwrap_err().0, offset, "{text}");
+        }
+    }
+}

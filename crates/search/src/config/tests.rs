@@ -1,0 +1,148 @@
+//! Tests of reading a security configuration.
+
+use policy::MapFiles;
+
+use super::*;
+
+const ROLES: &str = r#"_meta: { type: roles, config_version: 2 }
+reader:
+  reserved: false
+  description: reads logs
+  cluster_permissions: [cluster_composite_ops_ro]
+  index_permissions:
+    - index_patterns: ["logs-*", "${user.name}-*", "/team-[0-9]+/"]
+      dls: '{"term": {"owner": "${user.name}"}}'
+      fls: ["~secret"]
+      masked_fields: [name]
+      allowed_actions: [read]
+  tenant_permissions:
+    - tenant_patterns: [one]
+      allowed_actions: [kibana_all_read]
+empty: {}
+"#;
+
+fn folder(roles: &str) -> MapFiles {
+    MapFiles::of("os/roles.yml", roles)
+}
+
+fn load(files: &MapFiles) -> Result<Loaded, Vec<String>> {
+    SecurityConfig::load(files, Path::new("os"))
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn warnings(files: &MapFiles) -> Vec<String> {
+    load(files).unwrap().warnings.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_fields_are_read() {
+    let files = folder(ROLES)
+        .and(
+            "os/roles_mapping.yml",
+            "_meta: { type: rolesmapping, config_version: 2 }\nreader: { users: [ann, 'b*'], backend_roles: [r], \
+             and_backend_roles: [x, y], hosts: ['10.*'] }\n",
+        )
+        .and(
+            "os/internal_users.yml",
+            "_meta: { type: internalusers, config_version: 2 }\nann:\n  hash: $2y$12$x\n  backend_roles: [r]\n  \
+             attributes: { dept: 7 }\n  opendistro_security_roles: [reader]\nbot: { hash: a, service: true }\n\
+             gone: { hash: b, enabled: false }\n",
+        )
+        .and(
+            "os/action_groups.yml",
+            "_meta: { type: actiongroups, config_version: 2 }\nmine: { type: index, allowed_actions: [read, 'indices:x'] }\n",
+        )
+        .and("os/tenants.yml", "_meta: { type: tenants, config_version: 2 }\none: { description: a tenant }\n")
+        .and(
+            "os/config.yml",
+            "_meta: { type: config, config_version: 2 }\nconfig: { dynamic: { do_not_fail_on_forbidden: true, \
+             privileges_evaluation_type: v4, authc: { a: {} } } }\n",
+        );
+    let loaded = load(&files).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    assert_eq!(loaded.sources.len(), 6);
+    let config = loaded.config;
+    assert_eq!(config.roles.len(), 8 + 2);
+    let permission = &config.roles.get("reader").unwrap().index_permissions[0];
+    assert_eq!(permission.patterns.len(), 3);
+    assert!(matches!(permission.patterns[1], IndexPattern::Template(_)));
+    assert!(permission.document_query.is_some());
+    assert_eq!(permission.fields, ["~secret".into()]);
+    assert_eq!(permission.masked_fields, ["name".into()]);
+    let mapping = &config.mappings[0];
+    assert_eq!((mapping.users.len(), mapping.and_backend_roles.len(), mapping.hosts.len()), (2, 2, 1));
+    assert_eq!(config.users[0].attributes.get("dept").map(|value| &**value), Some("7"));
+    assert_eq!(config.users.iter().map(|user| user.hash.is_some()).collect::<Vec<_>>(), [true, true, false]);
+    assert!(config.users[1].is_service);
+    assert_eq!(config.action_groups.names().count(), 27);
+    assert_eq!(config.tenants, ["one".into()]);
+    assert!(config.settings.do_not_fail_on_forbidden);
+    assert_eq!(config.settings.evaluation, Some(EvaluationType::V4));
+}
+
+#[test]
+fn problems_have_their_places() {
+    let meta = "_meta: { type: roles, config_version: 2 }\n";
+    for (text, expected) in [
+        ("a: { cluster_permission: [x] }", "os/roles.yml:2:6: error: unknown key"),
+        (
+            "a: { index_permissions: [{ index_patterns: ['/a(?<=b)/'] }] }",
+            "os/roles.yml:2:48: error: of the groups",
+        ),
+        (
+            "a: { index_permissions: [{ index_patterns: ['a${b'] }] }",
+            "os/roles.yml:2:47: error: `${` is not closed",
+        ),
+        (
+            "a: { index_permissions: [{ index_patterns: ['<a-{now}>'] }] }",
+            "os/roles.yml:2:45: error: date math",
+        ),
+        (
+            "a: { index_permissions: [{ index_patterns: ['/${user.name}/'] }] }",
+            "os/roles.yml:2:45: error: variables",
+        ),
+        ("a: { index_permissions: [{ dls: '{' }] }", "os/roles.yml:2:33: error: `dls` must be a query"),
+        (
+            "a: { cluster_permissions: read }",
+            "os/roles.yml:2:27: error: `cluster_permissions` must be a list",
+        ),
+    ] {
+        let problems = load(&folder(&format!("{meta}{text}\n"))).unwrap_err();
+        assert!(problems[0].starts_with(expected), "{problems:?}");
+    }
+    assert!(load(&folder("a: {}\n")).unwrap_err()[0].contains("has no `_meta`"));
+    assert!(load(&folder("_meta: { type: x, config_version: 2 }\n")).unwrap_err()[0].contains("not `roles`"));
+    assert!(load(&MapFiles::of("os/other", "")).unwrap_err()[0].contains("the folder has no `roles.yml`"));
+}
+
+#[test]
+fn what_is_not_used_is_a_warning() {
+    let meta = "_meta: { type: roles, config_version: 2 }\n";
+    let found = warnings(&folder(&format!("{meta}readall: {{ cluster_permissions: ['*'] }}\n")));
+    assert!(found[0].contains("is a built-in role"), "{found:?}");
+    let found = warnings(&folder(&format!("{meta}a: {{ cluster_permissions: [cluster_montor] }}\n")));
+    assert!(found[0].contains("did you mean `cluster_monitor`?"), "{found:?}");
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }\nreadr: { users: [x] }\n";
+    let found = warnings(&folder(ROLES).and("os/roles_mapping.yml", mapping));
+    assert!(found[0].contains("did you mean `reader`?"), "{found:?}");
+    let anonymous = "_meta: { type: config, config_version: 2 }\nconfig: { dynamic: { http: { anonymous_auth_enabled: true } } }\n";
+    let found = warnings(&folder(ROLES).and("os/config.yml", anonymous));
+    assert!(found[0].contains("warning[unsupported-setting]"), "{found:?}");
+}
+
+#[test]
+fn a_problem_never_shows_a_hash() {
+    let users = "_meta: { type: internalusers, config_version: 2 }\nann: { $2y$12$secret: x }\nbob: { hash: [$2y$12$secret] }\n";
+    let problems = load(&folder(ROLES).and("os/internal_users.yml", users)).unwrap_err();
+    assert_eq!(problems.len(), 2);
+    assert!(problems.iter().all(|problem| !problem.contains("secret")), "{problems:?}");
+}
+
+#[test]
+fn builtin_roles_are_there() {
+    let config = SecurityConfig::builtin();
+    assert_eq!(config.roles.len(), 8);
+    let patterns: usize =
+        config.roles.values().flat_map(|role| &role.index_permissions).map(|one| one.patterns.len()).sum();
+    assert_eq!(patterns, 1 + 1 + 1 + 1 + 1 + 3 + 10 + 9);
+}

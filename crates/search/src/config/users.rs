@@ -1,0 +1,155 @@
+//! Reads `internal_users.yml` and `config.yml`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use policy::Warning;
+use policy::document::{Fields, Key, Node, Reader};
+use policy::model::Secret;
+
+use super::read::{entries, fields, flag, names};
+use super::{EvaluationType, InternalUser, Loader, SecurityConfig, Settings};
+
+const USER: &[&str] =
+    &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
+
+/// Settings that are read.
+const READ: &[&str] = &[
+    "do_not_fail_on_forbidden",
+    "do_not_fail_on_forbidden_empty",
+    "privileges_evaluation_type",
+    "privileges_evaluation_ignore_unauthorized_indices",
+    "hosts_resolver_mode",
+    "filtered_alias_mode",
+    "disable_rest_auth",
+    "http",
+];
+
+/// Settings about authentication, which the policy configures, about Dashboards, and without effect in OpenSearch.
+const UNUSED: &[&str] = &[
+    "authc",
+    "authz",
+    "auth_failure_listeners",
+    "on_behalf_of",
+    "api_tokens",
+    "kibana",
+    "license",
+    "multi_rolespan_enabled",
+    "respect_request_indices_options",
+    "disable_intertransport_auth",
+    "transport_userrname_attribute",
+];
+
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
+    let users = &mut config.users;
+    entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
+        users.extend(user(reader, key, node));
+    });
+    let settings = &mut config.settings;
+    entries(loader, "config.yml", "config", |reader, key, node| {
+        if &*key.text != "config" {
+            reader.error(key.at, "the file has `_meta` and `config`");
+        } else if let Some(fields) = reader.fields(node, "`config`", &["dynamic"])
+            && let Some(node) = fields.value("dynamic")
+        {
+            dynamic(reader, node, settings);
+        }
+    });
+}
+
+fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<InternalUser> {
+    let fields = fields(reader, node, "a user", USER)?;
+    let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
+    let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
+    let mut attributes = BTreeMap::new();
+    if let Some(entries) = fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`")) {
+        for (name, node) in entries.iter() {
+            if let Some((_, value)) = reader.shared(node, "an attribute") {
+                attributes.insert(name.text.clone(), value.clone());
+            }
+        }
+    }
+    let is_service = flag(reader, &fields, "service")
+        || attributes.get("service").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_disabled = is_false(reader, &fields, "enabled")
+        || attributes.get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    Some(InternalUser {
+        name: key.text.clone(),
+        hash: hash.filter(|_| !is_disabled),
+        backend_roles: names(reader, &fields, "backend_roles"),
+        attributes,
+        roles: names(reader, &fields, "opendistro_security_roles"),
+        is_service,
+        at: reader.place(key.at),
+    })
+}
+
+fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
+    fields.value(key).and_then(|node| reader.boolean(node, &format!("`{key}`"))) == Some(false)
+}
+
+fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
+    let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
+    let Some(fields) = reader.secret_fields(node, "`dynamic`", &known) else { return };
+    settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
+    settings.do_not_fail_on_forbidden_empty = flag(reader, &fields, "do_not_fail_on_forbidden_empty");
+    settings.ignore_unauthorized_indices =
+        !is_false(reader, &fields, "privileges_evaluation_ignore_unauthorized_indices");
+    settings.evaluation = choice(
+        reader,
+        &fields,
+        "privileges_evaluation_type",
+        &[("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))],
+    );
+    choice(
+        reader,
+        &fields,
+        "hosts_resolver_mode",
+        &[("ip-only", Some(())), ("ip-hostname", Some(())), ("ip-hostname-lookup", None)],
+    );
+    choice(
+        reader,
+        &fields,
+        "filtered_alias_mode",
+        &[("warn", Some(())), ("nowarn", Some(())), ("disallow", None)],
+    );
+    if let Some(http) = fields.value("http").and_then(|node| reader.entries(node, "`http`"))
+        && flag(reader, &http, "anonymous_auth_enabled")
+    {
+        unsupported(reader, &http, "anonymous_auth_enabled", "requests without credentials are denied");
+    }
+    if flag(reader, &fields, "disable_rest_auth") {
+        unsupported(reader, &fields, "disable_rest_auth", "requests without credentials are denied");
+    }
+}
+
+/// Warns of a setting that would permit more than is supported.
+fn unsupported(reader: &mut Reader, fields: &Fields<'_>, key: &str, instead: &str) {
+    if let Some((key, _)) = fields.field(key) {
+        let message = format!("`{}` is not supported", key.text);
+        reader.warning_help(key.at, Warning::UnsupportedSetting, message, instead);
+    }
+}
+
+/// One of some values; those with `None` are not supported.
+fn choice<T: Copy>(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    key: &str,
+    values: &[(&str, Option<T>)],
+) -> Option<T> {
+    let found = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")))?;
+    let lower: Arc<str> = found.1.to_lowercase().into();
+    match values.iter().find(|(name, _)| *name == &*lower) {
+        Some((_, Some(value))) => Some(*value),
+        Some((name, None)) => {
+            reader.error(found.0.at, format!("`{name}` is not supported"));
+            None
+        }
+        None => {
+            let names: Vec<String> = values.iter().map(|(name, _)| format!("`{name}`")).collect();
+            reader.error(found.0.at, format!("`{key}` must be one of {}", names.join(", ")));
+            None
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Expressions over indices, such as `logs-*,-logs-old`, split as the cluster splits them.
+
+use std::borrow::Cow;
+
+/// Names and patterns of indices, aliases and data streams, as a request lists them, and what its patterns stand for.
+///
+/// The text is decoded, and date math in it is replaced by the names that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expression<'a> {
+    text: Cow<'a, str>,
+    /// What the patterns expand to, and what happens with names that do not exist.
+    pub options: Options,
+}
+
+/// The parameters of a request that say what an [`Expression`] stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Patterns expand to open indices.
+    pub open: bool,
+    /// Patterns expand to closed indices.
+    pub closed: bool,
+    /// Patterns expand to hidden indices, data streams and aliases. Without it they do so only where both the pattern
+    /// and the name begin with a dot.
+    pub hidden: bool,
+    /// Names that do not exist are left out (`ignore_unavailable`) rather than an error.
+    pub ignore_unavailable: bool,
+    /// Patterns that match nothing are no error (`allow_no_indices`).
+    pub allow_no_indices: bool,
+}
+
+/// A part of an [`Expression`] between commas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'e> {
+    /// The name of one index, alias or data stream.
+    Name(&'e str),
+    /// Names that match this pattern. `*` stands for any characters, and nothing else is special.
+    Pattern(&'e str),
+    /// Takes these names, or names that match this pattern, out of those that were gathered before it.
+    Except(&'e str),
+}
+
+/// The parts of an [`Expression`] in their order.
+#[derive(Debug, Clone)]
+pub struct Parts<'e> {
+    parts: std::str::Split<'e, char>,
+    is_first: bool,
+    has_pattern: bool,
+}
+
+impl Options {
+    /// What most requests that read expand a pattern to.
+    pub const OPEN: Options = Options {
+        open: true,
+        closed: false,
+        hidden: false,
+        ignore_unavailable: false,
+        allow_no_indices: true,
+    };
+
+    /// Whether patterns expand to anything.
+    #[must_use]
+    pub fn expands(self) -> bool {
+        self.open || self.closed
+    }
+
+    /// These options, with a value of `expand_wildcards` in place of theirs.
+    pub(crate) fn expanding(self, states: &str) -> Option<Options> {
+        let mut options = Options { open: false, closed: false, hidden: false, ..self };
+        for state in states.split(',') {
+            match state {
+                "open" => options.open = true,
+                "closed" => options.closed = true,
+                "hidden" => options.hidden = true,
+                "all" => (options.open, options.closed, options.hidden) = (true, true, true),
+                "none" => (options.open, options.closed, options.hidden) = (false, false, false),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+impl<'a> Expression<'a> {
+    /// The expression with this text, which is decoded, and free of date math.
+    #[must_use]
+    pub fn new(text: impl Into<Cow<'a, str>>, options: Options) -> Self {
+        Self { text: text.into(), options }
+    }
+
+    /// The text without the empty parts at its end, which the cluster drops.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.text.trim_end_matches(',')
+    }
+
+    /// Whether it stands for all indices because it names none, or says `_all`. The pattern `*` is a part like others.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        matches!(self.text(), "" | "_all")
+    }
+
+    /// The parts; `*` for an expression that [is all](Self::is_all).
+    #[must_use]
+    pub fn parts(&self) -> Parts<'_> {
+        let text = if self.is_all() { "*" } else { self.text() };
+        Parts { parts: text.split(','), is_first: true, has_pattern: false }
+    }
+}
+
+impl<'e> Iterator for Parts<'e> {
+    type Item = Part<'e>;
+
+    fn next(&mut self) -> Option<Part<'e>> {
+        let part = self.parts.next()?;
+        let is_first = std::mem::replace(&mut self.is_first, false);
+        match part.strip_prefix('-') {
+            // `-x` excludes only after a pattern; before one it is the name of an index.
+            Some(rest) if self.has_pattern && !is_first => Some(Part::Except(rest)),
+            _ if part.contains('*') => {
+                self.has_pattern = true;
+                Some(Part::Pattern(part))
+            }
+            _ => Some(Part::Name(part)),
+        }
+    }
+}
+
+/// Whether `name` matches `pattern`, in which `*` stands for any characters.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let (mut pattern, mut name) = (pattern.as_bytes(), name.as_bytes());
+    // Where to go on when the last `*` takes one more byte.
+    let mut retry: Option<(&[u8], &[u8])> = None;
+    loop {
+        match (pattern.split_first(), name.split_first()) {
+            (Some((b'*', rest)), _) => {
+                pattern = rest;
+                retry = Some((rest, name));
+            }
+            (Some((wanted, pattern_rest)), Some((found, name_rest))) if wanted == found => {
+                (pattern, name) = (pattern_rest, name_rest);
+            }
+            (None, None) => return true,
+            _ => match retry.and_then(|(rest, from)| Some((rest, from.get(1..)?))) {
+                Some((rest, from)) => {
+                    (pattern, name) = (rest, from);
+                    retry = Some((rest, from));
+                }
+                None => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Vec<String> {
+        let expression = Expression::new(text, Options::OPEN);
+        let shown = expression.parts().map(|part| match part {
+            Part::Name(name) => name.to_owned(),
+            Part::Pattern(pattern) => format!("~{pattern}"),
+            Part::Except(name) => format!("!{name}"),
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn an_expression_is_split_as_the_cluster_splits_it() {
+        // Each was tried on a node.
+        for (text, wanted) in [
+            ("", &["~*"][..]),
+            ("_all", &["~*"]),
+            (",", &["~*"]),
+            (",,", &["~*"]),
+            ("a,", &["a"]),
+            (",a", &["", "a"]),
+            ("a,,b", &["a", "", "b"]),
+            ("a, b", &["a", " b"]),
+            ("_all,-a", &["_all", "-a"]),
+            ("_ALL", &["_ALL"]),
+            ("*,-a", &["~*", "!a"]),
+            ("*,-a*", &["~*", "!a*"]),
+            ("-a,*", &["-a", "~*"]),
+            ("a,-a", &["a", "-a"]),
+            ("-a*", &["~-a*"]),
+            ("-a*,-a", &["~-a*", "!a"]),
+            ("a*,b,-b", &["~a*", "b", "!b"]),
+            ("a?", &["a?"]),
+        ] {
+            assert_eq!(parts(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_matches_the_whole_name() {
+        for (pattern, name, wanted) in [
+            ("*", "", true),
+            ("*", "a", true),
+            ("a*", "a", true),
+            ("a*", "ba", false),
+            ("*a", "ba", true),
+            ("*a", "ab", false),
+            ("a*b*c", "axxbxxbc", true),
+            ("a*b*c", "axxbxxb", false),
+            ("a**b", "ab", true),
+            ("a?", "ab", false),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), wanted, "{pattern} {name}");
+        }
+    }
+}

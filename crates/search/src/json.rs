@@ -1,0 +1,349 @@
+//! JSON, read without copying and without building values.
+//!
+//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first bytes: what this reader
+//! refuses is denied. What it accepts a node reads in the same way.
+
+use std::borrow::Cow;
+
+use crate::problem::Problem;
+
+/// Objects and arrays within each other. A node takes 1,000; no query comes near.
+const MOST_DEPTH: usize = 100;
+
+/// A reader at a place in a JSON text.
+#[derive(Debug, Clone)]
+pub(crate) struct Json<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+}
+
+/// What a value is, by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    Object,
+    Array,
+    String,
+    Null,
+    /// A number, `true` or `false`.
+    Other,
+}
+
+impl<'a> Json<'a> {
+    /// A reader at the start of `text`.
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, depth: 0 }
+    }
+
+    /// Reads the whole of `text` as one value, to which `read` is given a reader.
+    pub(crate) fn whole<T>(
+        text: &'a [u8],
+        read: impl FnOnce(&mut Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let mut json = Self::new(text);
+        let value = read(&mut json)?;
+        json.space();
+        if json.at == text.len() { Ok(value) } else { Err(INVALID) }
+    }
+
+    /// What comes next.
+    pub(crate) fn peek(&mut self) -> Result<Value, Problem> {
+        self.space();
+        Ok(match self.byte()? {
+            b'{' => Value::Object,
+            b'[' => Value::Array,
+            b'"' => Value::String,
+            b'n' => Value::Null,
+            _ => Value::Other,
+        })
+    }
+
+    /// Reads an object. `member` is given each key and must read its value.
+    pub(crate) fn object(
+        &mut self,
+        mut member: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        self.list(b'{', b'}', |json| {
+            let key = json.string()?;
+            json.expect(b':')?;
+            member(json, key)
+        })
+    }
+
+    /// Reads an array. `item` must read each value of it.
+    pub(crate) fn array(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        self.list(b'[', b']', |json| item(json))
+    }
+
+    /// Reads a string.
+    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Problem> {
+        let raw = self.raw_string()?;
+        let text = std::str::from_utf8(raw).map_err(|_| INVALID)?;
+        if raw.contains(&b'\\') { unescape(text).map(Cow::Owned) } else { Ok(Cow::Borrowed(text)) }
+    }
+
+    /// Reads any value and gives its text.
+    pub(crate) fn skip(&mut self) -> Result<&'a [u8], Problem> {
+        self.space();
+        let start = self.at;
+        match self.peek()? {
+            Value::Object => self.list(b'{', b'}', |json| {
+                json.space();
+                json.raw_string()?;
+                json.expect(b':')?;
+                json.skip().map(drop)
+            })?,
+            Value::Array => self.list(b'[', b']', |json| json.skip().map(drop))?,
+            Value::String => self.raw_string().map(drop)?,
+            Value::Null | Value::Other => self.literal()?,
+        }
+        Ok(self.text.get(start..self.at).unwrap_or_default())
+    }
+
+    fn list(
+        &mut self,
+        open: u8,
+        close: u8,
+        mut item: impl FnMut(&mut Self) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        self.expect(open)?;
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return Err(Problem::Invalid("its body has too many objects within each other"));
+        }
+        self.space();
+        if self.byte()? != close {
+            loop {
+                item(self)?;
+                self.space();
+                match self.byte()? {
+                    b',' => self.at += 1,
+                    byte if byte == close => break,
+                    _ => return Err(INVALID),
+                }
+                self.space();
+            }
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// The bytes between the quotes of a string, without control characters.
+    fn raw_string(&mut self) -> Result<&'a [u8], Problem> {
+        self.expect(b'"')?;
+        let start = self.at;
+        loop {
+            match self.byte()? {
+                b'"' => break,
+                b'\\' => self.at += 2,
+                0..0x20 => return Err(INVALID),
+                _ => self.at += 1,
+            }
+        }
+        let raw = self.text.get(start..self.at).ok_or(INVALID)?;
+        self.at += 1;
+        Ok(raw)
+    }
+
+    /// Reads `null`, `true`, `false` or a number.
+    fn literal(&mut self) -> Result<(), Problem> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+        let word = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
+        if !matches!(word, b"null" | b"true" | b"false") && !is_number(word) {
+            return Err(INVALID);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn expect(&mut self, wanted: u8) -> Result<(), Problem> {
+        self.space();
+        if self.byte()? != wanted {
+            return Err(INVALID);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn space(&mut self) {
+        while self.text.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    fn byte(&self) -> Result<u8, Problem> {
+        self.text.get(self.at).copied().ok_or(INVALID)
+    }
+}
+
+const INVALID: Problem = Problem::Invalid("its body is not plain JSON in UTF-8");
+
+/// `-? (0 | [1-9][0-9]*) (.[0-9]+)? ([eE][+-]?[0-9]+)?`
+fn is_number(word: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = word.strip_prefix(b"-").unwrap_or(word);
+    let whole = digits(rest);
+    if whole == 0 || (whole > 1 && rest.first() == Some(&b'0')) {
+        return false;
+    }
+    let mut rest = rest.get(whole..).unwrap_or_default();
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let count = digits(fraction);
+        rest = match fraction.get(count..) {
+            Some(rest) if count > 0 => rest,
+            _ => return false,
+        };
+    }
+    let Some((b'e' | b'E', exponent)) = rest.split_first() else { return rest.is_empty() };
+    let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+    !exponent.is_empty() && digits(exponent) == exponent.len()
+}
+
+/// The text of a string with escapes. Halves of a pair of surrogates are refused.
+fn unescape(raw: &str) -> Result<String, Problem> {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        text.push_str(plain);
+        let mut letters = escape.chars();
+        let letter = letters.next().ok_or(INVALID)?;
+        rest = letters.as_str();
+        text.push(match letter {
+            '"' | '\\' | '/' => letter,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let mut unit = || -> Result<u32, Problem> {
+                    let (digits, after) = rest.split_at_checked(4).ok_or(INVALID)?;
+                    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+                    rest = after;
+                    u32::from_str_radix(digits, 16).ok().filter(|_| is_hex).ok_or(INVALID)
+                };
+                let first = unit()?;
+                let is_high = (0xd800..0xdc00).contains(&first);
+                let code = if is_high {
+                    rest = rest.strip_prefix("\\u").ok_or(INVALID)?;
+                    let (digits, after) = rest.split_at_checked(4).ok_or(INVALID)?;
+                    rest = after;
+                    let low =
+                        u32::from_str_radix(digits, 16).ok().filter(|low| (0xdc00..0xe000).contains(low));
+                    0x1_0000 + ((first - 0xd800) << 10) + (low.ok_or(INVALID)? - 0xdc00)
+                } else {
+                    first
+                };
+                char::from_u32(code).ok_or(INVALID)?
+            }
+            _ => return Err(INVALID),
+        });
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+/// The lines of a body. Each ends with a line feed.
+#[derive(Debug)]
+pub(crate) struct Lines<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Lines<'a> {
+    /// The next line, without its line feed.
+    pub(crate) fn next(&mut self) -> Result<Option<&'a [u8]>, Problem> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let end = memchr::memchr(b'\n', self.0)
+            .ok_or(Problem::Invalid("its body does not end with a line feed"))?;
+        let (line, rest) = self.0.split_at_checked(end).unwrap_or_default();
+        self.0 = rest.get(1..).unwrap_or_default();
+        Ok(Some(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_valid(text: &str) -> bool {
+        Json::whole(text.as_bytes(), |json| json.skip().map(drop)).is_ok()
+    }
+
+    #[test]
+    fn only_plain_json_is_read() {
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        for text in
+            ["{}", " [1, -0.5e+3, \"a\\\"\", null, true, {\"a\": [ ] } ] ", "\"\\u00e4\"", "0", &deep(100)]
+        {
+            assert!(is_valid(text), "{text}");
+        }
+        for text in [
+            "",
+            " ",
+            "{",
+            "{]",
+            "[1,]",
+            "{,}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{'a':1}",
+            "{a:1}",
+            "[01]",
+            "[1.]",
+            "[.5]",
+            "[+1]",
+            "[NaN]",
+            "[1e]",
+            "{}{}",
+            "{} x",
+            "/**/{}",
+            "[1]//",
+            "#\n{}",
+            "\u{feff}{}",
+            "\"\n\"",
+            "\"\u{0}\"",
+            "{\0\"",
+            "nul",
+            "\"a",
+            "\"\\",
+            &deep(101),
+        ] {
+            assert!(!is_valid(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_string_is_unescaped() {
+        let read = |text: &str| Json::new(text.as_bytes()).string().map(Cow::into_owned);
+        for (text, wanted) in [
+            (r#""a""#, "a"),
+            (r#""\u0061\n\/""#, "a\n/"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+            (r#""\"\\""#, "\"\\"),
+        ] {
+            assert_eq!(read(text), Ok(wanted.to_owned()), "{text}");
+        }
+        for text in [
+            r#""\ud83d""#,
+            r#""\ud83dx""#,
+            r#""\ude00""#,
+            r#""\u+061""#,
+            r#""\ud83d\u+e00""#,
+            r#""\x""#,
+            r#""\u12"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_not_a_string() {
+        assert!(Json::new(b"\"\xff\"").string().is_err());
+        assert!(Json::new(b"{\0\"\0}\0").skip().is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
+//! roles of its subject permit them.
+//!
+//! Two halves meet in [`Need`]: [`read`] reads a request (method, path, query, body) into needs, the other decides needs
+//! with the cluster's own role files.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod action;
+mod answer;
+mod body;
+mod builtin;
+mod compiled;
+pub mod config;
+mod date_math;
+mod expression;
+mod groups;
+mod inventory;
+mod json;
+mod lookups;
+mod need;
+mod parameters;
+mod pattern;
+mod problem;
+mod reading;
+pub mod reference;
+mod request;
+mod resolve;
+mod routes;
+mod subject;
+
+pub use action::Action;
+pub use answer::{
+    Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
+};
+pub use compiled::{Caller, Privileges};
+pub use config::SecurityConfig;
+pub use expression::{Expression, Options, Part, Parts, matches};
+pub use groups::ActionGroups;
+pub use inventory::{Inventory, InventoryBuilder, Kind};
+pub use need::{Need, Target};
+pub use pattern::{Pattern, RegexError};
+pub use problem::Problem;
+pub use reading::{Request, RequestBody};
+pub use request::read;
+pub use subject::{Resolution, Subject};

@@ -1,0 +1,35 @@
+//! What a request needs: actions, each on the cluster, on indices that it names, or on a name that it makes.
+
+use std::borrow::Cow;
+
+use crate::action::Action;
+use crate::expression::Expression;
+
+/// Actions that a request performs on one target. It is permitted only if each of them is, and a request is permitted
+/// only if each of its needs is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need<'a> {
+    /// The actions.
+    pub actions: &'static [Action],
+    /// What they are performed on.
+    pub target: Target<'a>,
+}
+
+/// What an action is performed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// The cluster as a whole.
+    Cluster,
+    /// Exactly one index, alias or data stream. The cluster expands no pattern here: a `*` is a character that no
+    /// name has.
+    Name(Cow<'a, str>),
+    /// Names and patterns of indices, aliases and data streams in the path or the query, which may be reduced to those
+    /// that are permitted.
+    Indices(Expression<'a>),
+    /// Names and patterns in the body, or all indices where the request does not show which: nothing can reduce them.
+    Fixed(Expression<'a>),
+    /// This name, if nothing has it: the request then creates an index. Without an inventory it is needed always.
+    Missing(Cow<'a, str>),
+    /// A name that the request gives to an alias. The evaluation `v4` asks for it; `legacy` asks for the indices only.
+    NewAlias(Cow<'a, str>),
+}

@@ -1,0 +1,228 @@
+//! Regular expressions as Java reads them, compiled into automata.
+//!
+//! OpenSearch matches them by backtracking (`java.util.regex`), which a long name can make slow. Here they become
+//! automata of limited size that read each byte of a name once. What automata cannot do (back references, look-behind,
+//! look-ahead elsewhere than at the start) is an error, and so is syntax that has another meaning in Java than here.
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+use regex_automata::dfa::Automaton;
+use regex_automata::dfa::StartKind;
+use regex_automata::dfa::dense::{self, DFA};
+use regex_automata::nfa::thompson;
+use regex_automata::{Anchored, Input};
+
+/// The maximum size of one automaton, and of the memory to build it.
+const MAX_SIZE: usize = 1024 * 1024;
+
+/// What is wrong with a regular expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegexError {
+    /// The offset in the expression, in bytes.
+    pub offset: usize,
+    /// The problem: lower case, no full stop.
+    pub message: String,
+}
+
+/// A regular expression: conditions on the start of a name, and on the whole name.
+pub(crate) struct Regex {
+    /// Look-aheads at the start, with whether they must match.
+    starts: Vec<(bool, Machine)>,
+    whole: Machine,
+}
+
+type Machine = DFA<Vec<u32>>;
+
+impl RegexError {
+    pub(crate) fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into() }
+    }
+}
+
+impl Regex {
+    /// Compiles the expression between the slashes.
+    pub(crate) fn parse(text: &str) -> Result<Self, RegexError> {
+        let mut rest = text.trim_start_matches('^');
+        let mut starts = Vec::new();
+        while let Some((must_match, inner, after)) = look_ahead(rest) {
+            let offset = text.len() - rest.len();
+            starts.push((must_match, machine(inner, offset + 3, "")?));
+            rest = after;
+        }
+        let offset = text.len() - rest.len();
+        // A name has no line break, so `$` at the end says what `matches` demands anyway.
+        let body = rest.trim_start_matches('^');
+        Ok(Self { starts, whole: machine(body, offset, r"\z")? })
+    }
+
+    /// Whether it matches the whole name. Names with control characters match nothing: in Java `.` does not match some
+    /// of them.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        !name.contains(|character: char| {
+            character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+        }) && self.starts.iter().all(|(must_match, machine)| is_match(machine, name) == Some(*must_match))
+            && is_match(&self.whole, name) == Some(true)
+    }
+}
+
+/// Whether the machine matches at the start of a name; `None` if it gave up, which such machines do not.
+fn is_match(machine: &Machine, name: &str) -> Option<bool> {
+    let input = Input::new(name).anchored(Anchored::Yes);
+    machine.try_search_fwd(&input).ok().map(|found| found.is_some())
+}
+
+/// Splits a look-ahead off the start: whether it must match, what it looks for, and what follows it.
+fn look_ahead(text: &str) -> Option<(bool, &str, &str)> {
+    let (must_match, inner) = match text.strip_prefix("(?!") {
+        Some(inner) => (false, inner),
+        None => (true, text.strip_prefix("(?=")?),
+    };
+    let (mut depth, mut in_class, mut escaped) = (1_usize, 0_usize, false);
+    for (at, character) in inner.char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => in_class += 1,
+            ']' => in_class = in_class.saturating_sub(1),
+            '(' if in_class == 0 => depth += 1,
+            ')' if in_class == 0 => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((must_match, inner.get(..at)?, inner.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+fn machine(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> {
+    let translated =
+        Translation { text, offset, rest: text.char_indices().peekable(), out: String::new() }.all()?;
+    let pattern = format!("(?:{translated}){end}");
+    regex_automata::util::syntax::parse(&pattern)
+        .map_err(|_| RegexError::new(offset, "this is not a regular expression"))?;
+    let limit = Some(MAX_SIZE);
+    dense::Builder::new()
+        .configure(
+            dense::Config::new()
+                .start_kind(StartKind::Anchored)
+                .dfa_size_limit(limit)
+                .determinize_size_limit(limit),
+        )
+        .thompson(thompson::Config::new().nfa_size_limit(limit))
+        .build(&pattern)
+        .map_err(|_| RegexError::new(offset, "the regular expression is too complex"))
+}
+
+/// Translates a Java expression, or says what in it is not supported.
+struct Translation<'t> {
+    text: &'t str,
+    offset: usize,
+    rest: Peekable<CharIndices<'t>>,
+    out: String,
+}
+
+impl Translation<'_> {
+    fn all(mut self) -> Result<String, RegexError> {
+        let mut depth = 0_usize;
+        while let Some((at, character)) = self.rest.next() {
+            match character {
+                '\\' => self.escape(at)?,
+                '[' => {
+                    depth += 1;
+                    self.out.push('[');
+                    self.class_start(at)?;
+                }
+                ']' if depth > 0 => {
+                    depth -= 1;
+                    self.out.push(']');
+                }
+                ']' => self.out.push_str(r"\]"),
+                '-' | '~' if depth > 0 && self.next_is(character) => {
+                    return Err(self.error(at, "`--` and `~~` in a character class are not supported"));
+                }
+                '(' if depth == 0 => {
+                    self.out.push('(');
+                    self.group(at)?;
+                }
+                '*' | '+' | '?' | '}' if depth == 0 => {
+                    self.out.push(character);
+                    if self.next_is('+') {
+                        return Err(self.error(at, "possessive quantifiers are not supported"));
+                    }
+                }
+                character => self.out.push(character),
+            }
+        }
+        Ok(self.out)
+    }
+
+    fn escape(&mut self, at: usize) -> Result<(), RegexError> {
+        let Some((_, character)) = self.rest.next() else {
+            return Err(self.error(at, "`\\` must be followed by a character"));
+        };
+        match character {
+            'd' => self.out.push_str("[0-9]"),
+            'D' => self.out.push_str("[^0-9]"),
+            'w' => self.out.push_str("[0-9A-Z_a-z]"),
+            'W' => self.out.push_str("[^0-9A-Z_a-z]"),
+            's' => self.out.push_str(r"[ \t\n\x0B\f\r]"),
+            'S' => self.out.push_str(r"[^ \t\n\x0B\f\r]"),
+            't' | 'n' | 'r' | 'f' => self.out.extend(['\\', character]),
+            character if character.is_ascii_alphanumeric() => {
+                return Err(
+                    self.error(at, format!("`\\{character}` is not supported in a regular expression"))
+                );
+            }
+            // Java takes every other escaped character literally.
+            character => push_literal(&mut self.out, character),
+        }
+        Ok(())
+    }
+
+    /// After `[`: a `]` at the start, as in `[]a]`, means different things.
+    fn class_start(&mut self, at: usize) -> Result<(), RegexError> {
+        if self.next_is('^') {
+            self.out.push('^');
+            self.rest.next();
+        }
+        if self.next_is(']') || self.next_is(':') {
+            return Err(
+                self.error(at, "a character class must not start with `]` or `:`: escape it with `\\`")
+            );
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, at: usize) -> Result<(), RegexError> {
+        if !self.next_is('?') {
+            return Ok(());
+        }
+        let follows = self.text.get(at..).unwrap_or_default();
+        if !follows.starts_with("(?:") {
+            let message =
+                "of the groups that start with `(?` only `(?:…)` is supported, and look-ahead at the start";
+            return Err(self.error(at, message));
+        }
+        self.out.push_str("?:");
+        self.rest.next();
+        self.rest.next();
+        Ok(())
+    }
+
+    fn next_is(&mut self, character: char) -> bool {
+        self.rest.peek().is_some_and(|(_, next)| *next == character)
+    }
+
+    fn error(&self, at: usize, message: impl Into<String>) -> RegexError {
+        RegexError::new(self.offset + at, message)
+    }
+}
+
+fn push_literal(out: &mut String, character: char) {
+    if character.is_ascii() {
+        out.push('\\');
+    }
+    out.push(character);
+}

@@ -1,0 +1,142 @@
+//! A request while it is read.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use crate::action::Action;
+use crate::date_math;
+use crate::expression::{Expression, Options};
+use crate::need::{Need, Target};
+use crate::parameters::{Plus, Query, decode};
+use crate::problem::Problem;
+use crate::routes::Match;
+
+/// A request as it arrives.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The method, in capitals.
+    pub method: &'a str,
+    /// The path and the query, neither decoded nor changed.
+    pub target: &'a str,
+    /// The header `content-type`.
+    pub content_type: Option<&'a str>,
+    /// The header `content-encoding`.
+    pub content_encoding: Option<&'a str>,
+    /// The body.
+    pub body: RequestBody<'a>,
+    /// The time, for date math in the names of indices.
+    pub now: Timestamp,
+}
+
+/// What is known of a request's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestBody<'a> {
+    /// There may be one, but it was not sent along, or only its beginning was.
+    Unseen,
+    /// The whole body. It is empty where there is none.
+    Whole(&'a [u8]),
+}
+
+/// A request whose route is found.
+pub(crate) struct Reading<'r, 'a> {
+    pub(crate) request: &'r Request<'a>,
+    pub(crate) query: Query<'a>,
+    pub(crate) found: Match<'a>,
+    /// What the patterns of its path and query expand to.
+    pub(crate) options: Options,
+    pub(crate) needs: &'r mut Vec<Need<'a>>,
+}
+
+impl<'a> Reading<'_, 'a> {
+    /// Adds a need.
+    pub(crate) fn need(&mut self, actions: &'static [Action], target: Target<'a>) {
+        self.needs.push(Need { actions, target });
+    }
+
+    /// A need of all indices, for what cannot be seen.
+    pub(crate) fn need_all(&mut self, actions: &'static [Action]) {
+        let options = Options { closed: true, hidden: true, ..Options::OPEN };
+        self.need(actions, Target::Fixed(Expression::new("", options)));
+    }
+
+    /// A need of the exact name of an index.
+    pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
+        if name.is_empty() {
+            return Err(Problem::Invalid("it names an index by an empty name"));
+        }
+        self.resolved(name)
+    }
+
+    /// A list of names and patterns.
+    pub(crate) fn expression(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+        if !text.contains(['<', ':']) {
+            return Ok(Expression::new(text, options));
+        }
+        let parts: Result<Vec<_>, _> =
+            text.split(',').map(|part| self.resolved(Cow::Borrowed(part))).collect();
+        Ok(Expression::new(parts?.join(","), options))
+    }
+
+    /// A name with its date math resolved, if it has any.
+    fn resolved<'n>(&self, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
+        if name.starts_with('<') && name.ends_with('>') {
+            let name = date_math::resolve(&name, self.request.now)?;
+            return if name.contains([',', '*', ':']) { Err(DATE_MATH) } else { Ok(Cow::Owned(name)) };
+        }
+        if name.starts_with("-<") {
+            return Err(DATE_MATH);
+        }
+        if name.contains(':') { Err(Problem::Unsupported("indices of remote clusters")) } else { Ok(name) }
+    }
+
+    /// A parameter of the path, or else of the query, decoded.
+    pub(crate) fn parameter(&self, name: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+        match self.found.parameter(name) {
+            Some(segment) => decode(segment, Plus::IsPlus).map(Some),
+            None => self.query.get(name),
+        }
+    }
+
+    /// The indices of the path or the query.
+    pub(crate) fn list(&self, parameter: &str) -> Result<Expression<'a>, Problem> {
+        self.expression(self.parameter(parameter)?.unwrap_or_default(), self.options)
+    }
+
+    /// The bytes of the body, if its type is JSON. They are empty where there is none.
+    pub(crate) fn body(&self) -> Result<&'a [u8], Problem> {
+        let bytes = match self.request.body {
+            RequestBody::Unseen => return Err(Problem::BodyNeeded),
+            RequestBody::Whole(bytes) => bytes,
+        };
+        // A node takes the body from here where there is none, and refuses the request where there is.
+        if self.query.get("source")?.is_some() {
+            return Err(Problem::Unsupported("a body in the parameter `source`"));
+        }
+        if bytes.is_empty() {
+            return Ok(bytes);
+        }
+        if self
+            .request
+            .content_encoding
+            .is_some_and(|encoding| !encoding.trim().eq_ignore_ascii_case("identity"))
+        {
+            return Err(Problem::Unsupported("a compressed body"));
+        }
+        // A node ignores parameters such as `charset`, and finds the encoding out by the first bytes.
+        let kind = self.request.content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let kinds = ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
+        if kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+            Ok(bytes)
+        } else {
+            Err(Problem::Unsupported("a body of another type than JSON"))
+        }
+    }
+
+    /// Whether the body is there, or known to be empty.
+    pub(crate) fn is_body_seen(&self) -> bool {
+        self.request.body != RequestBody::Unseen
+    }
+}
+
+const DATE_MATH: Problem = Problem::Unsupported("date math of this form");

@@ -1,0 +1,363 @@
+//! The reference evaluator: slow, and written to be obviously right.
+//!
+//! For each action and each name it asks every permission of every role. The compiled evaluator is tested against it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::action::Action;
+use crate::answer::{
+    Answer, Cell, Filter, Filtering, MAX_MISSING, MAX_NAMES, Part, Reason, Rules, Verdict, changes, strictest,
+};
+use crate::config::{EvaluationType, IndexPattern, IndexPermission, Role, SecurityConfig, Variables};
+use crate::inventory::{Inventory, Kind};
+use crate::need::{Need, Target};
+use crate::pattern::Pattern;
+use crate::resolve::{Names, Unknown, resolve};
+use crate::subject::{Resolution, Subject};
+
+/// The privilege that system indices need, beside that for the action.
+const SYSTEM_INDEX: &str = "system:admin/system_index";
+
+/// What evaluation is based on.
+#[derive(Clone, Copy, Debug)]
+pub struct Reference<'c> {
+    /// The roles, and who has them.
+    pub config: &'c SecurityConfig,
+    /// Where roles come from.
+    pub resolution: Resolution,
+    /// How partly permitted requests are evaluated, and which indices are special.
+    pub rules: &'c Rules,
+    /// What the cluster contains, if that is known.
+    pub inventory: Option<&'c Inventory>,
+}
+
+/// A subject, with its roles.
+struct Caller<'c> {
+    names: BTreeSet<Arc<str>>,
+    roles: Vec<&'c Role>,
+    variables: Variables,
+    is_service: bool,
+}
+
+/// A name that a need is about.
+struct Row {
+    name: String,
+    is_pattern: bool,
+    /// Aliases and data streams that have this index.
+    parents: Vec<String>,
+    /// Indices of this alias or data stream.
+    members: Vec<String>,
+}
+
+impl Reference<'_> {
+    /// Whether the needs of a request are permitted.
+    #[must_use]
+    pub fn evaluate(&self, subject: &Subject, needs: &[Need<'_>]) -> Answer {
+        let names = self.config.roles_of(subject, self.resolution);
+        let caller = Caller {
+            roles: names.iter().filter_map(|name| self.config.roles.get(name)).collect(),
+            variables: subject.variables(&names),
+            is_service: subject.is_service,
+            names,
+        };
+        let mut answer = Answer { verdict: Verdict::Permitted, ..Answer::default() };
+        let mut parts = Vec::new();
+        let mut is_denied = false;
+        for (number, need) in needs.iter().enumerate() {
+            let outcome = match resolve(self.inventory, self.rules.evaluation, &need.target) {
+                Some(names) => self.on_indices(&caller, need, &names, &mut answer),
+                None if need.target == Target::Cluster => self.on_cluster(&caller, need, &mut answer),
+                None => Ok(None),
+            };
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(names)) => parts.push(Part { need: number, names }),
+                Err(Denied) => is_denied = true,
+            }
+        }
+        if is_denied {
+            answer.verdict = Verdict::Denied;
+            answer.filters.clear();
+        } else if !parts.is_empty() {
+            answer.verdict = Verdict::PermittedInPart(parts);
+        }
+        answer
+    }
+
+    fn on_cluster(&self, caller: &Caller<'_>, need: &Need<'_>, answer: &mut Answer) -> Outcome {
+        let mut outcome = Ok(None);
+        for action in need.actions {
+            let reason = if caller.is_service {
+                Reason::ServiceAccount
+            } else if caller
+                .roles
+                .iter()
+                .any(|role| self.grants(&role.cluster_permissions, action.name(), true))
+            {
+                continue;
+            } else {
+                Reason::NotGranted
+            };
+            answer.missing.insert(Cell { action: *action, name: String::new(), reason });
+            outcome = Err(Denied);
+        }
+        outcome
+    }
+
+    /// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
+    fn on_indices(
+        &self,
+        caller: &Caller<'_>,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        answer: &mut Answer,
+    ) -> Outcome {
+        let rows = self.rows(names);
+        if rows.is_empty() {
+            return self.on_no_index(caller, need, answer);
+        }
+        let mut permitted: Vec<&Row> = rows.iter().collect();
+        let mut is_special = false;
+        for action in need.actions {
+            let mut listed = 0;
+            for row in &rows {
+                if let Err(reason) = self.cell(caller, *action, row) {
+                    permitted.retain(|other| other.name != row.name);
+                    is_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
+                    if listed < MAX_MISSING {
+                        answer.missing.insert(Cell { action: *action, name: row.name.clone(), reason });
+                        listed += 1;
+                    }
+                }
+            }
+        }
+        let reduced = if permitted.len() == rows.len() {
+            None
+        } else {
+            self.may_reduce(caller, need, names, is_special, permitted.is_empty())?;
+            let names: Vec<String> = permitted.iter().map(|row| row.name.clone()).collect();
+            Some(names).filter(|names| names.len() <= MAX_NAMES).ok_or(Denied).map(Some)?
+        };
+        for row in permitted {
+            self.filter(caller, need, row, answer)?;
+        }
+        Ok(reduced)
+    }
+
+    /// A need that names no index: `legacy` permits it, `v4` if the action is permitted on any index.
+    fn on_no_index(&self, caller: &Caller<'_>, need: &Need<'_>, answer: &mut Answer) -> Outcome {
+        if self.rules.evaluation == EvaluationType::Legacy || self.on_any_index(caller, need.actions) {
+            return Ok(None);
+        }
+        for action in need.actions.iter().filter(|action| !self.on_any_index(caller, &[**action])) {
+            answer.missing.insert(Cell { action: *action, name: String::new(), reason: Reason::NotGranted });
+        }
+        Err(Denied)
+    }
+
+    fn on_any_index(&self, caller: &Caller<'_>, actions: &[Action]) -> bool {
+        actions.iter().all(|action| {
+            let mut permissions = caller.roles.iter().flat_map(|role| &role.index_permissions);
+            permissions.any(|permission| {
+                !permission.patterns.is_empty()
+                    && self.grants(&permission.allowed_actions, action.name(), true)
+            })
+        })
+    }
+
+    /// Whether a need may be reduced to the names that are permitted. What an unexpanded pattern stands for is not known.
+    fn may_reduce(
+        &self,
+        caller: &Caller<'_>,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        is_special: bool,
+        is_empty: bool,
+    ) -> Result<(), Denied> {
+        let rules = self.rules;
+        let is_known = !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)));
+        let may = matches!(need.target, Target::Indices(_))
+            && is_known
+            && match rules.evaluation {
+                EvaluationType::Legacy => {
+                    rules.do_not_fail_on_forbidden
+                        && need.actions.iter().all(|action| rules.reduces(*action))
+                        && (!is_special || names.is_all)
+                        && (!is_empty || rules.do_not_fail_on_forbidden_empty)
+                }
+                EvaluationType::V4 => {
+                    rules.ignore_unauthorized_indices
+                        && names.is_reducible
+                        && (!is_empty || (names.may_be_empty && self.on_any_index(caller, need.actions)))
+                }
+            };
+        if may { Ok(()) } else { Err(Denied) }
+    }
+
+    /// Whether an action is permitted on one name.
+    fn cell(&self, caller: &Caller<'_>, action: Action, row: &Row) -> Result<(), Reason> {
+        let special = row.names().filter_map(|name| match row.is_pattern {
+            true => self.rules.special_pattern(name),
+            false => self.rules.special(name),
+        });
+        // The worst reason: `SecurityIndex` is after `SystemIndex`.
+        match special.max() {
+            Some(Reason::SystemIndex) if self.permits(caller, SYSTEM_INDEX, row, false) => {}
+            Some(reason) => return Err(reason),
+            None if caller.is_service => return Err(Reason::ServiceAccount),
+            None => {}
+        }
+        if changes(action)
+            && row.names().any(|name| match row.is_pattern {
+                true => self.rules.protected_indices.iter().any(|pattern| pattern.may_overlap(name)),
+                false => self.rules.is_protected(name),
+            })
+            && !self.rules.may_change_protected(caller.names.iter().map(|name| &**name))
+        {
+            return Err(Reason::ProtectedIndex);
+        }
+        if self.permits(caller, action.name(), row, true) { Ok(()) } else { Err(Reason::NotGranted) }
+    }
+
+    /// Whether some permission grants an action on a name; with or without those that grant every action.
+    fn permits(&self, caller: &Caller<'_>, action: &str, row: &Row, with_anything: bool) -> bool {
+        let permissions = caller.roles.iter().flat_map(|role| &role.index_permissions);
+        let mut granting =
+            permissions.filter(|permission| self.grants(&permission.allowed_actions, action, with_anything));
+        granting.any(|permission| {
+            let patterns = patterns_of(permission, &caller.variables);
+            let any = |name: &String| patterns.iter().any(|pattern| pattern.matches(name));
+            if row.is_pattern {
+                return patterns.iter().any(|pattern| pattern.covers(&row.name));
+            }
+            any(&row.name) || row.parents.iter().any(any)
+        })
+    }
+
+    /// Whether a list of actions, patterns and groups has an action.
+    fn grants(&self, allowed: &[Arc<str>], action: &str, with_anything: bool) -> bool {
+        self.config.action_groups.resolve(allowed).into_iter().any(|text| {
+            Pattern::parse(text)
+                .is_ok_and(|pattern| pattern.matches(action) && (with_anything || !pattern.is_anything()))
+        })
+    }
+
+    /// Adds the filters that a permitted name needs.
+    fn filter(
+        &self,
+        caller: &Caller<'_>,
+        need: &Need<'_>,
+        row: &Row,
+        answer: &mut Answer,
+    ) -> Result<(), Denied> {
+        let Some((action, filtering)) = strictest(need.actions) else { return Ok(()) };
+        let rows: Vec<Row> = match row.members.is_empty() {
+            true => vec![row.copy()],
+            false => row.members.iter().map(|member| self.row(member)).collect(),
+        };
+        for row in rows {
+            let mut filter = Filter { name: row.name.clone(), ..Filter::default() };
+            let mut is_missing = false;
+            for permission in caller.roles.iter().flat_map(|role| &role.index_permissions) {
+                let patterns = patterns_of(permission, &caller.variables);
+                let applies = patterns.iter().any(|pattern| match row.is_pattern {
+                    true => pattern.may_overlap(&row.name),
+                    false => row.names().chain(&row.parents).any(|name| pattern.matches(name)),
+                });
+                if !applies {
+                    continue;
+                }
+                match permission.document_query.as_ref().map(|query| query.query(&caller.variables)) {
+                    None => {}
+                    Some(Some(query)) => drop(filter.queries.insert(query)),
+                    Some(None) => is_missing = true,
+                }
+                filter.fields.extend(permission.fields.iter().cloned());
+                filter.masked_fields.extend(permission.masked_fields.iter().cloned());
+            }
+            let is_needed = is_missing
+                || !(filter.queries.is_empty()
+                    && filter.fields.is_empty()
+                    && filter.masked_fields.is_empty());
+            if !is_needed {
+                continue;
+            }
+            let reason = match filtering {
+                Filtering::Impossible => Reason::CannotFilter,
+                _ if is_missing => Reason::MissingVariable,
+                _ if !self.rules.hands_over_filters || row.is_pattern => Reason::NeedsFilter,
+                Filtering::NotNeeded | Filtering::Possible => {
+                    answer.filters.insert(filter);
+                    continue;
+                }
+            };
+            answer.missing.insert(Cell { action, name: row.name, reason });
+            return Err(Denied);
+        }
+        Ok(())
+    }
+
+    fn rows(&self, names: &Names<'_>) -> Vec<Row> {
+        let known = self.inventory.into_iter().flat_map(|inventory| {
+            names.known.iter().map(|number| self.row(inventory.name(number))).collect::<Vec<_>>()
+        });
+        let unknown = names.unknown.iter().map(|unknown| Row {
+            name: unknown.text().to_owned(),
+            is_pattern: matches!(unknown, Unknown::Pattern(_)),
+            parents: Vec::new(),
+            members: Vec::new(),
+        });
+        known.chain(unknown).collect()
+    }
+
+    fn row(&self, name: &str) -> Row {
+        let mut row =
+            Row { name: name.to_owned(), is_pattern: false, parents: Vec::new(), members: Vec::new() };
+        let number = |inventory: &Inventory| inventory.number(name);
+        if let Some((inventory, number)) =
+            self.inventory.and_then(|inventory| Some((inventory, number(inventory)?)))
+        {
+            let related = inventory.related(number).iter().map(|other| inventory.name(*other).to_owned());
+            match inventory.kind(number) {
+                Some(Kind::OpenIndex | Kind::ClosedIndex) => row.parents = related.collect(),
+                Some(Kind::Alias | Kind::DataStream) => row.members = related.collect(),
+                None => {}
+            }
+        }
+        row
+    }
+}
+
+/// A need that is not permitted.
+struct Denied;
+
+type Outcome = Result<Option<Vec<String>>, Denied>;
+
+impl Row {
+    /// The name and, for an alias or data stream, those of its indices.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(&self.members)
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            is_pattern: self.is_pattern,
+            parents: self.parents.clone(),
+            members: self.members.clone(),
+        }
+    }
+}
+
+/// The patterns of a permission for one subject.
+fn patterns_of(permission: &IndexPermission, variables: &Variables) -> Vec<Pattern> {
+    let patterns = permission.patterns.iter().filter_map(|pattern| match pattern {
+        IndexPattern::Static(pattern) => Some(pattern.clone()),
+        IndexPattern::Template(template) => template.pattern(variables),
+    });
+    patterns.collect()
+}
+
+#[cfg(test)]
+mod tests;

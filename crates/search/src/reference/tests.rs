@@ -1,0 +1,249 @@
+//! Tests of the meaning of roles, which the reference evaluator has.
+
+use std::path::Path;
+
+use policy::MapFiles;
+
+use super::*;
+use crate::expression::{Expression, Options};
+use crate::inventory::InventoryBuilder;
+
+const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
+const BULK: &[Action] = &[Action::of("indices:data/write/bulk")];
+const WRITE: &[Action] = &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/index")];
+const UPDATE: &[Action] =
+    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/update")];
+const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+
+const ROLES: &str = r#"_meta: { type: roles, config_version: 2 }
+reader:
+  cluster_permissions: [cluster_composite_ops_ro]
+  index_permissions: [{ index_patterns: ["logs-*"], allowed_actions: [read] }]
+searcher:
+  index_permissions: [{ index_patterns: ["metrics-*"], allowed_actions: [search] }]
+writer:
+  cluster_permissions: ["indices:data/write/bulk"]
+  index_permissions: [{ index_patterns: ["logs-a"], allowed_actions: ["indices:data/write/*"] }]
+bulk_only:
+  index_permissions: [{ index_patterns: ["metrics-*"], allowed_actions: ["indices:data/write/bulk*"] }]
+index_only:
+  index_permissions: [{ index_patterns: ["metrics-*"], allowed_actions: ["indices:data/write/index"] }]
+by_alias:
+  index_permissions: [{ index_patterns: ["all-logs"], allowed_actions: [read] }]
+by_stream:
+  index_permissions: [{ index_patterns: ["stream"], allowed_actions: [read] }]
+backing:
+  index_permissions: [{ index_patterns: [".ds-*"], allowed_actions: [read] }]
+half_a:
+  index_permissions: [{ index_patterns: [".ds-1"], allowed_actions: [read] }]
+half_b:
+  index_permissions: [{ index_patterns: [".ds-2"], allowed_actions: [read] }]
+system:
+  index_permissions: [{ index_patterns: [".sys*"], allowed_actions: ["system:admin/*"] }]
+own:
+  index_permissions: [{ index_patterns: ["own-${user.name}"], allowed_actions: ["*"] }]
+documents:
+  index_permissions:
+    - { index_patterns: ["logs-a"], allowed_actions: [], dls: '{"term":{"u":"${user.name}"}}', fls: ["~x"] }
+"#;
+
+fn config() -> SecurityConfig {
+    SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os")).unwrap().config
+}
+
+fn inventory() -> Inventory {
+    let mut builder = InventoryBuilder::default();
+    builder.index("logs-a", true, false).index("logs-b", true, false).index("logs-old", false, false);
+    builder.index("metrics-a", true, false).index(".sys", true, true).index(
+        ".opendistro_security",
+        true,
+        true,
+    );
+    builder.index(".ds-1", true, true).index(".ds-2", true, true);
+    builder.alias("all-logs", ["logs-a", "logs-b"]).data_stream("stream", [".ds-1", ".ds-2"]);
+    builder.build()
+}
+
+fn rules(evaluation: EvaluationType) -> Rules {
+    Rules { evaluation, system_indices: vec![Pattern::exact(".sys")], ..Rules::default() }
+}
+
+fn subject(roles: &[&str]) -> Subject {
+    Subject {
+        name: "ann".to_owned(),
+        roles: roles.iter().map(ToString::to_string).collect(),
+        ..Subject::default()
+    }
+}
+
+fn on<'a>(actions: &'static [Action], text: &'a str) -> Need<'a> {
+    Need { actions, target: Target::Indices(Expression::new(text, Options::OPEN)) }
+}
+
+fn with(rules: &Rules, roles: &[&str], needs: &[Need<'_>]) -> Answer {
+    let (config, inventory) = (config(), inventory());
+    let resolution = Resolution::MappingOnly;
+    let reference = Reference { config: &config, resolution, rules, inventory: Some(&inventory) };
+    reference.evaluate(&subject(roles), needs)
+}
+
+/// The verdict of both evaluations, and without an inventory: `+` permitted, `~` in part, `-` denied.
+fn verdicts(roles: &[&str], need: &Need<'_>) -> String {
+    let config = config();
+    let inventory = inventory();
+    let sign = |rules: &Rules, inventory: Option<&Inventory>| {
+        let reference = Reference { config: &config, resolution: Resolution::MappingOnly, rules, inventory };
+        match reference.evaluate(&subject(roles), std::slice::from_ref(need)).verdict {
+            Verdict::Permitted => '+',
+            Verdict::PermittedInPart(_) => '~',
+            Verdict::Denied => '-',
+        }
+    };
+    let legacy = rules(EvaluationType::Legacy);
+    let reducing =
+        Rules { do_not_fail_on_forbidden: true, do_not_fail_on_forbidden_empty: true, ..legacy.clone() };
+    let v4 = rules(EvaluationType::V4);
+    let some = Some(&inventory);
+    [sign(&legacy, some), sign(&reducing, some), sign(&v4, some), sign(&v4, None)].iter().collect()
+}
+
+#[test]
+fn what_roles_grant_is_permitted() {
+    // Legacy, legacy with `do_not_fail_on_forbidden` (also `_empty`), v4, and v4 without an inventory.
+    for (roles, actions, expression, expected) in [
+        (&["reader"][..], SEARCH, "logs-a", "++++"),
+        (&["reader"], SEARCH, "logs-*", "++++"),
+        (&["reader"], SEARCH, "logs-a,logs-b", "++++"),
+        (&["reader"], SEARCH, "logs-new", "++++"),
+        (&["reader"], SEARCH, "logs*", "+++-"),
+        (&["reader"], SEARCH, "metrics-a", "-~--"),
+        (&["reader"], SEARCH, "logs-a,metrics-a", "-~--"),
+        (&["reader"], SEARCH, "*", "-~~-"),
+        (&["reader"], SEARCH, "", "-~~-"),
+        (&["reader"], SEARCH, "*,-metrics-*,-stream", "--+-"),
+        (&["reader"], SEARCH, "logs-*,metrics-*", "-~~-"),
+        (&["reader"], SEARCH, "metrics-*", "-~~-"),
+        (&["reader"], WRITE, "logs-a", "----"),
+        (&["reader", "searcher"], SEARCH, "logs-*,metrics-*", "++++"),
+        (&["reader"], SEARCH, "nothing-*", "+++-"),
+        (&[], SEARCH, "nothing-*", "++--"),
+        (&[], SEARCH, "logs-a", "-~--"),
+        (&["missing"], SEARCH, "logs-a", "-~--"),
+        (&["all_access"], SEARCH, "*", "-~+-"),
+        (&["all_access"], SEARCH, "logs-*", "++++"),
+        // Different roles may grant different actions and indices.
+        (&["bulk_only"], WRITE, "metrics-a", "----"),
+        (&["bulk_only", "index_only"], WRITE, "metrics-a", "++++"),
+        // An alias gives its members, and in the legacy evaluation the members give the alias.
+        (&["by_alias"], SEARCH, "all-logs", "++++"),
+        (&["by_alias"], SEARCH, "logs-a", "+++-"),
+        (&["by_alias"], SEARCH, "logs-old", "-~--"),
+        (&["reader"], SEARCH, "all-logs", "++--"),
+        // A data stream gives its backing indices. One permission on all of them gives the stream in `legacy`.
+        (&["by_stream"], SEARCH, "stream", "++++"),
+        (&["by_stream"], SEARCH, ".ds-1", "+++-"),
+        (&["backing"], SEARCH, "stream", "-~--"),
+        (&["half_a", "half_b"], SEARCH, "stream", "-~--"),
+        (&["half_a", "half_b"], SEARCH, ".ds-1,.ds-2", "++++"),
+        // System indices need a privilege of their own, which `*` does not have.
+        (&["all_access"], SEARCH, ".sys", "----"),
+        (&["all_access", "system"], SEARCH, ".sys", "++++"),
+        (&["system"], SEARCH, ".sys", "-~--"),
+        (&["all_access", "system"], SEARCH, ".opendistro_security", "----"),
+        (&["all_access"], SEARCH, ".s*", "--~-"),
+        // A user's own index.
+        (&["own"], SEARCH, "own-ann", "++++"),
+        (&["own"], SEARCH, "own-bob", "-~--"),
+        (&["own_index"], SEARCH, "ann", "++++"),
+        (&["own_index"], CREATE, "ann", "++++"),
+    ] {
+        assert_eq!(verdicts(roles, &on(actions, expression)), expected, "{roles:?} {actions:?} {expression}");
+    }
+}
+
+#[test]
+fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
+    // `logs-*` is then compared as it is, so a role for the only indices that match is not enough.
+    assert_eq!(verdicts(&["by_alias"], &on(SEARCH, "all-*")), "+++-");
+    assert_eq!(verdicts(&["by_alias", "reader"], &on(SEARCH, "all-logs,logs-missing")), "++++");
+    assert_eq!(verdicts(&["own", "by_alias"], &on(SEARCH, "logs-*,-logs-old,own-ann")), "--+-");
+}
+
+#[test]
+fn cluster_actions_come_from_cluster_permissions() {
+    let need = Need { actions: BULK, target: Target::Cluster };
+    assert_eq!(verdicts(&["writer"], &need), "++++");
+    assert_eq!(verdicts(&["reader"], &need), "----");
+    assert_eq!(verdicts(&["bulk_only"], &need), "----");
+}
+
+#[test]
+fn a_service_account_has_no_cluster_and_no_regular_index() {
+    let (config, inventory) = (config(), inventory());
+    let rules = rules(EvaluationType::Legacy);
+    let resolution = Resolution::MappingOnly;
+    let reference = Reference { config: &config, resolution, rules: &rules, inventory: Some(&inventory) };
+    let subject = Subject { is_service: true, ..subject(&["all_access", "system"]) };
+    let verdict = |need: Need<'_>| reference.evaluate(&subject, &[need]).verdict;
+    assert_eq!(verdict(Need { actions: BULK, target: Target::Cluster }), Verdict::Denied);
+    assert_eq!(verdict(on(SEARCH, "logs-a")), Verdict::Denied);
+    assert_eq!(verdict(on(SEARCH, ".sys")), Verdict::Permitted);
+}
+
+#[test]
+fn protected_indices_are_changed_by_some_roles_only() {
+    let pattern = |text: &str| Pattern::parse(&text.into()).unwrap();
+    let rules = Rules {
+        protected_indices: vec![pattern("logs-*")],
+        protected_roles: vec![pattern("searcher")],
+        ..rules(EvaluationType::Legacy)
+    };
+    assert_eq!(with(&rules, &["all_access"], &[on(WRITE, "logs-a")]).verdict, Verdict::Denied);
+    assert_eq!(with(&rules, &["all_access", "searcher"], &[on(WRITE, "logs-a")]).verdict, Verdict::Permitted);
+    assert_eq!(with(&rules, &["all_access"], &[on(SEARCH, "logs-a")]).verdict, Verdict::Permitted);
+    assert_eq!(with(&rules, &["all_access"], &[on(WRITE, "metrics-a")]).verdict, Verdict::Permitted);
+}
+
+#[test]
+fn a_restricted_role_needs_a_filter() {
+    let denied = with(&rules(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-*")]);
+    assert_eq!(denied.verdict, Verdict::Denied);
+    let cell = denied.missing.first().unwrap();
+    assert_eq!((&*cell.name, cell.reason), ("logs-a", Reason::NeedsFilter));
+    let other = with(&rules(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-b")]);
+    assert_eq!(other.verdict, Verdict::Permitted);
+
+    let rules = Rules { hands_over_filters: true, ..rules(EvaluationType::V4) };
+    let handed = with(&rules, &["reader", "documents"], &[on(SEARCH, "logs-*")]);
+    assert_eq!(handed.verdict, Verdict::Permitted);
+    let filter = handed.filters.first().unwrap();
+    assert_eq!(
+        (&*filter.name, filter.queries.first().unwrap().as_str()),
+        ("logs-a", r#"{"term":{"u":"ann"}}"#)
+    );
+    assert_eq!(filter.fields, BTreeSet::from(["~x".into()]));
+    let write = with(&rules, &["all_access", "documents"], &[on(WRITE, "logs-a")]);
+    assert_eq!((write.verdict, write.filters.len()), (Verdict::Permitted, 0));
+    let update = with(&rules, &["all_access", "documents"], &[on(UPDATE, "logs-a")]);
+    assert_eq!(update.missing.first().unwrap().reason, Reason::CannotFilter);
+}
+
+#[test]
+fn the_answer_names_what_is_missing_and_what_remains() {
+    let rules = Rules { do_not_fail_on_forbidden: true, ..rules(EvaluationType::Legacy) };
+    let answer = with(&rules, &["reader"], &[on(SEARCH, "logs-*,metrics-*")]);
+    let names: Vec<&str> = answer.missing.iter().map(|cell| &*cell.name).collect();
+    assert_eq!(names, ["metrics-a"]);
+    let names = vec!["logs-a".to_owned(), "logs-b".to_owned()];
+    assert_eq!(answer.verdict, Verdict::PermittedInPart(vec![Part { need: 0, names }]));
+}
+
+#[test]
+fn a_name_that_a_request_makes_is_needed_where_it_matters() {
+    let missing = |name: &'static str| Need { actions: CREATE, target: Target::Missing(name.into()) };
+    let alias = |name: &'static str| Need { actions: CREATE, target: Target::NewAlias(name.into()) };
+    assert_eq!(verdicts(&["own"], &missing("own-ann")), "++++");
+    assert_eq!(verdicts(&["own"], &missing("logs-a")), "+++-");
+    assert_eq!(verdicts(&["own"], &missing("logs-new")), "----");
+    assert_eq!(verdicts(&["own"], &alias("logs-new")), "++--");
+}

@@ -1,0 +1,79 @@
+//! Reads a request into what it needs.
+
+use crate::body;
+use crate::expression::Options;
+use crate::need::{Need, Target};
+use crate::parameters::Query;
+use crate::problem::Problem;
+use crate::reading::{Reading, Request};
+use crate::routes::{Method, Place, ROUTES};
+
+/// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
+///
+/// # Errors
+///
+/// If that is not known. `needs` is then incomplete, and the request is denied.
+pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'static str, Problem> {
+    let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
+    if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(Problem::Invalid("its path has a fragment or dot segments"));
+    }
+    let method = Method::named(request.method).ok_or(Problem::UnknownRoute)?;
+    let found = ROUTES.find(method, path).ok_or(Problem::UnknownRoute)?;
+    let group = found.group;
+    if let Some(why) = group.denied {
+        return Err(Problem::Unsupported(why));
+    }
+    let query = Query(query);
+    let options = options(group.options, &query)?;
+    let mut reading = Reading { request, query, found, options, needs };
+    for pattern in &group.needs {
+        match target(&reading, pattern.place)? {
+            Some(target) => reading.need(&pattern.actions, target),
+            None if pattern.place == Place::All => reading.need_all(&pattern.actions),
+            None => {}
+        }
+    }
+    // An ingest pipeline that the request names may move documents to any index.
+    if query.get("pipeline")?.is_some_and(|name| name != "_none") {
+        reading.need_all(body::WRITE_ANYWHERE);
+    }
+    body::read(&mut reading)?;
+    Ok(group.name)
+}
+
+/// What a request names at a place, if anything.
+fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Option<Target<'a>>, Problem> {
+    let name = |parameter| match reading.parameter(parameter)? {
+        Some(name) => reading.name(name).map(Some),
+        None => Ok(None),
+    };
+    Ok(match place {
+        Place::Cluster => Some(Target::Cluster),
+        Place::All => None,
+        Place::List(parameter) => Some(Target::Indices(reading.list(parameter)?)),
+        Place::OptionalList(parameter) => match reading.parameter(parameter)? {
+            Some(text) => Some(Target::Indices(reading.expression(text, reading.options)?)),
+            None => None,
+        },
+        Place::Name(parameter) => name(parameter)?.map(Target::Name),
+        Place::NewAlias(parameter) => name(parameter)?.map(Target::NewAlias),
+        Place::Missing(parameter) => name(parameter)?.map(Target::Missing),
+        Place::MissingIfVersioned(parameter) => match reading.query.get("version_type")? {
+            Some(_) => name(parameter)?.map(Target::Missing),
+            None => None,
+        },
+    })
+}
+
+/// What the patterns of an operation expand to, as the parameters of the query change it.
+fn options(defaults: Options, query: &Query<'_>) -> Result<Options, Problem> {
+    let mut options = defaults;
+    if let Some(states) = query.get("expand_wildcards")? {
+        options =
+            options.expanding(&states).ok_or(Problem::Invalid("`expand_wildcards` has an unknown value"))?;
+    }
+    options.ignore_unavailable = query.flag("ignore_unavailable")?.unwrap_or(options.ignore_unavailable);
+    options.allow_no_indices = query.flag("allow_no_indices")?.unwrap_or(options.allow_no_indices);
+    Ok(options)
+}

@@ -1,0 +1,189 @@
+//! What an expression stands for, by an inventory.
+
+use roaring::RoaringBitmap;
+
+use crate::config::EvaluationType;
+use crate::expression::{Expression, Options, Part, matches};
+use crate::inventory::{Inventory, Kind};
+use crate::need::Target;
+
+/// The names that a target stands for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Names<'t> {
+    /// Those of the inventory.
+    pub(crate) known: RoaringBitmap,
+    /// Names that the inventory lacks, and patterns if there is no inventory.
+    pub(crate) unknown: Vec<Unknown<'t>>,
+    /// Whether they come from a pattern, or are left out if they do not exist.
+    pub(crate) is_reducible: bool,
+    /// Whether patterns that match nothing are no error.
+    pub(crate) may_be_empty: bool,
+    /// Whether the expression stands for all indices.
+    pub(crate) is_all: bool,
+}
+
+/// What the inventory does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unknown<'t> {
+    /// A name.
+    Name(&'t str),
+    /// Any name that matches a pattern.
+    Pattern(&'t str),
+}
+
+impl<'t> Unknown<'t> {
+    pub(crate) const fn text(self) -> &'t str {
+        match self {
+            Self::Name(text) | Self::Pattern(text) => text,
+        }
+    }
+}
+
+/// The names that a target stands for; `None` for the cluster, and for a need that there is not.
+pub(crate) fn resolve<'t>(
+    inventory: Option<&Inventory>,
+    evaluation: EvaluationType,
+    target: &'t Target<'_>,
+) -> Option<Names<'t>> {
+    let mut names = Names::default();
+    match target {
+        Target::Cluster => return None,
+        Target::Name(name) => names.add_name(inventory, evaluation, name),
+        Target::Missing(name) => match inventory.and_then(|inventory| inventory.number(name)) {
+            Some(_) => return None,
+            None => names.unknown.push(Unknown::Name(name)),
+        },
+        Target::NewAlias(name) => match evaluation {
+            EvaluationType::Legacy => return None,
+            EvaluationType::V4 => names.add_itself(inventory, name),
+        },
+        Target::Indices(expression) | Target::Fixed(expression) => {
+            names.add_expression(inventory, evaluation, expression)
+        }
+    }
+    Some(names)
+}
+
+impl<'t> Names<'t> {
+    fn add_expression(
+        &mut self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        expression: &'t Expression<'_>,
+    ) {
+        let mut options = expression.options;
+        if evaluation == EvaluationType::Legacy {
+            // Whatever the request says, it asks for the open and the hidden ones.
+            (options.open, options.hidden) = (true, true);
+        }
+        self.is_all = expression.is_all() || expression.text() == "*";
+        self.may_be_empty = options.allow_no_indices;
+        self.is_reducible = options.ignore_unavailable;
+        let is_missing = |name: &str| inventory.is_some_and(|inventory| inventory.number(name).is_none());
+        if evaluation == EvaluationType::Legacy
+            && expression.parts().any(|part| matches!(part, Part::Name(name) if is_missing(name)))
+        {
+            return self.add_unresolved(inventory, expression);
+        }
+        for part in expression.parts() {
+            match (part, inventory) {
+                (Part::Name(name), _) => self.add_name(inventory, evaluation, name),
+                (Part::Pattern(pattern), _) if !options.expands() => {
+                    self.unknown.push(Unknown::Name(pattern))
+                }
+                (Part::Pattern(pattern), Some(inventory)) => {
+                    self.is_reducible |= options.open;
+                    self.known |= expand(inventory, pattern, options, self.is_all);
+                }
+                (Part::Pattern(pattern), None) => {
+                    self.is_reducible |= options.open;
+                    self.unknown.push(Unknown::Pattern(pattern));
+                }
+                (Part::Except(name), Some(inventory)) if !name.contains('*') => {
+                    inventory.number(name).into_iter().for_each(|number| {
+                        self.known.remove(number);
+                    });
+                    self.unknown.retain(|unknown| *unknown != Unknown::Name(name));
+                }
+                (Part::Except(pattern), Some(inventory)) => {
+                    self.known -= expand(inventory, pattern, options, false);
+                }
+                // What is taken out needs no privilege. Leaving it in denies more.
+                (Part::Except(_), None) => {}
+            }
+        }
+    }
+
+    /// Adds an expression with a name that does not exist: `legacy` then takes the other parts as they are, too.
+    fn add_unresolved(&mut self, inventory: Option<&Inventory>, expression: &'t Expression<'_>) {
+        for part in expression.parts() {
+            match part {
+                Part::Name(name) => self.add_itself(inventory, name),
+                Part::Pattern(pattern) => self.unknown.push(Unknown::Pattern(pattern)),
+                Part::Except(_) => {}
+            }
+        }
+    }
+
+    /// Adds a name as the evaluation sees it: `legacy` replaces an alias by its members.
+    fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
+        let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
+        match known {
+            Some((inventory, number))
+                if evaluation == EvaluationType::Legacy && inventory.kind(number) == Some(Kind::Alias) =>
+            {
+                self.known.extend(inventory.related(number));
+            }
+            Some(_) | None => self.add_itself(inventory, name),
+        }
+    }
+
+    fn add_itself(&mut self, inventory: Option<&Inventory>, name: &'t str) {
+        match inventory.and_then(|inventory| inventory.number(name)) {
+            Some(number) => {
+                self.known.insert(number);
+            }
+            None => self.unknown.push(Unknown::Name(name)),
+        }
+    }
+}
+
+/// What a pattern stands for: indices, the members of aliases, and data streams.
+fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
+    let mut matching = named_like(inventory, pattern);
+    if !options.hidden {
+        let mut hidden = &matching & inventory.hidden();
+        if pattern.starts_with('.') && !is_all {
+            let dotted: RoaringBitmap = inventory.with_prefix(".").collect();
+            hidden -= dotted;
+        }
+        matching -= hidden;
+    }
+    let mut indices = &matching & (inventory.open() | inventory.closed());
+    if !is_all {
+        for alias in &matching & inventory.aliases() {
+            indices.extend(inventory.related(alias));
+        }
+    }
+    if !options.open {
+        indices -= inventory.open();
+    }
+    if !options.closed {
+        indices -= inventory.closed();
+    }
+    indices | (matching & inventory.data_streams())
+}
+
+/// The names that match a pattern whose only wildcard is `*`.
+fn named_like(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
+    let (prefix, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
+    let range = inventory.with_prefix(prefix);
+    let mut found = RoaringBitmap::new();
+    if rest.is_empty() && prefix.len() < pattern.len() {
+        found.insert_range(range);
+    } else {
+        let like = range.filter(|number| matches(pattern, inventory.name(*number)));
+        found.extend(like);
+    }
+    found
+}

@@ -1,0 +1,366 @@
+//! The routes of a node, and what each needs: the table in `routes.txt`, as a trie.
+//!
+//! A path is matched as a node matches it: the raw path is split at `/`, a literal segment wins over a parameter, and
+//! only then are parameters decoded. So the table also has the routes of the node that the published specification
+//! lacks: without one, its path would be read as that of another route.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::action::Action;
+use crate::expression::Options;
+
+/// More segments than any route has.
+const MOST_SEGMENTS: usize = 12;
+
+/// The routes, built at the first use.
+pub(crate) static ROUTES: LazyLock<Routes> = LazyLock::new(|| Routes::parse(include_str!("routes.txt")));
+
+/// The routes of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    nodes: Vec<Node>,
+    routes: Vec<Route>,
+    groups: Vec<Group>,
+}
+
+/// A method and path of the table.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    group: usize,
+    /// The specification lacks it.
+    #[cfg(test)]
+    is_extra: bool,
+}
+
+/// An operation: routes that need the same.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The name of the specification, such as `indices.create`.
+    pub(crate) name: &'static str,
+    /// Why it is always denied.
+    pub(crate) denied: Option<&'static str>,
+    pub(crate) needs: Vec<Pattern>,
+    pub(crate) body: Body,
+    /// What patterns expand to where the request does not say.
+    pub(crate) options: Options,
+}
+
+/// A need of an operation, before its target is read from a request.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    pub(crate) place: Place,
+    pub(crate) actions: Vec<Action>,
+}
+
+/// Where a request names what a need is about. A parameter is looked for in the path, then in the query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Cluster,
+    /// All indices, whatever the request says.
+    All,
+    /// A parameter with names and patterns; all indices without it.
+    List(&'static str),
+    /// The same; nothing is needed without it.
+    OptionalList(&'static str),
+    /// A parameter with exactly one name; nothing is needed without it.
+    Name(&'static str),
+    /// A parameter with the name of an index that the request creates if nothing has it.
+    Missing(&'static str),
+    /// The same, needed only with the parameter `version_type`: then a deletion creates the index.
+    MissingIfVersioned(&'static str),
+    /// A parameter with a name for an alias.
+    NewAlias(&'static str),
+}
+
+/// What the body of an operation names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Body {
+    /// Nothing that a privilege depends on: it is not read.
+    Ignored,
+    Aliases,
+    Bulk,
+    CreateIndex,
+    MultiGet,
+    MultiSearch,
+    MultiSearchTemplate,
+    MultiTermVectors,
+    PutAlias,
+    Reindex,
+    /// A query, which may look documents up in other indices.
+    Search,
+    /// A query that is made from a template: what it looks up is not seen.
+    Template,
+    TermVectors,
+    Update,
+    UpdateByQuery,
+}
+
+/// The methods that routes have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Delete,
+    Get,
+    Head,
+    Patch,
+    Post,
+    Put,
+}
+
+/// The route of a request, and the segments of its path.
+#[derive(Debug)]
+pub(crate) struct Match<'a> {
+    pub(crate) route: &'static Route,
+    pub(crate) group: &'static Group,
+    segments: Segments<'a>,
+}
+
+/// The raw segments of a path.
+#[derive(Debug)]
+struct Segments<'a> {
+    list: [&'a str; MOST_SEGMENTS],
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    literals: BTreeMap<&'static str, usize>,
+    parameter: Option<usize>,
+    routes: Vec<usize>,
+}
+
+/// Which parameters a walk down the trie may take. A node tries one after the other until a route has the method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    LiteralsOnly,
+    ParameterFirst,
+    ParameterLast,
+    AnyParameter,
+}
+
+impl Method {
+    /// The method with this name, in capitals.
+    pub(crate) fn named(name: &str) -> Option<Method> {
+        Some(match name {
+            "DELETE" => Method::Delete,
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "PATCH" => Method::Patch,
+            "POST" => Method::Post,
+            "PUT" => Method::Put,
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Match<'a> {
+    /// The raw segment of the path at the parameter with this name.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
+        let template = self.route.path.split('/').skip(1);
+        let mut pairs = template.zip(self.segments.all());
+        pairs.find_map(|(part, segment)| (parameter_name(part) == Some(name)).then_some(*segment))
+    }
+}
+
+impl<'a> Segments<'a> {
+    /// The segments of a path that begins with `/`. Empty ones at its end do not count.
+    fn of(path: &'a str) -> Option<Self> {
+        let path = path.strip_prefix('/')?.trim_end_matches('/');
+        let mut segments = Segments { list: [""; MOST_SEGMENTS], count: 0 };
+        for segment in path.split('/').take(if path.is_empty() { 0 } else { usize::MAX }) {
+            *segments.list.get_mut(segments.count)? = segment;
+            segments.count += 1;
+        }
+        Some(segments)
+    }
+
+    fn all(&self) -> &[&'a str] {
+        self.list.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl Routes {
+    /// The route of a request. `path` is raw: neither decoded nor followed by a query.
+    pub(crate) fn find<'a>(&'static self, method: Method, path: &'a str) -> Option<Match<'a>> {
+        let segments = Segments::of(path)?;
+        let modes = [Mode::LiteralsOnly, Mode::ParameterFirst, Mode::ParameterLast, Mode::AnyParameter];
+        let route = modes.into_iter().find_map(|mode| {
+            let node = self.node(self.walk(0, segments.all(), 0, mode)?)?;
+            node.routes
+                .iter()
+                .filter_map(|route| self.routes.get(*route))
+                .find(|route| route.method == method)
+        })?;
+        Some(Match { route, group: self.groups.get(route.group)?, segments })
+    }
+
+    /// All routes with their operations, in the order of the table.
+    #[cfg(test)]
+    fn all(&self) -> impl Iterator<Item = (&Route, &Group)> {
+        self.routes.iter().filter_map(|route| Some((route, self.groups.get(route.group)?)))
+    }
+
+    fn node(&self, number: usize) -> Option<&Node> {
+        self.nodes.get(number)
+    }
+
+    /// The node at the end of a path below `from`, if it has routes.
+    fn walk(&self, from: usize, path: &[&str], depth: usize, mode: Mode) -> Option<usize> {
+        let here = self.node(from)?;
+        let Some((segment, rest)) = path.split_first() else {
+            return (!here.routes.is_empty()).then_some(from);
+        };
+        // In a node, `*` is the key of the parameter: a segment that is `*` finds it like a literal.
+        let found = here.literals.get(segment).copied().or(here.parameter.filter(|_| *segment == "*"));
+        let (next, is_parameter) = match found {
+            None => {
+                let may = match mode {
+                    Mode::LiteralsOnly => false,
+                    Mode::ParameterFirst => depth == 0,
+                    Mode::ParameterLast => rest.is_empty(),
+                    Mode::AnyParameter => true,
+                };
+                (here.parameter.filter(|_| may)?, true)
+            }
+            Some(next) => {
+                let is_empty = self.node(next)?.routes.is_empty();
+                let skips = match mode {
+                    Mode::LiteralsOnly => false,
+                    Mode::ParameterFirst => depth == 0,
+                    Mode::ParameterLast | Mode::AnyParameter => rest.is_empty(),
+                };
+                match here.parameter {
+                    Some(parameter) if is_empty && skips => (parameter, true),
+                    _ => (next, *segment == "*"),
+                }
+            }
+        };
+        let found = self.walk(next, rest, depth + 1, mode);
+        if found.is_some() || rest.is_empty() || is_parameter || mode == Mode::LiteralsOnly {
+            return found;
+        }
+        self.walk(here.parameter?, rest, depth + 1, mode)
+    }
+
+    /// The routes of a table. A line that it cannot read is left out, with its routes: a test holds that there is none.
+    fn parse(table: &'static str) -> Routes {
+        let mut routes = Routes { nodes: vec![Node::default()], ..Routes::default() };
+        for line in table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+            match line.strip_prefix("  ") {
+                None => routes.groups.extend(Group::parse(line)),
+                Some(line) => routes.add(line),
+            }
+        }
+        routes
+    }
+
+    /// Adds the routes of a line: methods, then a path; `+` before them marks routes that the specification lacks.
+    fn add(&mut self, line: &'static str) {
+        #[cfg(test)]
+        let is_extra = line.starts_with('+');
+        let line = line.strip_prefix('+').unwrap_or(line);
+        let path = line.split_whitespace().last().unwrap_or_default();
+        let mut at = 0;
+        for segment in path.split('/').skip(1).filter(|segment| !segment.is_empty()) {
+            at = self.child(at, segment);
+        }
+        for method in line.split_whitespace().filter_map(Method::named) {
+            let route = Route {
+                method,
+                path,
+                group: self.groups.len() - 1,
+                #[cfg(test)]
+                is_extra,
+            };
+            let number = self.routes.len();
+            self.routes.push(route);
+            self.nodes.get_mut(at).into_iter().for_each(|node| node.routes.push(number));
+        }
+    }
+
+    fn child(&mut self, parent: usize, segment: &'static str) -> usize {
+        let next = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(parent) else { return 0 };
+        let child = match parameter_name(segment) {
+            Some(_) => *node.parameter.get_or_insert(next),
+            None => *node.literals.entry(segment).or_insert(next),
+        };
+        if child == next {
+            self.nodes.push(Node::default());
+        }
+        child
+    }
+}
+
+impl Group {
+    /// The operation of a line: its name, then places, each with the actions that follow it, and settings.
+    fn parse(line: &'static str) -> Option<Group> {
+        let (name, words) = line.split_once(' ').unwrap_or((line, ""));
+        let mut group =
+            Group { name, denied: None, needs: Vec::new(), body: Body::Ignored, options: Options::OPEN };
+        if let Some(why) = words.strip_prefix("denied: ") {
+            group.denied = Some(why);
+            return Some(group);
+        }
+        for word in words.split_whitespace() {
+            if let Some(action) = Action::named(word) {
+                group.needs.last_mut()?.actions.push(action);
+            } else if let Some(body) = word.strip_prefix("body=") {
+                group.body = Body::named(body)?;
+            } else if let Some(states) = word.strip_prefix("expand=") {
+                group.options = group.options.expanding(states)?;
+            } else {
+                group.needs.push(Pattern { place: Place::named(word)?, actions: Vec::new() });
+            }
+        }
+        Some(group)
+    }
+}
+
+impl Place {
+    fn named(word: &'static str) -> Option<Place> {
+        Some(match word.split_once('=') {
+            None if word == "cluster" => Place::Cluster,
+            None if word == "all" => Place::All,
+            Some(("list", parameter)) => Place::List(parameter),
+            Some(("optional", parameter)) => Place::OptionalList(parameter),
+            Some(("name", parameter)) => Place::Name(parameter),
+            Some(("missing", parameter)) => Place::Missing(parameter),
+            Some(("missing-if-versioned", parameter)) => Place::MissingIfVersioned(parameter),
+            Some(("new-alias", parameter)) => Place::NewAlias(parameter),
+            _ => return None,
+        })
+    }
+}
+
+impl Body {
+    fn named(word: &str) -> Option<Body> {
+        Some(match word {
+            "aliases" => Body::Aliases,
+            "bulk" => Body::Bulk,
+            "create" => Body::CreateIndex,
+            "mget" => Body::MultiGet,
+            "msearch" => Body::MultiSearch,
+            "msearch-template" => Body::MultiSearchTemplate,
+            "mtermvectors" => Body::MultiTermVectors,
+            "alias" => Body::PutAlias,
+            "reindex" => Body::Reindex,
+            "search" => Body::Search,
+            "template" => Body::Template,
+            "termvectors" => Body::TermVectors,
+            "update" => Body::Update,
+            "update-by-query" => Body::UpdateByQuery,
+            _ => return None,
+        })
+    }
+}
+
+/// The name of a parameter in the path of a route.
+fn parameter_name(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
+}
+
+#[cfg(test)]
+mod tests;

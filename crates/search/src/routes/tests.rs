@@ -1,0 +1,96 @@
+//! Tests of the table of routes, and of how a path is matched.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// The rows of the published specification: each is mapped or denied, and none is lost.
+const SPECIFIED: usize = 715;
+/// Its operations.
+const OPERATIONS: usize = 485;
+
+#[test]
+fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
+    let specified: Vec<_> = ROUTES.all().filter(|(route, _)| !route.is_extra).collect();
+    assert_eq!(specified.len(), SPECIFIED);
+    let operations: BTreeSet<_> = specified.iter().map(|(_, group)| group.name).collect();
+    assert_eq!(operations.len(), OPERATIONS);
+    // Only these are open to everyone who is authenticated.
+    let open = ROUTES.groups.iter().filter(|group| {
+        group.denied.is_none() && group.needs.is_empty() && matches!(group.body, Body::Ignored)
+    });
+    assert_eq!(open.map(|group| group.name).collect::<Vec<_>>(), ["cat.help", "list.help"]);
+    assert!(ROUTES.groups.iter().all(|group| group.needs.iter().all(|need| !need.actions.is_empty())));
+}
+
+#[test]
+fn each_line_of_the_table_is_read() {
+    let table = include_str!("../routes.txt");
+    let lines = table.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let (routes, groups): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("  "));
+    assert_eq!(ROUTES.groups.len(), groups.len());
+    for (group, line) in ROUTES.groups.iter().zip(groups) {
+        assert_eq!(Some(group.name), line.split(' ').next());
+        let actions = line.split_whitespace().filter(|word| word.contains(':') && group.denied.is_none());
+        assert_eq!(
+            group.needs.iter().map(|need| need.actions.len()).sum::<usize>(),
+            actions.count(),
+            "{line}"
+        );
+    }
+    let methods = routes.iter().map(|line| line.split_whitespace().count() - 1);
+    assert_eq!(ROUTES.routes.len(), methods.sum::<usize>());
+}
+
+#[test]
+fn each_route_is_found_by_a_path_of_its_form() {
+    for (route, group) in ROUTES.all() {
+        let segments = route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
+        let path = segments.collect::<Vec<_>>().join("/").leak();
+        let found = ROUTES.find(route.method, path).map(|found| found.group.name);
+        assert_eq!(found, Some(group.name), "{:?} {path}", route.method);
+    }
+}
+
+fn find(method: Method, path: &'static str) -> Option<(&'static str, Option<&'static str>)> {
+    let found = ROUTES.find(method, path)?;
+    Some((found.route.path, found.parameter("index")))
+}
+
+#[test]
+fn a_path_is_matched_as_a_node_matches_it() {
+    use Method::{Delete, Get, Post, Put};
+    // Each was tried on a node.
+    for (method, path, wanted) in [
+        (Get, "/", Some(("/", None))),
+        (Get, "//", Some(("/", None))),
+        (Get, "/_search", Some(("/_search", None))),
+        (Get, "/_search/", Some(("/_search", None))),
+        (Get, "/a/_search//", Some(("/{index}/_search", Some("a")))),
+        (Get, "//_search", Some(("/{index}/_search", Some("")))),
+        (Get, "/a//_search", None),
+        (Get, "/a/%5Fsearch", None),
+        (Get, "/a%2Fb/_search", Some(("/{index}/_search", Some("a%2Fb")))),
+        (Get, "/*/_search", Some(("/{index}/_search", Some("*")))),
+        (Put, "/_search", None),
+        (Get, "/_nodes/_search", Some(("/{index}/_search", Some("_nodes")))),
+        (Get, "/views/_search", Some(("/{index}/_search", Some("views")))),
+        (Get, "/_template/_mapping", Some(("/{index}/_mapping", Some("_template")))),
+        (Get, "/_cat/*", None),
+        (Get, "/a/_doc/", None),
+        (Get, "/*/_doc/1", Some(("/{index}/_doc/{id}", Some("*")))),
+        (Post, "/_rank_eval", Some(("/_rank_eval", None))),
+        (Delete, "/", Some(("/", None))),
+        (Get, "/_cat/indices/a", Some(("/_cat/indices/{index}", Some("a")))),
+        (Get, "/_search/pipeline", Some(("/_search/pipeline", None))),
+        (Get, "/_nosuch/path", None),
+        (Get, "/_nosuch", Some(("/{index}", Some("_nosuch")))),
+        (Post, "/a", None),
+        (Get, "/_alias/_search", Some(("/{index}/_search", Some("_alias")))),
+        (Get, "/a/b/c/d/e/f/g/h/i/j/k/l/m", None),
+        (Get, "", None),
+        (Get, "a/_search", None),
+    ] {
+        assert_eq!(find(method, path), wanted, "{method:?} {path}");
+    }
+}

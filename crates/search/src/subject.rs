@@ -1,0 +1,160 @@
+//! Who asks, and which roles that gives.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::config::{RoleMapping, SecurityConfig, Variables};
+use crate::pattern::Pattern;
+
+/// An authenticated caller.
+#[derive(Clone, Debug, Default)]
+pub struct Subject {
+    /// The user's name.
+    pub name: String,
+    /// Backend roles: groups of the source that authenticated the caller.
+    pub backend_roles: Vec<String>,
+    /// Roles that the caller has without a mapping (`opendistro_security_roles`).
+    pub roles: Vec<String>,
+    /// Attributes, by full name, such as `attr.jwt.department`.
+    pub attributes: Vec<(String, String)>,
+    /// The address that the request came from.
+    pub address: Option<IpAddr>,
+    /// Whether it is a service account.
+    pub is_service: bool,
+}
+
+/// Where roles come from (`plugins.security.roles_mapping_resolution`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resolution {
+    /// From the role mappings.
+    #[default]
+    MappingOnly,
+    /// Each backend role is the role of that name.
+    BackendRolesOnly,
+    /// Both.
+    Both,
+}
+
+impl SecurityConfig {
+    /// The roles of a subject, among them such that do not exist.
+    #[must_use]
+    pub fn roles_of(&self, subject: &Subject, resolution: Resolution) -> BTreeSet<Arc<str>> {
+        let mut roles: BTreeSet<Arc<str>> = subject.roles.iter().map(|role| role.as_str().into()).collect();
+        if resolution != Resolution::MappingOnly {
+            roles.extend(subject.backend_roles.iter().map(|role| role.as_str().into()));
+        }
+        if resolution != Resolution::BackendRolesOnly {
+            let address = subject.address.map(|address| address.to_string());
+            let granted = self.mappings.iter().filter(|mapping| mapping.applies(subject, address.as_deref()));
+            roles.extend(granted.map(|mapping| mapping.role.clone()));
+        }
+        roles
+    }
+}
+
+impl RoleMapping {
+    fn applies(&self, subject: &Subject, address: Option<&str>) -> bool {
+        let any = |patterns: &[Pattern], text: &str| patterns.iter().any(|pattern| pattern.matches(text));
+        let has = |pattern: &Pattern| subject.backend_roles.iter().any(|role| pattern.matches(role));
+        any(&self.users, &subject.name)
+            || self.backend_roles.iter().any(has)
+            || (!self.and_backend_roles.is_empty() && self.and_backend_roles.iter().all(has))
+            || address.is_some_and(|address| any(&self.hosts, address))
+    }
+}
+
+impl Subject {
+    /// The variables of patterns and queries; `roles` are those that the subject has.
+    #[must_use]
+    pub fn variables(&self, roles: &BTreeSet<Arc<str>>) -> Variables {
+        let mut variables = Variables::default();
+        for (name, value) in &self.attributes {
+            variables.set(name, value);
+        }
+        variables.set("user.name", &self.name);
+        variables.set_list("user.roles", self.backend_roles.iter().map(String::as_str));
+        variables.set_list("user.securityRoles", roles.iter().map(|role| &**role));
+        variables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> SecurityConfig {
+        let list = |texts: &[&str]| -> Vec<Pattern> {
+            texts.iter().map(|text| Pattern::parse(&(*text).into()).unwrap()).collect()
+        };
+        let mapping = |role: &str, users: &[&str], any: &[&str], all: &[&str], hosts: &[&str]| RoleMapping {
+            role: role.into(),
+            users: list(users),
+            backend_roles: list(any),
+            and_backend_roles: list(all),
+            hosts: list(hosts),
+        };
+        SecurityConfig {
+            mappings: vec![
+                mapping("by_name", &["ann", "b*"], &[], &[], &[]),
+                mapping("by_backend", &[], &["dev-*"], &[], &[]),
+                mapping("by_all", &[], &[], &["dev-*", "/on-?call/"], &[]),
+                mapping("by_host", &[], &[], &[], &["10.1.*", "2001:db8::1"]),
+                mapping("by_nothing", &[""], &[], &[], &[]),
+            ],
+            ..SecurityConfig::default()
+        }
+    }
+
+    fn roles(subject: &Subject, resolution: Resolution) -> Vec<String> {
+        config().roles_of(subject, resolution).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_part_of_a_mapping_gives_its_role() {
+        let subject = |name: &str, backend: &[&str], address: &str| Subject {
+            name: name.to_owned(),
+            backend_roles: backend.iter().map(ToString::to_string).collect(),
+            address: address.parse().ok(),
+            ..Subject::default()
+        };
+        for (subject, expected) in [
+            (subject("ann", &[], ""), &["by_name"][..]),
+            (subject("bob", &[], ""), &["by_name"]),
+            (subject("Ann", &[], ""), &[]),
+            (subject("", &[], ""), &[]),
+            (subject("x", &["dev-a"], ""), &["by_backend"]),
+            (subject("x", &["dev-a", "oncall"], ""), &["by_all", "by_backend"]),
+            (subject("x", &["oncall"], ""), &[]),
+            (subject("x", &[], "10.1.2.3"), &["by_host"]),
+            (subject("x", &[], "10.2.2.3"), &[]),
+            (subject("x", &[], "2001:db8:0::1"), &["by_host"]),
+        ] {
+            assert_eq!(roles(&subject, Resolution::MappingOnly), expected, "{subject:?}");
+        }
+    }
+
+    #[test]
+    fn direct_roles_and_backend_roles_count_as_configured() {
+        let subject = Subject {
+            name: "ann".to_owned(),
+            backend_roles: vec!["dev-a".to_owned()],
+            roles: vec!["direct".to_owned()],
+            ..Subject::default()
+        };
+        assert_eq!(roles(&subject, Resolution::MappingOnly), ["by_backend", "by_name", "direct"]);
+        assert_eq!(roles(&subject, Resolution::BackendRolesOnly), ["dev-a", "direct"]);
+        assert_eq!(roles(&subject, Resolution::Both), ["by_backend", "by_name", "dev-a", "direct"]);
+    }
+
+    #[test]
+    fn a_variable_of_the_subject_cannot_be_replaced_by_an_attribute() {
+        let subject = Subject {
+            name: "ann".to_owned(),
+            attributes: vec![("user.name".to_owned(), "root".to_owned())],
+            ..Subject::default()
+        };
+        let template = crate::config::Template::parse(&"${user.name}${user_name}".into()).unwrap();
+        assert!(template.pattern(&subject.variables(&BTreeSet::new())).unwrap().matches("annann"));
+    }
+}

@@ -1,0 +1,46 @@
+//! A decision about a caller, an action and an expression that have been seen allocates nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::MapFiles;
+use search::{
+    Action, Expression, InventoryBuilder, Need, Options, Privileges, Resolution, Rules, SecurityConfig,
+    Subject, Target,
+};
+
+const ROLES: &str = "_meta: { type: roles, config_version: 2 }
+reader:
+  cluster_permissions: ['indices:data/read/*']
+  index_permissions:
+    - { index_patterns: ['logs-*', 'own-${user.name}', '*-b*c', '/x[0-9]+/'], allowed_actions: [read] }
+";
+
+#[test]
+fn a_permitted_request_allocates_nothing() {
+    let files = MapFiles::of("os/roles.yml", ROLES);
+    let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
+    let mut builder = InventoryBuilder::default();
+    builder.index("logs-1", true, false).index("own-ann", true, false).alias("logs-all", ["logs-1"]);
+    let inventory = Some(Arc::new(builder.build()));
+    let search: &'static [Action] = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
+    for inventory in [inventory, None] {
+        let privileges =
+            Privileges::new(config.clone(), Rules::default(), Resolution::MappingOnly, inventory);
+        let subject =
+            Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
+        let caller = privileges.caller(&subject);
+        for text in ["logs-1", "logs-new", "logs-1,logs-new", "logs-*", "own-ann", "a-bbc", "x17", "logs-all"]
+        {
+            let need =
+                Need { actions: search, target: Target::Indices(Expression::new(text, Options::OPEN)) };
+            let cluster = Need { actions: search, target: Target::Cluster };
+            assert!(privileges.permits(&caller, [&need]), "{text}");
+            let mut permitted = false;
+            let counted =
+                allocation_counter::measure(|| permitted = privileges.permits(&caller, [&cluster, &need]));
+            assert!(permitted, "{text}");
+            assert_eq!(counted.count_total, 0, "{text}");
+        }
+    }
+}

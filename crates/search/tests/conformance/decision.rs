@@ -1,0 +1,109 @@
+//! What this crate decides about a request, and where it is stricter than a node.
+
+use search::reference::Reference;
+use search::{Request, RequestBody, Resolution, Subject, Verdict, read};
+
+use crate::requests::Sent;
+use crate::world::World;
+
+/// What is decided.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// Only on these indices, if there are some.
+    Permitted(Option<Vec<String>>),
+    Denied {
+        operation: String,
+        why: String,
+    },
+}
+
+const NEW_FIELDS: &str =
+    "a node asks for it only if a document has a new field, which the request does not show";
+const EARLIER: &str = "a node asks only after it has found the index: not for one that is missing or closed, nor an alias of several";
+const REDUCED: &str = "a node with `do_not_fail_on_forbidden` also reduces bodies, aliases where one document is asked for, and \
+     expressions with a name that is missing";
+const NOT_EXPANDED: &str =
+    "a pattern beside a name that is missing is compared as it is, and a node may then find nothing";
+const NOTHING_FOUND: &str =
+    "a node asks only if it finds something to write, which the request does not show";
+
+/// Operations, part of why a request is denied that a node permits, and the reason. Every difference is in this table.
+pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
+    ("*", "NotGranted (pattern)", NOT_EXPANDED),
+    ("*", "NotGranted (reduces)", REDUCED),
+    ("index", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
+    ("create", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
+    ("update", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
+    ("bulk", "indices:admin/mapping/put NotGranted", NEW_FIELDS),
+    ("bulk", "indices:data/write/bulk[s] NotGranted", EARLIER),
+    ("delete", "indices:data/write/bulk NotGranted", EARLIER),
+    ("delete", "indices:data/write/bulk[s] NotGranted", EARLIER),
+    ("mget", "indices:data/read/mget[shard] NotGranted", EARLIER),
+    ("mtermvectors", "indices:data/read/mtv[shard] NotGranted", EARLIER),
+    ("cat.indices", "cluster:monitor/", EARLIER),
+    ("reindex", "indices:data/read/search NotGranted", EARLIER),
+    ("update", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
+    ("update", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
+    ("update", "indices:data/write/index NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:admin/create NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:data/read/scroll NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:admin/mapping/put NotGranted", NOTHING_FOUND),
+    ("reindex", "indices:data/write/index NotGranted", NOTHING_FOUND),
+    ("delete_by_query", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
+    ("delete_by_query", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
+    ("delete_by_query", "indices:data/read/scroll NotGranted", NOTHING_FOUND),
+    ("delete_by_query", "indices:data/write/delete NotGranted", NOTHING_FOUND),
+    ("update_by_query", "indices:data/write/bulk NotGranted", NOTHING_FOUND),
+    ("update_by_query", "indices:data/write/bulk[s] NotGranted", NOTHING_FOUND),
+    ("update_by_query", "indices:data/read/scroll NotGranted", NOTHING_FOUND),
+    ("update_by_query", "indices:admin/mapping/put NotGranted", NOTHING_FOUND),
+    ("update_by_query", "indices:data/write/index NotGranted", NOTHING_FOUND),
+];
+
+/// What is decided about a request.
+pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
+    let request = Request {
+        method: &sent.method,
+        target: &sent.target,
+        content_type: Some("application/json"),
+        content_encoding: None,
+        body: RequestBody::Whole(sent.body.as_bytes()),
+        now: "2026-01-01T00:00:00Z".parse().expect("a time"),
+    };
+    let mut needs = Vec::new();
+    let operation = match read(&request, &mut needs) {
+        Ok(operation) => operation,
+        Err(problem) => {
+            return Decision::Denied { operation: "unread".to_owned(), why: problem.to_string() };
+        }
+    };
+    let subject = Subject {
+        name: "user".to_owned(),
+        backend_roles: sent.roles.split(',').map(ToOwned::to_owned).collect(),
+        ..Subject::default()
+    };
+    let reference = Reference {
+        config: &world.config,
+        resolution: Resolution::MappingOnly,
+        rules: &world.rules,
+        inventory: Some(&world.inventory),
+    };
+    let answer = reference.evaluate(&subject, &needs);
+    match answer.verdict {
+        Verdict::Permitted => return Decision::Permitted(None),
+        Verdict::PermittedInPart(parts) => {
+            let names = parts.into_iter().flat_map(|part| part.names);
+            return Decision::Permitted(Some(names.collect()));
+        }
+        Verdict::Denied => {}
+    }
+    let missing = answer.missing.iter().next();
+    let why = missing.map_or("?".to_owned(), |cell| {
+        let pattern = if cell.name.contains('*') { " (pattern)" } else { "" };
+        let reduces = if world.reduces { " (reduces)" } else { "" };
+        format!("{} {:?}{pattern}{reduces}", cell.action.name(), cell.reason)
+    });
+    Decision::Denied { operation: operation.to_owned(), why }
+}

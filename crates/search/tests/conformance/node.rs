@@ -1,0 +1,104 @@
+//! A node with the security plugin.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+
+use crate::requests::Sent;
+
+/// A connection to a node.
+pub(crate) struct Node {
+    address: String,
+    stream: BufReader<TcpStream>,
+}
+
+/// What a node answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Whether the request was permitted; nothing if it failed for another reason.
+    pub(crate) allowed: Option<bool>,
+    /// The indices of the documents that a search found.
+    pub(crate) found: Option<BTreeSet<String>>,
+}
+
+/// Paths whose answer has parts, which are denied on their own, and the key of these.
+const COMPOSITE: [(&str, &str); 4] =
+    [("_bulk", "items"), ("_mget", "docs"), ("_msearch", "responses"), ("_mtermvectors", "docs")];
+
+impl Node {
+    /// Connects to a node at a URL.
+    pub(crate) fn at(url: &str) -> Self {
+        let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let stream = TcpStream::connect(&address).expect("the node listens");
+        stream.set_nodelay(true).expect("a socket");
+        Self { address, stream: BufReader::new(stream) }
+    }
+
+    /// Does something as the administrator, and gives the status.
+    pub(crate) fn administer(&mut self, method: &str, target: &str, body: &str) -> (u16, String) {
+        self.send(method, target, "admins", body)
+    }
+
+    /// The answer to a request.
+    pub(crate) fn decide(&mut self, sent: &Sent) -> Answer {
+        let mut target = sent.target.clone();
+        if sent.is_dry {
+            target += if target.contains('?') { "&" } else { "?" };
+            target += "perform_permission_check=true";
+        }
+        let (status, text) = self.send(&sent.method, &target, &sent.roles, &sent.body);
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        let is_denied = |error: &Value| {
+            let text = error.to_string();
+            text.contains("security_exception") && text.contains("no permissions")
+        };
+        let path = target.split('?').next().unwrap_or_default();
+        let parts = COMPOSITE
+            .iter()
+            .find(|(end, _)| path.ends_with(end))
+            .and_then(|(_, key)| answer[*key].as_array());
+        let allowed = match (status, parts) {
+            (403, _) => Some(false).filter(|_| sent.method == "HEAD" || is_denied(&answer["error"])),
+            (200, Some(parts)) => Some(!parts.iter().any(is_denied)),
+            (200, None) if answer["accessAllowed"].is_boolean() => answer["accessAllowed"].as_bool(),
+            (200..300 | 404 | 409, _) => Some(true),
+            _ => None,
+        };
+        // A query finds some of the documents only.
+        let hits = answer["hits"]["hits"].as_array().filter(|_| status == 200 && sent.body.is_empty());
+        let found =
+            hits.map(|hits| hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect());
+        Answer { status, allowed, found }
+    }
+
+    fn send(&mut self, method: &str, target: &str, roles: &str, body: &str) -> (u16, String) {
+        let kind = if target.contains("_bulk") || target.contains("_msearch") { "x-ndjson" } else { "json" };
+        let kind =
+            if body.is_empty() { String::new() } else { format!("content-type: application/{kind}\r\n") };
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: user\r\nx-proxy-roles: {roles}\r\n\
+             x-forwarded-for: 127.0.0.1\r\n{kind}content-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        self.stream.get_mut().write_all(head.as_bytes()).expect("the node reads");
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("the node answers");
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).expect("the node answers");
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.trim().parse().expect("a length");
+            }
+        }
+        let mut text = vec![0; if method == "HEAD" { 0 } else { length }];
+        self.stream.read_exact(&mut text).expect("the node answers");
+        (status, String::from_utf8_lossy(&text).into_owned())
+    }
+}

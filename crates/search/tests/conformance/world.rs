@@ -1,0 +1,238 @@
+//! What the cluster contains, which is always the same, and generated roles.
+
+use fastrand::Rng;
+use policy::MapFiles;
+use search::config::{EvaluationType, SecurityConfig};
+use search::{Inventory, InventoryBuilder, Rules};
+use serde_json::{Map, Value, json};
+
+use crate::node::Node;
+
+/// How many roles there are: `r0` and so on, each for the backend role of the same name.
+pub(crate) const ROLES: usize = 12;
+
+const INDICES: [&str; 10] = [
+    "logs-a",
+    "logs-b",
+    "logs-c",
+    "logs-2026.01",
+    "secret",
+    "secret-b",
+    "public",
+    "team-user",
+    "team-other",
+    ".dotted",
+];
+/// The indices that have documents, and are open.
+pub(crate) fn has_documents(index: &str) -> bool {
+    INDICES.contains(&index)
+}
+
+const CLOSED: &str = "logs-old";
+const HIDDEN: &str = "hidden-x";
+const ALIASES: [(&str, &[&str]); 4] = [
+    ("all-logs", &["logs-a", "logs-b"]),
+    ("mix", &["logs-c", "secret"]),
+    ("pub", &["public"]),
+    ("logs-now", &["logs-a"]),
+];
+const STREAM: &str = "stream-app";
+const BACKING: &str = ".ds-stream-app-000001";
+
+const PATTERNS: [&str; 22] = [
+    "*",
+    "*",
+    "logs-*",
+    "logs-*",
+    "logs-a",
+    "logs-b",
+    "secret",
+    "secret*",
+    "public",
+    "all-logs",
+    "mix",
+    "pub*",
+    "stream-*",
+    "stream-app",
+    "team-${user.name}",
+    "*-b",
+    "/logs-[ab]/",
+    "l?gs-c",
+    ".ds-*",
+    "new-*",
+    "hidden-*",
+    ".*",
+];
+const ACTIONS: [&str; 34] = [
+    "*",
+    "read",
+    "read",
+    "write",
+    "crud",
+    "index",
+    "get",
+    "search",
+    "indices_all",
+    "manage",
+    "indices_monitor",
+    "create_index",
+    "manage_aliases",
+    "delete",
+    "data_access",
+    "indices:data/read*",
+    "indices:data/read/search",
+    "indices:data/read/search*",
+    "indices:data/read/get",
+    "indices:data/read/mget*",
+    "indices:data/read/tv",
+    "indices:data/read/mtv*",
+    "indices:data/write/bulk*",
+    "indices:data/write/index",
+    "indices:data/write/*",
+    "indices:data/write/delete*",
+    "indices:data/write/update*",
+    "indices:admin/mapping/put",
+    "indices:admin/create",
+    "indices:admin/get",
+    "indices:admin/*",
+    "indices:monitor/*",
+    "indices:admin/mappings/get*",
+    "indices:admin/aliases*",
+];
+const CLUSTER: [&str; 14] = [
+    "cluster_composite_ops",
+    "cluster_composite_ops",
+    "cluster_composite_ops_ro",
+    "cluster_all",
+    "cluster_monitor",
+    "indices:data/write/bulk",
+    "indices:data/read/mget",
+    "indices:data/read/msearch*",
+    "indices:data/read/mtv",
+    "indices:data/read/scroll*",
+    "indices:data/write/reindex",
+    "cluster:monitor/*",
+    "cluster:monitor/health",
+    "*",
+];
+
+/// Roles, and what is decided with them.
+pub(crate) struct World {
+    pub(crate) roles: Value,
+    /// `do_not_fail_on_forbidden`.
+    pub(crate) reduces: bool,
+    pub(crate) config: SecurityConfig,
+    pub(crate) rules: Rules,
+    pub(crate) inventory: Inventory,
+}
+
+impl World {
+    pub(crate) fn generate(random: &mut Rng) -> Self {
+        let mut roles = Map::new();
+        let mut some = |from: &[&str], most: usize| -> Vec<String> {
+            (0..random.usize(1..=most)).map(|_| from[random.usize(..from.len())].to_owned()).collect()
+        };
+        for number in 0..ROLES {
+            let permissions: Vec<Value> = (0..1 + number % 3)
+                .map(
+                    |_| json!({ "index_patterns": some(&PATTERNS, 2), "allowed_actions": some(&ACTIONS, 3) }),
+                )
+                .collect();
+            let cluster = if number % 4 == 0 { Vec::new() } else { some(&CLUSTER, 3) };
+            let role = json!({ "cluster_permissions": cluster, "index_permissions": permissions });
+            roles.insert(format!("r{number}"), role);
+        }
+        Self::of(roles.into(), random.bool())
+    }
+
+    pub(crate) fn of(roles: Value, reduces: bool) -> Self {
+        let files = MapFiles::of("roles.yml", with_meta("roles", &roles))
+            .and("roles_mapping.yml", with_meta("rolesmapping", &mappings()));
+        let loaded = SecurityConfig::load(&files, "".as_ref()).expect("valid roles");
+        let rules = Rules {
+            evaluation: EvaluationType::Legacy,
+            do_not_fail_on_forbidden: reduces,
+            ..Rules::default()
+        };
+        Self { roles, reduces, config: loaded.config, rules, inventory: inventory() }
+    }
+
+    /// Puts the roles in force on a node.
+    pub(crate) fn activate(&self, node: &mut Node) {
+        let (_, text) = node.administer("GET", "/_plugins/_security/api/securityconfig", "");
+        let mut config: Value = serde_json::from_str(&text).expect("JSON");
+        config["config"]["dynamic"]["do_not_fail_on_forbidden"] = self.reduces.into();
+        let config = config["config"].to_string();
+        done(node.administer("PUT", "/_plugins/_security/api/securityconfig/config", &config));
+        let roles = self.roles.as_object().expect("roles").iter();
+        let changes: Vec<Value> = roles
+            .map(|(name, role)| json!({ "op": "add", "path": format!("/{name}"), "value": role }))
+            .collect();
+        done(node.administer("PATCH", "/_plugins/_security/api/roles", &json!(changes).to_string()));
+        let mappings = mappings();
+        let changes: Vec<Value> = mappings
+            .as_object()
+            .expect("mappings")
+            .iter()
+            .map(|(name, mapping)| json!({ "op": "add", "path": format!("/{name}"), "value": mapping }))
+            .collect();
+        done(node.administer("PATCH", "/_plugins/_security/api/rolesmapping", &json!(changes).to_string()));
+    }
+}
+
+/// Creates what the cluster contains.
+pub(crate) fn create(node: &mut Node) {
+    node.administer("DELETE", "/_data_stream/*", "");
+    node.administer("DELETE", "/*,-.opendistro_security?expand_wildcards=all", "");
+    let template = json!({ "index_patterns": ["stream-*"], "data_stream": {} });
+    done(node.administer("PUT", "/_index_template/streams", &template.to_string()));
+    done(node.administer("PUT", &format!("/_data_stream/{STREAM}"), ""));
+    let hidden = json!({ "settings": { "index.hidden": true } });
+    done(node.administer("PUT", &format!("/{HIDDEN}"), &hidden.to_string()));
+    for index in INDICES.iter().chain([&CLOSED]) {
+        done(node.administer("PUT", &format!("/{index}"), ""));
+        done(node.administer(
+            "PUT",
+            &format!("/{index}/_doc/1?refresh=true"),
+            &json!({ "f": index }).to_string(),
+        ));
+    }
+    for (alias, members) in ALIASES {
+        let action = json!({ "actions": [{ "add": { "indices": members, "alias": alias } }] });
+        done(node.administer("POST", "/_aliases", &action.to_string()));
+    }
+    done(node.administer("POST", &format!("/{CLOSED}/_close"), ""));
+}
+
+/// Removes what a request created.
+pub(crate) fn remove_new(node: &mut Node) {
+    node.administer("DELETE", "/new-*", "");
+}
+
+fn inventory() -> Inventory {
+    let mut inventory = InventoryBuilder::default();
+    for index in INDICES {
+        inventory.index(index, true, false);
+    }
+    inventory.index(CLOSED, false, false).index(HIDDEN, true, true).index(BACKING, true, false);
+    for (alias, members) in ALIASES {
+        inventory.alias(alias, members.iter().copied());
+    }
+    inventory.data_stream(STREAM, [BACKING]);
+    inventory.build()
+}
+
+fn mappings() -> Value {
+    let names = (0..ROLES).map(|number| format!("r{number}"));
+    names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect::<Map<_, _>>().into()
+}
+
+fn with_meta(kind: &str, entries: &Value) -> String {
+    let mut all = entries.clone();
+    all["_meta"] = json!({ "type": kind, "config_version": 2 });
+    all.to_string()
+}
+
+fn done((status, text): (u16, String)) {
+    assert!(status < 300, "{status} {text}");
+}
