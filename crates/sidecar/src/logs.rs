@@ -116,6 +116,22 @@ fn filter(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let ours = ["runtime", "sidecar"].map(|name| (name, level));
+    let ours = ["admin", "runtime", "sidecar"].map(|name| (name, level));
     Targets::new().with_targets(ours).with_default(LevelFilter::ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn all_our_crates_log_at_the_chosen_level_and_others_errors_only() {
+        let targets = filter(LogLevel::Debug);
+        for ours in ["admin", "runtime::reload", "sidecar::serve"] {
+            assert!(targets.would_enable(ours, &Level::DEBUG), "{ours}");
+        }
+        assert!(!targets.would_enable("hyper", &Level::WARN));
+    }
 }
