@@ -90,7 +90,7 @@ impl FilterSettings {
         if config.is_empty() {
             return Err("`filter_config` is missing: it needs at least `policy`".to_owned());
         }
-        serde_json::from_slice(config).map_err(|error| error.to_string())
+        serde_json::from_slice(config).map_err(|error| explained(&error))
     }
 
     /// Those about how the policy is kept current.
@@ -133,6 +133,25 @@ impl RouteSettings {
             Err(_) => FilterSettings::read(config).map(|settings| Self::Policy(Box::new(settings))),
         }
     }
+}
+
+/// An error for people. Where the text is JSON, the place in it is left out: Envoy has made that text from YAML. An
+/// unknown name gets a suggestion if there is a similar one.
+fn explained(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    if !error.is_data() {
+        return text;
+    }
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = text.strip_suffix(&place).unwrap_or(&text);
+    // Such as "unknown field `polling`, expected one of `policy`, `admin`".
+    if let Some((problem, expected)) = text.split_once(", expected ")
+        && let Some(name) = problem.strip_prefix("unknown ").and_then(|rest| rest.split('`').nth(1))
+        && let Some(meant) = policy::closest(name, expected.split('`').skip(1).step_by(2))
+    {
+        return format!("{problem}: did you mean `{meant}`?");
+    }
+    text.to_owned()
 }
 
 /// A string such as `5s`. In YAML, which Envoy turns into JSON, `0` is a number.
@@ -219,7 +238,16 @@ mod tests {
             ("{}", "missing field `policy`"),
             (
                 r#"{"policy": "p", "poll-intervall": "5s"}"#,
-                "unknown field `poll-intervall`, expected one of `policy`",
+                "unknown field `poll-intervall`: did you mean `poll-interval`?",
+            ),
+            (
+                r#"{"policy": "p", "decision_log": "all"}"#,
+                "unknown field `decision_log`: did you mean `decision-log`?",
+            ),
+            (r#"{"policy": "p", "on-stale": "keeps"}"#, "unknown variant `keeps`: did you mean `keep`?"),
+            (
+                r#"{"policy": "p", "listen": "off"}"#,
+                "unknown field `listen`, expected one of `policy`, `admin`",
             ),
             (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
             (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected one of `keep`"),
@@ -234,6 +262,8 @@ mod tests {
         ] {
             let error = FilterSettings::read(config.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{config}: {error}");
+            // Of a text that is not JSON, which is the user's own, the place helps.
+            assert_eq!(error.contains(" at line "), config == "policy", "{config}: {error}");
         }
     }
 

@@ -219,14 +219,21 @@ impl Reloader {
         Instant::now() + often.min().unwrap_or(MAX_SLEEP)
     }
 
-    /// Reloads because of a request for it. Returns whether there was anything to load.
+    /// Reloads because of a request for it. Returns whether there was anything to load: files that do not load are
+    /// loaded again even if unchanged, so that the log says again what is wrong with them.
     fn reload_on_request(&mut self, background: &Background) -> bool {
-        let reloaded = self.reload_if_changed(background);
-        if !reloaded {
+        if self.reload_if_changed(background) {
+            return true;
+        }
+        let facts = self.status.facts().policy;
+        let active = facts.failing_since.is_none() && facts.revision.is_some();
+        if active {
             self.status.note(|facts| facts.policy.unchanged += 1);
             tracing::info!(file = %self.file.display(), "reload requested: the files are unchanged");
+        } else {
+            self.reload(background);
         }
-        reloaded
+        !active
     }
 
     /// Compares the files with those read last, and reloads if they differ. Returns whether it did.
@@ -329,7 +336,11 @@ impl Reloader {
         log_problems(problems);
         let Revision { policy, keys } = self.good.authorizer.revision();
         let (file, keys) = (self.file.display(), keys.as_deref());
-        tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
+        if self.status.facts().policy.revision.is_some() {
+            tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
+        } else {
+            tracing::error!(%file, "policy not reloaded: no policy is active");
+        }
     }
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.

@@ -74,6 +74,7 @@ fn send(host: &Host<Authorization>, path: &str, times: usize) {
 }
 
 const ALLOWED: &str = "rolegate_checks_total{decision=\"allowed\",reason=\"\"}";
+const FAILED: &str = "rolegate_policy_reloads_total{result=\"failed\"}";
 const UNCHANGED: &str = "rolegate_policy_reloads_total{result=\"unchanged\"}";
 
 #[test]
@@ -107,6 +108,19 @@ fn a_reload_is_requested_and_seen_on_the_pages() {
     let _host = test.host("");
     assert!(test.ask("POST /reload").starts_with("HTTP/1.1 202"));
     test.until(UNCHANGED, 1.0);
+}
+
+/// Whoever requests it to see why a change has no effect must not be told that nothing has changed.
+#[test]
+fn a_requested_reload_fails_again_while_the_files_do_not_load() {
+    let test = Test::new();
+    let _host = test.host("");
+    std::fs::write(test.0.path().join("new"), "version: 2\n").unwrap();
+    std::fs::rename(test.0.path().join("new"), test.0.path().join("policy.yaml")).unwrap();
+    test.until(FAILED, 1.0);
+    assert!(test.ask("POST /reload").starts_with("HTTP/1.1 202"));
+    test.until(FAILED, 2.0);
+    assert_eq!(test.metric(UNCHANGED), Some(0.0));
 }
 
 #[test]

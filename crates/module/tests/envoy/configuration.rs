@@ -17,7 +17,7 @@ async fn refused(policy: &Path, settings: &[&'static str]) -> String {
 async fn a_wrong_setting_stops_envoy_and_its_log_says_why() {
     let people = Example::named("people").unwrap();
     for (line, problem) in [
-        ("polling-interval: 5s", "rolegate: unknown field `polling-interval`, expected one of `policy`"),
+        ("polling-interval: 5s", "rolegate: unknown field `polling-interval`: did you mean `poll-interval`?"),
         ("hash-timeout: soon", "rolegate: `soon` is not a duration: write one such as `500ms`"),
         ("decision-log-file: /nonexistent/log", "rolegate: "),
     ] {

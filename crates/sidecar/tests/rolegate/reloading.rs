@@ -163,6 +163,25 @@ async fn the_last_good_policy_is_kept_if_the_new_one_does_not_load() {
     assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
 }
 
+/// Whoever requests a reload to see why a change has no effect must not be told that nothing has changed.
+#[test]
+fn a_requested_reload_says_again_why_the_files_do_not_load() {
+    let folder = PolicyFolder::new(&open_to_all("/a"));
+    let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
+    folder.write("new", "version: 1\nroles:\n  anyone: { alow: [\"GET /b\"] }\n");
+    std::fs::rename(folder.path().join("new"), folder.path().join("policy.yaml")).unwrap();
+    server.wait_for_metric(FAILED, 1.0);
+    server.signal(Signal::HUP);
+    server.wait_for_metric(FAILED, 2.0);
+    server.wait_for_logs("policy.yaml:3:13", 2);
+    server.wait_for_logs("the last good one stays active", 2);
+    assert_eq!(server.metric(UNCHANGED), Some(0.0));
+    folder.write("policy.yaml", &open_to_all("/a"));
+    server.wait_for_metric(OK, 1.0);
+    server.signal(Signal::HUP);
+    server.wait_for_metric(UNCHANGED, 1.0);
+}
+
 /// Whoever has broken a policy and mended it learns from the log that it loads, also if it is the one from before.
 #[test]
 fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
@@ -297,6 +316,8 @@ async fn a_stale_policy_is_unavailable_if_configured() {
     server.wait_for_metric("rolegate_policy_stale", 1.0);
     assert!(matches!(envoy.check("GET", "/a", &[]).await, Answer::Error(_)));
     assert_eq!(server.page("/readyz"), (503, "not ready: the policy is stale\n".to_owned()));
+    server.signal(Signal::HUP);
+    server.wait_for_log("policy not reloaded: no policy is active");
     folder.write("policy.yaml", &open_to_all("/a"));
     server.wait_for_metric("rolegate_ready", 1.0);
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
