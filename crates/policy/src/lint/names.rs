@@ -149,17 +149,65 @@ pub(super) struct Names<'i> {
     only: Option<HashSet<&'i str>>,
 }
 
-/// Warns of granted names that two sources could provide.
+/// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only the names on
+/// its own line.
 fn ambiguous_names(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
-    for (number, second) in sources.iter().enumerate() {
-        for first in sources.iter().take(number) {
-            let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
-            warn_of_shared(user, "user", first, second, warnings);
-            let group = shared(policy, |grant| &grant.groups, &first.groups, &second.groups);
-            warn_of_shared(group, "group", first, second, warnings);
+    let users = sources.iter().map(|source| (source, &source.users)).collect();
+    let groups = sources.iter().map(|source| (source, &source.groups)).collect();
+    let [users, groups] = [users, groups].map(sources_of_shared);
+    for grant in &policy.grants {
+        for (named, what, sources) in grant
+            .users
+            .iter()
+            .map(|named| (named, "user", &users))
+            .chain(grant.groups.iter().map(|named| (named, "group", &groups)))
+        {
+            let having = sources.iter().filter(|(_, names)| names.may_be(&named.name));
+            let having: Vec<_> = having.map(|(source, _)| *source).collect();
+            if having.len() > 1 {
+                warnings.push(ambiguous(grant, named, what, &having));
+            }
         }
     }
+}
+
+/// The sources that may provide a name that another one may provide too.
+fn sources_of_shared<'s, 'i>(
+    all: Vec<(&'s Source<'i>, &'s Names<'i>)>,
+) -> Vec<(&'s Source<'i>, &'s Names<'i>)> {
+    let meets =
+        |one: &Names<'_>| all.iter().any(|(_, other)| !std::ptr::eq(one, *other) && one.may_meet(other));
+    all.iter().copied().filter(|(_, names)| meets(names)).collect()
+}
+
+fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&Source<'_>]) -> Problem {
+    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", sources));
+    let help = format!("give each a `{what}_prefix` of its own, and grant to the name with it");
+    let problem = Problem::warning(place(grant, named), Warning::AmbiguousName, message).help(help);
+    related(problem, sources)
+}
+
+/// The maximum number of sources that a warning names.
+const MAX_LISTED: usize = 8;
+
+/// `from Basic, from `a` and from `b``.
+pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
+    let more = sources.len().saturating_sub(MAX_LISTED);
+    let shown = sources.iter().take(MAX_LISTED);
+    let mut parts: Vec<String> = shown.map(|source| format!("{preposition} {}", source.what)).collect();
+    if more > 0 {
+        parts.push(format!("{preposition} {more} more"));
+    }
+    let last = parts.pop().unwrap_or_default();
+    if parts.is_empty() { last } else { format!("{} and {last}", parts.join(", ")) }
+}
+
+/// Adds where the sources are.
+pub(super) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
+    sources.iter().take(MAX_LISTED).fold(problem, |problem, source| {
+        problem.related(source.at.clone(), format!("{} is here", source.what))
+    })
 }
 
 /// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
@@ -252,21 +300,6 @@ pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     basic.chain(jwt).collect()
 }
 
-/// The first granted name that both may provide.
-fn shared<'d>(
-    policy: &'d UnresolvedPolicy,
-    names: impl Fn(&'d UnresolvedGrant) -> &'d [NameRef],
-    first: &Names<'_>,
-    second: &Names<'_>,
-) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
-    if !first.may_meet(second) {
-        return None;
-    }
-    // The search is limited: it may miss a shared name in a policy with very many sources and names.
-    let all = policy.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
-    all.take(MAX_COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
-}
-
 impl Names<'_> {
     /// Whether another source may provide a name that this one may provide.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
@@ -281,24 +314,6 @@ impl Names<'_> {
         let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
         own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
     }
-}
-
-fn warn_of_shared(
-    name: Option<(&UnresolvedGrant, &NameRef)>,
-    what: &str,
-    first: &Source<'_>,
-    second: &Source<'_>,
-    warnings: &mut Warnings<'_>,
-) {
-    let Some((grant, named)) = name else { return };
-    let name = &named.name;
-    let message =
-        format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
-    let problem = Problem::warning(second.at.clone(), Warning::AmbiguousName, message)
-        .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
-        .related(place(grant, named), format!("`{name}` is granted a role here"))
-        .related(first.at.clone(), "the other source is here");
-    warnings.push(problem);
 }
 
 fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {
