@@ -257,6 +257,8 @@ fn warn_of_absent<'s, 'i: 's>(
         let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
         known.filter(|known| differ_by_prefix(name, known)).min()
     });
+    // An issuer may have any name, so the author may have left out its prefix.
+    let left_out = if longest.unwrap_or(0) > 0 { Vec::new() } else { prefixed(name, &sources) };
     let (message, near) = match (with_prefix, likely.first()) {
         (Some(near), _) => (format!("no {what} is called `{name}`"), Some(near)),
         (None, Some((source, names))) => {
@@ -264,15 +266,43 @@ fn warn_of_absent<'s, 'i: 's>(
             let mut known: Vec<&str> = names.only.iter().flatten().copied().filter(|_| may_compare).collect();
             known.sort_unstable();
             let near = closest(own, known).map(|near| format!("{}{near}", names.prefix));
-            (format!("{} has no {what} that is called `{name}`", source.what), near)
+            let message = match left_out.first() {
+                None => format!("{} has no {what} that is called `{name}`", source.what),
+                Some(_) => format!("no {what} is called `{name}`"),
+            };
+            (message, near)
         }
         (None, None) => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
     let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
-    warnings.push(match near {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem,
+    let meant: Vec<String> = near.into_iter().chain(left_out).map(|meant| format!("`{meant}`")).collect();
+    warnings.push(match meant.join(" or ").as_str() {
+        "" => problem,
+        meant => problem.help(format!("did you mean {meant}?")),
     });
+}
+
+/// The maximum number of sources whose prefix is suggested.
+const MAX_SUGGESTED: usize = 3;
+
+/// This name with the prefix of each source that may have any name; where it begins with a misspelled prefix, with the
+/// right one.
+fn prefixed(name: &str, sources: &[(&Source<'_>, &Names<'_>)]) -> Vec<String> {
+    let open = sources.iter().filter(|(_, names)| names.only.is_none());
+    let mut meant: Vec<String> = open
+        .filter_map(|(_, Names { prefix, .. })| {
+            let separator = prefix.chars().next_back()?;
+            let end = name.find(separator).filter(|end| *end > 0 && !separator.is_alphanumeric());
+            let Some((head, own)) = end.and_then(|end| name.split_at_checked(end + separator.len_utf8()))
+            else {
+                return Some(format!("{prefix}{name}"));
+            };
+            (!own.is_empty()).then(|| closest(head, [*prefix]))?.map(|prefix| format!("{prefix}{own}"))
+        })
+        .take(MAX_SUGGESTED)
+        .collect();
+    meant.dedup();
+    meant
 }
 
 pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
