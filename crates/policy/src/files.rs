@@ -25,10 +25,15 @@ pub trait Files {
 pub struct FileError(String);
 
 impl FileError {
-    /// An error with this message: lower case, no full stop.
+    /// An error with this message: lower case, no full stop. That of a missing file or folder begins with `no such`.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+
+    /// Whether there is no such file or folder.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.0.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("no such"))
     }
 }
 

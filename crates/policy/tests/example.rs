@@ -93,6 +93,9 @@ fn the_example_is_warned_of_names_that_two_sources_may_give() {
     let warnings: Vec<String> =
         example().warnings.iter().map(|warning| format!("{}: {}", warning.at, warning.message)).collect();
     let issuer = "may come from Basic and from `https://id.example.com`";
-    let expected = ["user `alice`", "group `staff`"];
-    assert_eq!(warnings, expected.map(|name| format!("p/policy.yaml:10:7: the granted {name} {issuer}")));
+    let expected = [("24:20", "user `alice`"), ("25:20", "user `bob`"), ("25:35", "group `staff`")];
+    assert_eq!(
+        warnings,
+        expected.map(|(at, name)| format!("p/policy.yaml:{at}: the granted {name} {issuer}"))
+    );
 }

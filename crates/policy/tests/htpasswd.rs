@@ -42,7 +42,7 @@ fn a_broken_line_is_shown_without_what_is_on_it() {
         "4:7 the password is not a hash",
         "5:1 the line is not UTF-8",
         "6:1 a user name has a control character in it",
-        "7:5 the password is not a hash",
+        "7:5 a space comes before the hash of the password",
     ];
     assert_eq!(said, expected);
 }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use policy::{Loaded, MapFiles, Problem, load};
+use policy::{FileError, Files, Loaded, MapFiles, Problem, load};
 
 /// Policies as people first write them, who know another system.
 const FIRST: &str = include_str!("problems/first.txt");
@@ -65,6 +65,25 @@ fn a_problem_never_shows_a_secret() {
             assert!(!messages(case.rsplit_once("---\n").unwrap().0).contains("hunter2"), "{case}");
         }
     }
+}
+
+#[test]
+fn the_help_about_relative_paths_is_only_for_a_missing_file() {
+    struct Locked(MapFiles);
+    impl Files for Locked {
+        fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
+            let locked = path == Path::new("roles.yaml");
+            if locked { Err(FileError::new("permission denied")) } else { self.0.read(path) }
+        }
+
+        fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
+            self.0.list(folder)
+        }
+    }
+    let files = Locked(MapFiles::of("policy.yaml", "version: 1\ninclude: [roles.yaml]\n"));
+    let problems = load(&files, Path::new("policy.yaml")).unwrap_err();
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["policy.yaml:2:11: error: cannot read `roles.yaml`: permission denied"]);
 }
 
 /// Whoever follows a help for a rule must not get the next error.

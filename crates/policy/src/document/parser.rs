@@ -251,10 +251,20 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec
 /// The parser's error, with its usual cause if the line shows it.
 fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let marker = error.marker();
-    let at = mark(marker.line(), marker.col());
-    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+    let (mut number, mut column) = (marker.line(), marker.col());
+    if error.info() == "while scanning a plain scalar, found a tab" {
+        // The parser's place is the start of the text before it.
+        let below = (number + 1..).zip(text.lines().skip(number));
+        let mut tabs = below.filter_map(|(number, line)| {
+            let indent = line.split(|letter: char| !letter.is_whitespace()).next()?;
+            Some((number, indent.chars().position(|letter| letter == '\t')?))
+        });
+        (number, column) = tabs.next().unwrap_or((number, column));
+    }
+    let at = mark(number, column);
+    let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
     let problem = Problem::error(reader.place(at), format!("not valid YAML: {}", error.info()));
-    match cause(error.info(), line, line.chars().nth(marker.col())) {
+    match cause(error.info(), line, line.chars().nth(column)) {
         Some(help) => problem.help(help),
         None => problem,
     }
@@ -267,6 +277,7 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
         return Some("indent with spaces");
     }
     match info {
+        "':' may not precede any of `[{` in flow mapping" => return Some("write a space after the `:`"),
         "while parsing a block mapping, did not find expected key"
         | "while parsing a block collection, did not find expected '-' indicator" => {
             return Some(

@@ -149,17 +149,65 @@ pub(super) struct Names<'i> {
     only: Option<HashSet<&'i str>>,
 }
 
-/// Warns of granted names that two sources could provide.
+/// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only the names on
+/// its own line.
 fn ambiguous_names(policy: &UnresolvedPolicy, sources: &[Source<'_>], warnings: &mut Warnings<'_>) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
-    for (number, second) in sources.iter().enumerate() {
-        for first in sources.iter().take(number) {
-            let user = shared(policy, |grant| &grant.users, &first.users, &second.users);
-            warn_of_shared(user, "user", first, second, warnings);
-            let group = shared(policy, |grant| &grant.groups, &first.groups, &second.groups);
-            warn_of_shared(group, "group", first, second, warnings);
+    let users = sources.iter().map(|source| (source, &source.users)).collect();
+    let groups = sources.iter().map(|source| (source, &source.groups)).collect();
+    let [users, groups] = [users, groups].map(sources_of_shared);
+    for grant in &policy.grants {
+        for (named, what, sources) in grant
+            .users
+            .iter()
+            .map(|named| (named, "user", &users))
+            .chain(grant.groups.iter().map(|named| (named, "group", &groups)))
+        {
+            let having = sources.iter().filter(|(_, names)| names.may_be(&named.name));
+            let having: Vec<_> = having.map(|(source, _)| *source).collect();
+            if having.len() > 1 {
+                warnings.push(ambiguous(grant, named, what, &having));
+            }
         }
     }
+}
+
+/// The sources that may provide a name that another one may provide too.
+fn sources_of_shared<'s, 'i>(
+    all: Vec<(&'s Source<'i>, &'s Names<'i>)>,
+) -> Vec<(&'s Source<'i>, &'s Names<'i>)> {
+    let meets =
+        |one: &Names<'_>| all.iter().any(|(_, other)| !std::ptr::eq(one, *other) && one.may_meet(other));
+    all.iter().copied().filter(|(_, names)| meets(names)).collect()
+}
+
+fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&Source<'_>]) -> Problem {
+    let message = format!("the granted {what} `{}` may come {}", named.name, listed("from", sources));
+    let help = format!("give each a `{what}_prefix` of its own, and grant to the name with it");
+    let problem = Problem::warning(place(grant, named), Warning::AmbiguousName, message).help(help);
+    related(problem, sources)
+}
+
+/// The maximum number of sources that a warning names.
+const MAX_LISTED: usize = 8;
+
+/// `from Basic, from `a` and from `b``.
+pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
+    let more = sources.len().saturating_sub(MAX_LISTED);
+    let shown = sources.iter().take(MAX_LISTED);
+    let mut parts: Vec<String> = shown.map(|source| format!("{preposition} {}", source.what)).collect();
+    if more > 0 {
+        parts.push(format!("{preposition} {more} more"));
+    }
+    let last = parts.pop().unwrap_or_default();
+    if parts.is_empty() { last } else { format!("{} and {last}", parts.join(", ")) }
+}
+
+/// Adds where the sources are.
+pub(super) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
+    sources.iter().take(MAX_LISTED).fold(problem, |problem, source| {
+        problem.related(source.at.clone(), format!("{} is here", source.what))
+    })
 }
 
 /// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
@@ -209,6 +257,8 @@ fn warn_of_absent<'s, 'i: 's>(
         let known = names.only.iter().flatten().map(|own| format!("{}{own}", names.prefix));
         known.filter(|known| differ_by_prefix(name, known)).min()
     });
+    // An issuer may have any name, so the author may have left out its prefix.
+    let left_out = if longest.unwrap_or(0) > 0 { Vec::new() } else { prefixed(name, &sources) };
     let (message, near) = match (with_prefix, likely.first()) {
         (Some(near), _) => (format!("no {what} is called `{name}`"), Some(near)),
         (None, Some((source, names))) => {
@@ -216,15 +266,43 @@ fn warn_of_absent<'s, 'i: 's>(
             let mut known: Vec<&str> = names.only.iter().flatten().copied().filter(|_| may_compare).collect();
             known.sort_unstable();
             let near = closest(own, known).map(|near| format!("{}{near}", names.prefix));
-            (format!("{} has no {what} that is called `{name}`", source.what), near)
+            let message = match left_out.first() {
+                None => format!("{} has no {what} that is called `{name}`", source.what),
+                Some(_) => format!("no {what} is called `{name}`"),
+            };
+            (message, near)
         }
         (None, None) => (format!("no {what} is called `{name}`: it has the prefix of no source"), None),
     };
     let problem = Problem::warning(place(grant, named), Warning::UnknownName, message);
-    warnings.push(match near {
-        Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None => problem,
+    let meant: Vec<String> = near.into_iter().chain(left_out).map(|meant| format!("`{meant}`")).collect();
+    warnings.push(match meant.join(" or ").as_str() {
+        "" => problem,
+        meant => problem.help(format!("did you mean {meant}?")),
     });
+}
+
+/// The maximum number of sources whose prefix is suggested.
+const MAX_SUGGESTED: usize = 3;
+
+/// This name with the prefix of each source that may have any name; where it begins with a misspelled prefix, with the
+/// right one.
+fn prefixed(name: &str, sources: &[(&Source<'_>, &Names<'_>)]) -> Vec<String> {
+    let open = sources.iter().filter(|(_, names)| names.only.is_none());
+    let mut meant: Vec<String> = open
+        .filter_map(|(_, Names { prefix, .. })| {
+            let separator = prefix.chars().next_back()?;
+            let end = name.find(separator).filter(|end| *end > 0 && !separator.is_alphanumeric());
+            let Some((head, own)) = end.and_then(|end| name.split_at_checked(end + separator.len_utf8()))
+            else {
+                return Some(format!("{prefix}{name}"));
+            };
+            (!own.is_empty()).then(|| closest(head, [*prefix]))?.map(|prefix| format!("{prefix}{own}"))
+        })
+        .take(MAX_SUGGESTED)
+        .collect();
+    meant.dedup();
+    meant
 }
 
 pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
@@ -252,21 +330,6 @@ pub(super) fn sources(identity: &Identity) -> Vec<Source<'_>> {
     basic.chain(jwt).collect()
 }
 
-/// The first granted name that both may provide.
-fn shared<'d>(
-    policy: &'d UnresolvedPolicy,
-    names: impl Fn(&'d UnresolvedGrant) -> &'d [NameRef],
-    first: &Names<'_>,
-    second: &Names<'_>,
-) -> Option<(&'d UnresolvedGrant, &'d NameRef)> {
-    if !first.may_meet(second) {
-        return None;
-    }
-    // The search is limited: it may miss a shared name in a policy with very many sources and names.
-    let all = policy.grants.iter().flat_map(|grant| names(grant).iter().map(move |named| (grant, named)));
-    all.take(MAX_COMPARISONS).find(|(_, named)| first.may_be(&named.name) && second.may_be(&named.name))
-}
-
 impl Names<'_> {
     /// Whether another source may provide a name that this one may provide.
     pub(super) fn may_meet(&self, other: &Self) -> bool {
@@ -281,24 +344,6 @@ impl Names<'_> {
         let own = name.strip_prefix(self.prefix).filter(|own| !own.is_empty());
         own.is_some_and(|own| self.only.as_ref().is_none_or(|only| only.contains(own)))
     }
-}
-
-fn warn_of_shared(
-    name: Option<(&UnresolvedGrant, &NameRef)>,
-    what: &str,
-    first: &Source<'_>,
-    second: &Source<'_>,
-    warnings: &mut Warnings<'_>,
-) {
-    let Some((grant, named)) = name else { return };
-    let name = &named.name;
-    let message =
-        format!("the granted {what} `{name}` may come from {} and from {}", first.what, second.what);
-    let problem = Problem::warning(second.at.clone(), Warning::AmbiguousName, message)
-        .help(format!("give each a `{what}_prefix` of its own, and grant to the name with it"))
-        .related(place(grant, named), format!("`{name}` is granted a role here"))
-        .related(first.at.clone(), "the other source is here");
-    warnings.push(problem);
 }
 
 fn place(grant: &UnresolvedGrant, named: &NameRef) -> Place {

@@ -1,7 +1,7 @@
 //! Rules with `{user}` for callers from two sources who can have the same name: each reaches what is the other's.
 
 use crate::ids::IdVec;
-use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, sources};
+use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, listed, related, sources};
 use crate::lint::warnings::Warnings;
 use crate::model::{ANYONE, AUTHENTICATED, Identity, Policy, RoleId, Rule};
 use crate::pattern::Segment;
@@ -11,41 +11,44 @@ use crate::warning::Warning;
 /// The maximum number of roles whose rules are looked at.
 const MAX_ROLES: usize = 1000;
 
-/// Warns of each two sources whose callers can have the same name and match the same rule with `{user}`.
+/// Warns of each rule with `{user}` for callers from two sources who can have the same name. The warning is at the rule:
+/// a comment accepts only the rules on its own line.
 pub(crate) fn shared_users(policy: &Policy, problems: &mut Vec<Problem>) {
-    let with_user: Vec<(RoleId, &Rule)> = policy
-        .roles
-        .entries()
-        .filter_map(|(id, role)| Some((id, role.allow.iter().find(|rule| has_user(rule))?)))
-        .take(MAX_ROLES)
-        .collect();
-    if with_user.is_empty() {
+    let roles = policy.roles.entries().filter(|(_, role)| role.allow.iter().any(has_user));
+    let roles: Vec<_> = roles.take(MAX_ROLES).collect();
+    if roles.is_empty() {
         return;
     }
     let sources = sources(&policy.identity);
     let sources = sources.get(..MAX_SOURCES).unwrap_or(&sources);
-    let roles: Vec<_> = sources.iter().map(|source| roles_of(policy, source)).collect();
-    let mut warnings = Warnings::new(problems);
-    for (number, (second, of_second)) in sources.iter().zip(&roles).enumerate() {
-        for (first, of_first) in sources.iter().zip(&roles).take(number) {
-            let both = |(id, _): &&(RoleId, &Rule)| *of_first.at(*id) && *of_second.at(*id);
-            if let Some((_, rule)) =
-                with_user.iter().find(both).filter(|_| first.users.may_meet(&second.users))
-            {
-                warnings.push(warning(rule, first, second));
+    let had: Vec<_> = sources.iter().map(|source| roles_of(policy, source)).collect();
+    let mut pairs = Vec::new();
+    for (number, (second, of_second)) in sources.iter().zip(&had).enumerate() {
+        for (first, of_first) in sources.iter().zip(&had).take(number) {
+            if first.users.may_meet(&second.users) {
+                pairs.push([(first, of_first), (second, of_second)]);
             }
+        }
+    }
+    let mut warnings = Warnings::new(problems);
+    for (id, role) in roles {
+        let both = pairs.iter().filter(|pair| pair.iter().all(|(_, had)| *had.at(id)));
+        let met: Vec<&Source<'_>> = both.flatten().map(|(source, _)| *source).collect();
+        let is_met = |source: &&Source<'_>| met.iter().any(|one| std::ptr::eq(*one, *source));
+        let shared: Vec<&Source<'_>> = sources.iter().filter(is_met).collect();
+        if !shared.is_empty() {
+            role.allow
+                .iter()
+                .filter(|rule| has_user(rule))
+                .for_each(|rule| warnings.push(warning(rule, &shared)));
         }
     }
 }
 
-fn warning(rule: &Rule, first: &Source<'_>, second: &Source<'_>) -> Problem {
-    let (one, other) = (&first.what, &second.what);
-    let message = format!("a user of {one} and one of {other} with the same name are one `{{user}}`");
+fn warning(rule: &Rule, sources: &[&Source<'_>]) -> Problem {
+    let message = format!("users {} with the same name are one `{{user}}`", listed("of", sources));
     let help = "give each a `user_prefix` of its own; if they are the same person, write `{user.id}` with `user_id_from`";
-    Problem::warning(second.at.clone(), Warning::SharedUser, message)
-        .help(help)
-        .related(rule.at.clone(), format!("`{}` is for both", rule.name))
-        .related(first.at.clone(), "the other source is here")
+    related(Problem::warning(rule.at.clone(), Warning::SharedUser, message).help(help), sources)
 }
 
 fn has_user(rule: &Rule) -> bool {

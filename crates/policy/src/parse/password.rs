@@ -6,6 +6,10 @@ use crate::warning::Warning;
 
 /// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
 pub(crate) fn check(reader: &mut Reader, at: Mark, hash: &str) -> bool {
+    if hash.starts_with(char::is_whitespace) {
+        reader.error_help(at, "a space comes before the hash of the password", "leave the space out");
+        return false;
+    }
     if !is_like_a_hash(hash) {
         reader.error_help(
             at,

@@ -1,6 +1,6 @@
 //! The section `roles`.
 
-use crate::document::{Fields, Key, Node, Reader};
+use crate::document::{Fields, Key, Node, Reader, Value};
 use crate::parse::names::{is_name, name_refs, user_id_from};
 use crate::parse::rule;
 use crate::parse::unresolved::{UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
@@ -9,13 +9,39 @@ use crate::warning::Warning;
 /// Reads the roles of one file.
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
     let entries = reader.entries(node, "`roles`");
-    for (key, node) in entries.iter().flat_map(Fields::iter) {
+    let mut above = None;
+    let mut entries = entries.iter().flat_map(Fields::iter).peekable();
+    while let Some((key, node)) = entries.next() {
         let errors = reader.errors();
+        if is_outdented(key, node) {
+            outdented(reader, key, above);
+            policy.missing.rules = true;
+            continue;
+        }
+        above = Some(key);
         let _ = is_name(reader, key.at, &key.text, "a role's name") && is_listable(reader, key);
-        let role = role(reader, key, node);
+        let is_followed = entries.peek().is_some_and(|(key, node)| is_outdented(key, node));
+        let role = role(reader, key, node, is_followed);
         policy.roles.push(role);
         policy.missing.rules |= reader.errors() > errors;
     }
+}
+
+/// The keys of a role.
+const KEYS: [&str; 4] = ["extends", "allow", "deny", "user_id_from"];
+
+/// Whether this looks like a key of the role above it.
+fn is_outdented(key: &Key, node: &Node) -> bool {
+    KEYS.contains(&&*key.text) && matches!(node.value, Value::List(_))
+}
+
+fn outdented(reader: &mut Reader, key: &Key, role: Option<&Key>) {
+    let message = format!("`{}` is read as the name of a role", key.text);
+    let help = match role {
+        Some(role) => format!("indent it below `{}`", role.text),
+        None => "write it below the name of a role".to_owned(),
+    };
+    reader.error_help(key.at, message, help);
 }
 
 /// Reports a role name with a comma, because headers join role names with commas.
@@ -27,7 +53,8 @@ fn is_listable(reader: &mut Reader, key: &Key) -> bool {
     listable
 }
 
-fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
+/// Reads a role; `is_followed` by keys that look like its own.
+fn role(reader: &mut Reader, key: &Key, node: &Node, is_followed: bool) -> UnresolvedRole {
     let errors = reader.errors();
     let mut role = UnresolvedRole {
         name: key.text.clone(),
@@ -37,16 +64,20 @@ fn role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
         user_id_from: None,
         at: reader.place(key.at),
     };
-    let known = ["extends", "allow", "deny", "user_id_from"];
     if !node.is_nothing()
-        && let Some(fields) = reader.fields(node, "a role", &known)
+        && let Some(fields) = reader.fields(node, "a role", &KEYS)
     {
         role.extends = name_refs(reader, &fields, "extends", "the name of a role");
         role.allow = rules(reader, &fields, "allow");
         role.deny = rules(reader, &fields, "deny");
         role.user_id_from = user_id_from(reader, &fields);
     }
-    if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && reader.errors() == errors {
+    if role.extends.is_empty()
+        && role.allow.is_empty()
+        && role.deny.is_empty()
+        && reader.errors() == errors
+        && !is_followed
+    {
         let message = format!("the role `{}` says nothing", key.text);
         reader.warning_help(key.at, Warning::EmptyRole, message, "add `allow`, `deny` or `extends`");
     }

@@ -62,5 +62,9 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
 /// Reports a file that cannot be read.
 pub(crate) fn unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
     let message = format!("cannot read `{}`: {error}", path.display());
-    reader.error_help(at, message, "paths are relative to the folder of the file that names them");
+    if error.is_missing() {
+        reader.error_help(at, message, "paths are relative to the folder of the file that names them");
+    } else {
+        reader.error(at, message);
+    }
 }
