@@ -77,7 +77,7 @@ pub enum IndexPattern {
     Template(Template),
 }
 
-/// Who has a role: whoever matches one of the patterns.
+/// Who has a role: every subject that matches one of the patterns.
 #[derive(Debug, Default)]
 pub struct RoleMapping {
     /// The role.

@@ -157,7 +157,7 @@ impl World {
         Self { roles, reduces, config: loaded.config, rules, inventory: inventory() }
     }
 
-    /// Puts the roles in force on a node.
+    /// Makes these roles the active ones of a node.
     pub(crate) fn activate(&self, node: &mut Node) {
         let (_, text) = node.administer("GET", "/_plugins/_security/api/securityconfig", "");
         let mut config: Value = serde_json::from_str(&text).expect("JSON");

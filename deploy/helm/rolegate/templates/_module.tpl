@@ -44,7 +44,7 @@ with its settings and the policy `/etc/rolegate/policy`.
 {{- end -}}
 
 {{- define "rolegate.module.volumes" -}}
-# Mount it into Envoy's container read-only, and into no other: whoever writes there runs code in Envoy.
+# Mount it into Envoy's container read-only, and into no other: a process that can write there runs code in Envoy.
 - name: rolegate-module
   emptyDir: { sizeLimit: 32Mi }
 {{ include "rolegate.volumes" (dict "root" . "prefix" "rolegate-") }}
