@@ -1,7 +1,7 @@
 //! The admin pages over HTTP (`/healthz`, `/readyz`, `/metrics`, `/histograms`), and the sockets that servers listen on.
 //!
 //! `sidecar` and `module` serve the same pages. [`Admin`] is the HTTP server, [`Source`] what it serves, [`Metrics`] what it
-//! shows, and [`Server`] the part of that which differs. [`Bound`] is a listening socket at an [`Address`].
+//! shows, and [`Server`] the counters of what authorizes requests: `sidecar`'s gRPC server or `module`'s filter. [`Bound`] is a listening socket at an [`Address`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

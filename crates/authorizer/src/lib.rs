@@ -72,7 +72,7 @@ pub struct Authorizer {
 }
 
 /// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a
-/// caller whose credentials are cached allocates nothing and writes to no memory that threads share.
+/// caller whose credentials are in the cache of its own thread allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     parse: ParseScratch,

@@ -137,8 +137,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it is
     /// ignored, and this may return another verification.
     ///
-    /// The first call for a subject calls `attach`. Later calls find the result in `cache` or in the cache of all
-    /// threads, and allocate nothing.
+    /// The first call with credentials (a token, or a user and password) calls `attach`, and so does one after they left
+    /// the cache. Other calls find the result in `cache` or in the cache of all threads, and allocate nothing.
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.

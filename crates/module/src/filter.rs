@@ -248,7 +248,7 @@ impl Authorization {
         }
     }
 
-    /// Does what was decided.
+    /// Counts the verdict that `worker` has, and applies it.
     fn finish(
         &self,
         stream: Stream<'_, Self>,

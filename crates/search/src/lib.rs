@@ -1,8 +1,9 @@
 //! The privileges of a search cluster (OpenSearch): which actions a request performs on which indices, and whether the
 //! roles of its subject permit them.
 //!
-//! Two halves meet in [`Need`]: [`read`] reads a request (method, path, query, body) into needs, the other decides needs
-//! with the cluster's own role files.
+//! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
+//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may. No
+//! program uses this crate yet.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

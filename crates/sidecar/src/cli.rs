@@ -29,7 +29,7 @@ Exit codes:
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready
   2  the arguments or the settings are not valid
-  3  the policy or its test cases cannot be read or are not valid
+  3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
   4  `test`: a case failed
   5  another failure: a port is in use, no server answers `health`, and the like";
 
@@ -104,7 +104,7 @@ Examples:
   rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
   rolegate explain --policy policies/people GET /people        without credentials
-  grep 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -
+  grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
 
 `--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again.";
 

@@ -169,8 +169,8 @@ pub struct Settings {
 pub enum OnStale {
     /// They are still used; a log line and a metric report it.
     Keep,
-    /// With a stale policy rolegate is not ready and answers every check with the gRPC status UNAVAILABLE (503 by Envoy;
-    /// it passes with `failure_mode_allow: true`). Tokens whose keys are stale get 401.
+    /// With a stale policy rolegate is not ready and answers every check with the gRPC status UNAVAILABLE (Envoy answers
+    /// with its `status_on_error`, and lets it pass with `failure_mode_allow: true`). Tokens whose keys are stale get 401.
     #[value(alias = "deny")]
     Unavailable,
 }

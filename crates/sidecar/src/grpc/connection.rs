@@ -47,7 +47,8 @@ const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there
 /// can be thousands of connections; but with one stream, a slow check would delay all others of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Number of streams that every connection may reset at once, even if fewer may be open on it. If many downstream clients of
+/// Number of streams that the peer may open and reset before they are accepted (RFC 9113, 5.1.2), even if fewer may be open
+/// at once. If many downstream clients of
 /// one Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
 /// of all others. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
 const MIN_RESETS: usize = 1 << 10;
