@@ -1,9 +1,11 @@
 //! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and nothing is cyclic.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::files::Source;
 use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
@@ -23,6 +25,8 @@ pub struct Policy {
     pub allow_response: AllowResponse,
     /// How a denied request is answered.
     pub deny_response: DenyResponse,
+    /// The search cluster whose requests are decided by its own roles, if there is one.
+    pub search: Option<Search>,
 }
 
 /// The reserved role that every caller has, including anonymous ones.
@@ -247,6 +251,50 @@ pub enum ContentType {
     Text,
     /// `text/html; charset=utf-8`.
     Html,
+}
+
+/// A search cluster (OpenSearch), whose own role files decide about requests to its hosts.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The folder of its files, resolved against the policy's folder.
+    pub folder: PathBuf,
+    /// Those of its files that exist, not yet parsed.
+    pub files: Vec<Source>,
+    /// The hosts of the cluster; empty means any.
+    pub hosts: Vec<Scope>,
+    /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
+    /// `config.yml` says.
+    pub evaluation: Option<Evaluation>,
+    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's `config.yml` says.
+    pub do_not_fail_on_forbidden: Option<bool>,
+    /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
+    pub system_indices: Vec<(Arc<str>, Place)>,
+    /// What the cluster contains, if that is known.
+    pub inventory: Option<Inventory>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// How a search cluster evaluates privileges (`privileges_evaluation_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// `legacy`.
+    Legacy,
+    /// `v4`.
+    V4,
+}
+
+/// The source of the names of a cluster's indices, aliases and data streams: what it answers to
+/// `GET /_resolve/index/*?expand_wildcards=all`.
+#[derive(Clone, Debug)]
+pub enum Inventory {
+    /// In a file, read when the policy is loaded.
+    File {
+        /// Its path and contents.
+        source: Source,
+        /// The place in the policy that names it.
+        at: Place,
+    },
 }
 
 /// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.

@@ -92,7 +92,10 @@ pub(crate) fn offer(
             | Reason::Limit(_)
             | Reason::MissingCredentials
             | Reason::NotAllowed
-            | Reason::Denied,
+            | Reason::Denied
+            | Reason::Cluster(_)
+            | Reason::NotPermitted
+            | Reason::PartlyPermitted,
         )
         | None => Attempted::default(),
     };

@@ -99,6 +99,19 @@ struct Special {
     protected: RoaringBitmap,
 }
 
+impl Caller {
+    /// The memory that it takes on the heap, in bytes, without what it shares with other callers of the same roles.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        let rendered = |one: &Rendered| {
+            one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
+        };
+        size_of_val(&*self.templates)
+            + self.templates.iter().map(rendered).sum::<usize>()
+            + self.variables.heap_size()
+    }
+}
+
 impl Privileges {
     /// Compiles a configuration.
     #[must_use]

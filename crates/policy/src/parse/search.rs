@@ -1,0 +1,144 @@
+//! The section `search`: a search cluster whose own role files decide about requests to its hosts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::document::{Fields, Key, Node, Reader, Text};
+use crate::files::Source;
+use crate::model::{Evaluation, Inventory, Search};
+use crate::parse::host;
+use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
+use crate::pattern::Scope;
+use crate::problem::Place;
+use crate::similar::closest;
+
+const SEARCH: &[&str] =
+    &["folder", "hosts", "evaluation", "do_not_fail_on_forbidden", "system_indices", "inventory"];
+
+/// The files of a cluster's security configuration that are read. `roles.yml` must exist.
+const FILES: &[&str] = &[
+    "roles.yml",
+    "roles_mapping.yml",
+    "internal_users.yml",
+    "action_groups.yml",
+    "tenants.yml",
+    "config.yml",
+];
+
+/// Reads `search`.
+pub(crate) fn read(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    (key, node): (&Key, &Node),
+) -> Option<Search> {
+    let fields = reader.fields(node, "`search`", SEARCH)?;
+    let (folder, files) = folder(reader, sources, file, &fields)?;
+    Some(Search {
+        folder,
+        files,
+        hosts: hosts(reader, &fields),
+        evaluation: evaluation(reader, &fields),
+        do_not_fail_on_forbidden: fields
+            .value("do_not_fail_on_forbidden")
+            .and_then(|node| reader.boolean(node, "`do_not_fail_on_forbidden`")),
+        system_indices: system_indices(reader, &fields),
+        inventory: fields.value("inventory").and_then(|node| inventory(reader, sources, file, node)),
+        at: reader.place(key.at),
+    })
+}
+
+/// The folder, and those of the cluster's files that are in it.
+fn folder(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    fields: &Fields<'_>,
+) -> Option<(PathBuf, Vec<Source>)> {
+    let Some(node) = fields.value("folder") else {
+        let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
+        reader.error_help(fields.at, "`search` has no `folder`", help);
+        return None;
+    };
+    let name = reader.text(node, "`folder`").filter(|name| is_file_name(reader, name))?;
+    let path = beside(file, name.text);
+    let names = match sources.list(&path) {
+        Ok(names) => names,
+        Err(error) => {
+            unreadable(reader, name.at, &path, &error);
+            return None;
+        }
+    };
+    warn_of_similar(reader, &name, &names);
+    let mut files = Vec::new();
+    for known in FILES.iter().filter(|known| names.iter().any(|name| name == *known)) {
+        let path = path.join(known);
+        match sources.read(&path) {
+            Ok(bytes) => files.push(Source { path, bytes }),
+            Err(error) => {
+                unreadable(reader, name.at, &path, &error);
+                return None;
+            }
+        }
+    }
+    Some((path, files))
+}
+
+/// Reports names such as `role_mapping.yml` and `roles.yaml`: the file would be ignored, and with it what it restricts.
+fn warn_of_similar(reader: &mut Reader, folder: &Text<'_>, names: &[String]) {
+    let others = names.iter().filter(|name| !FILES.contains(&name.as_str()));
+    for name in others.filter(|name| name.ends_with(".yml") || name.ends_with(".yaml")) {
+        let yml = name.strip_suffix(".yaml").map_or_else(|| name.clone(), |stem| format!("{stem}.yml"));
+        if let Some(close) = closest(&yml, FILES.iter().copied())
+            && !names.iter().any(|name| name == close)
+        {
+            let message = format!("the folder has `{name}`, which is not read");
+            reader.error_help(folder.at, message, format!("did you mean `{close}`?"));
+        }
+    }
+}
+
+fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Scope> {
+    let Some(field) = fields.field("hosts").filter(|(_, node)| !node.is_nothing()) else { return Vec::new() };
+    let help = "leave it out to decide about every host";
+    let texts = reader.filled(field, help).unwrap_or_default();
+    reader.warn_of_duplicates(&texts);
+    texts.iter().filter_map(|(text, _)| host::read(reader, text, text.text)).collect()
+}
+
+fn evaluation(reader: &mut Reader, fields: &Fields<'_>) -> Option<Evaluation> {
+    let text = fields.value("evaluation").and_then(|node| reader.text(node, "`evaluation`"))?;
+    match text.text {
+        "legacy" => Some(Evaluation::Legacy),
+        "v4" => Some(Evaluation::V4),
+        other => {
+            let message = format!("`{other}` is not an evaluation");
+            reader.error_help(text.at, message, "write `legacy` or `v4`");
+            None
+        }
+    }
+}
+
+fn system_indices(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Arc<str>, Place)> {
+    let Some(node) = fields.value("system_indices") else { return Vec::new() };
+    let texts = reader.texts(node, "`system_indices`", "each of `system_indices`");
+    reader.warn_of_duplicates(&texts);
+    texts.iter().map(|(text, shared)| (Arc::clone(shared), reader.place(text.at))).collect()
+}
+
+fn inventory(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Inventory> {
+    let fields = reader.fields(node, "`inventory`", &["file"])?;
+    let Some(node) = fields.value("file") else {
+        reader.error_help(node.at, "`inventory` names no `file`", "write `{ file: inventory.json }`");
+        return None;
+    };
+    let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
+    let path = beside(file, name.text);
+    match sources.read(&path) {
+        Ok(bytes) => Some(Inventory::File { source: Source { path, bytes }, at: reader.place(name.at) }),
+        Err(error) => {
+            unreadable(reader, name.at, &path, &error);
+            None
+        }
+    }
+}
