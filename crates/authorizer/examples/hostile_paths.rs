@@ -94,7 +94,9 @@ fn cost(authorizer: &Authorizer, path: &str) -> Duration {
     let mut costs: Vec<Duration> = (0..15)
         .map(|_| {
             let start = Instant::now();
-            std::hint::black_box(authorizer.check_as(&request(path), None, &mut scratch, Duration::ZERO).status());
+            std::hint::black_box(
+                authorizer.check_as(&request(path), None, &mut scratch, Duration::ZERO).status(),
+            );
             start.elapsed()
         })
         .collect();

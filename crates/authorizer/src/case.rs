@@ -53,14 +53,12 @@ impl Authorizer {
             Credentials::Claims(claims) => {
                 self.check_subject(&asked, now, |cluster| self.subject_of_text(claims, cluster), &mut scratch)
             }
-            Credentials::User { name, groups } => {
-                self.check_subject(
-                    &asked,
-                    now,
-                    |cluster| self.subject_named_on(cluster, name, groups, &[]),
-                    &mut scratch,
-                )
-            }
+            Credentials::User { name, groups } => self.check_subject(
+                &asked,
+                now,
+                |cluster| self.subject_named_on(cluster, name, groups, &[]),
+                &mut scratch,
+            ),
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
                 self.check_inline(&asked, &mut scratch, now)
             }

@@ -250,10 +250,7 @@ fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> 
 }
 
 /// The request as the cluster reads it.
-fn cluster_request<'a>(
-    request: &Request<'a>,
-    now: UnixTime,
-) -> Result<search::Request<'a>, search::Problem> {
+fn cluster_request<'a>(request: &Request<'a>, now: UnixTime) -> Result<search::Request<'a>, search::Problem> {
     let text = |bytes: &'a [u8]| {
         std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
     };

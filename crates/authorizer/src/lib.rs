@@ -37,16 +37,16 @@ use std::sync::Arc;
 
 use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
-    NotAuthenticated, Subject, UnixTime, VerificationResult,
+    Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache, NotAuthenticated,
+    Subject, UnixTime, VerificationResult,
 };
 use policy::model::RuleId;
 use policy::problem::Problem;
 
 use crate::answer::{Denials, Rendered, TemplateValues};
+use crate::cluster::{Cluster, ClusterCaller};
 use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
-use crate::cluster::{Cluster, ClusterCaller};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
@@ -54,11 +54,11 @@ pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, NearRule,
 pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
-pub use ::search::RequestBody;
 pub use crate::revision::Revision;
 pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES, Outcome, Verdict};
 pub use crate::what_can::{HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
+pub use ::search::RequestBody;
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]

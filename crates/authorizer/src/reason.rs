@@ -72,9 +72,7 @@ impl Reason {
             Self::NotAllowed
             | Self::Denied
             | Self::Cluster(
-                search::Problem::UnknownRoute
-                | search::Problem::Unsupported(_)
-                | search::Problem::BodyNeeded,
+                search::Problem::UnknownRoute | search::Problem::Unsupported(_) | search::Problem::BodyNeeded,
             )
             | Self::NotPermitted
             | Self::PartlyPermitted => 403,

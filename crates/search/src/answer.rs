@@ -81,7 +81,9 @@ impl fmt::Display for Reason {
             Self::ProtectedIndex => "a protected index",
             Self::ServiceAccount => "a service account may use system indices only",
             Self::NeedsFilter => "a role shows only some documents or fields",
-            Self::CannotFilter => "a role shows only some documents or fields, and the action cannot be filtered",
+            Self::CannotFilter => {
+                "a role shows only some documents or fields, and the action cannot be filtered"
+            }
             Self::MissingVariable => "the query of a role has a variable that the caller lacks",
         })
     }

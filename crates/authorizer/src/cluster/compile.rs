@@ -9,8 +9,8 @@ use policy::{MapFiles, Problem};
 use search::config::{EvaluationType, InternalUser, SecurityConfig};
 use search::{Pattern, Privileges, Resolution, Rules};
 
-use super::answer::Denials;
 use super::Cluster;
+use super::answer::Denials;
 
 /// The realm of the challenge, as OpenSearch's security plugin has it.
 const REALM: &str = "OpenSearch Security";
@@ -48,7 +48,8 @@ impl Cluster {
         let before = previous.map(|previous| &previous.authenticator);
         let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, before)?;
         // The policy's own authenticator warns about its issuers and users.
-        let is_of_cluster = |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);
+        let is_of_cluster =
+            |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);
         let warnings = compiled.warnings.iter().cloned().chain(more.into_iter().filter(is_of_cluster));
         let warnings = warnings.collect();
         let denials = Denials::new(&compiled.identity);
@@ -87,7 +88,11 @@ impl Compiled {
         let config = Arc::new(loaded.config);
         let settings = &config.settings;
         let rules = Rules {
-            evaluation: section.evaluation.map(evaluation).or(settings.evaluation).unwrap_or(EvaluationType::Legacy),
+            evaluation: section
+                .evaluation
+                .map(evaluation)
+                .or(settings.evaluation)
+                .unwrap_or(EvaluationType::Legacy),
             do_not_fail_on_forbidden: section
                 .do_not_fail_on_forbidden
                 .unwrap_or(settings.do_not_fail_on_forbidden),
@@ -96,7 +101,8 @@ impl Compiled {
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
         let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
-        let privileges = Privileges::new(config.clone(), rules, Resolution::MappingOnly, inventory.map(Arc::new));
+        let privileges =
+            Privileges::new(config.clone(), rules, Resolution::MappingOnly, inventory.map(Arc::new));
         Ok(Self {
             identity: Arc::new(identity(section, &config, policy)),
             users: Arc::new(users),

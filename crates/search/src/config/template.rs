@@ -47,9 +47,7 @@ impl Variables {
 
     /// The memory that the values take on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
-        let entry = |(name, value): (&String, &String)| {
-            name.len() + value.len() + 2 * size_of::<String>()
-        };
+        let entry = |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
         self.0.iter().map(entry).sum()
     }
 

@@ -93,7 +93,9 @@ mod tests {
 
     #[test]
     fn another_answer_is_an_error() {
-        for json in [&b"{}"[..], b"[]", b"", br#"{"error":"x","status":403}"#, br#"{"indices":[{"name":"a"}]}"#] {
+        for json in
+            [&b"{}"[..], b"[]", b"", br#"{"error":"x","status":403}"#, br#"{"indices":[{"name":"a"}]}"#]
+        {
             assert!(Inventory::of_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
         }
     }
