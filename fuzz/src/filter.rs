@@ -134,7 +134,7 @@ impl Run {
             b'h' | b'H' => seen.begin(event == b'H'),
             b'b' | b't' => {
                 let status = if event == b'b' {
-                    seen.stream.request_body(true)
+                    seen.stream.request_body(b"", true)
                 } else {
                     seen.stream.request_trailers()
                 };

@@ -16,7 +16,7 @@ use policy::pattern::Scope;
 use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
-use crate::reason::Reason;
+use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
 use crate::verdict::{Allowed, ClusterRequest, Outcome, Verdict};
@@ -194,6 +194,23 @@ impl Authorizer {
             values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
             subject: asked,
         }
+    }
+}
+
+impl Cluster {
+    /// Denies a request that exceeds a limit.
+    pub(crate) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        self.denials.over_limit(request, limit, &mut scratch.body)
+    }
+
+    /// Whether a role is mapped to addresses of clients.
+    pub(crate) fn reads_client(&self) -> bool {
+        self.compiled.maps_addresses
     }
 }
 

@@ -265,7 +265,16 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer)
+        match self.cluster_of(request.host, &mut scratch.host) {
+            Some(cluster) => cluster.over_limit(request, limit, &mut scratch.answer),
+            None => self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer),
+        }
+    }
+
+    /// Whether the decision about a request may depend on the address of its client, [`Request::client`].
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        self.cluster.as_ref().is_some_and(Cluster::reads_client)
     }
 
     /// Which policy and which keys decide.

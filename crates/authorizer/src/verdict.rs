@@ -149,6 +149,13 @@ impl Verdict<'_> {
         set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES
     }
 
+    /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not
+    /// seen. Its caller is authenticated.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        matches!(self, Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. }))
+    }
+
     /// The HTTP status: 200 for an allowed request.
     #[must_use]
     pub fn status(&self) -> u16 {

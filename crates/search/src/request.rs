@@ -5,8 +5,8 @@ use crate::expression::Options;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{Reading, Request};
-use crate::routes::{Method, Place, ROUTES};
+use crate::reading::{Reading, Request, RequestBody};
+use crate::routes::{Body, Method, Place, ROUTES};
 
 /// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
 ///
@@ -23,6 +23,9 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     let group = found.group;
     if let Some(why) = group.denied {
         return Err(Problem::Unsupported(why));
+    }
+    if request.body == RequestBody::Awaited && group.body != Body::Ignored {
+        return Err(Problem::BodyNeeded);
     }
     let query = Query(query);
     let options = options(group.options, &query)?;
