@@ -128,11 +128,11 @@ impl Filter for Authorization {
             let reply = self.panicked(&stream);
             return stream.reply(&reply);
         };
-        if stream.body_size() > instance.settings.max_request_body {
-            return self.deny(stream, &instance, received, Limit::BodySize);
-        }
         if stream.is_complete() {
             return self.authorize(state, stream, instance, received, None);
+        }
+        if stream.body_size() > instance.settings.max_request_body {
+            return self.deny(stream, &instance, received, Limit::BodySize);
         }
         state.paused = Some(Paused { instance, received, wait: Wait::Body });
         stream.buffer()
@@ -187,11 +187,11 @@ impl Authorization {
         verified: Option<&VerificationResult>,
     ) -> Handled {
         let worker = Worker::of(&instance);
-        let checked = worker.check(&stream, verified, received);
+        let checked = worker.check(&stream, instance.settings.max_request_body, verified, received);
         match checked {
             Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
             Ok(Checked::Pending(verification)) => self.wait(state, stream, instance, received, verification),
-            Ok(Checked::BodyNeeded) => Self::buffer(state, stream, instance, received),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, instance, received),
             Err(kind) => self.fail(stream, &instance, kind),
         }
     }
@@ -205,14 +205,14 @@ impl Authorization {
         received: Received,
     ) -> Handled {
         let worker = Worker::of(&instance);
-        let checked = worker.check(&stream, None, received);
+        let checked = worker.check(&stream, instance.settings.max_request_body, None, received);
         match checked {
             Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
                 Ok(verified) => self.authorize(state, stream, instance, received, Some(&verified)),
                 Err(kind) => self.fail(stream, &instance, kind),
             },
-            Ok(Checked::BodyNeeded) => Self::buffer(state, stream, instance, received),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, instance, received),
             Err(kind) => self.fail(stream, &instance, kind),
         }
     }
@@ -253,14 +253,18 @@ impl Authorization {
         stream.pause()
     }
 
-    /// Buffers the body of a request. Only that of an authenticated caller, up to `max-request-body`, which may be more than
-    /// Envoy buffers by default.
+    /// Buffers the body of a request that counts, unless it has arrived and is too large. Only that of an authenticated caller,
+    /// up to `max-request-body`, which may be more than Envoy buffers by default.
     fn buffer(
+        &self,
         state: &mut State,
         mut stream: Stream<'_, Self>,
         instance: Arc<Instance>,
         received: Received,
     ) -> Handled {
+        if stream.is_complete() {
+            return self.deny(stream, &instance, received, Limit::BodySize);
+        }
         stream.raise_buffer_limit(u64::try_from(instance.settings.max_request_body).unwrap_or(u64::MAX));
         state.paused = Some(Paused { instance, received, wait: Wait::Body });
         stream.buffer()

@@ -37,7 +37,7 @@ pub(crate) enum Checked {
     Decided,
     /// The credentials must be verified first.
     Pending(Verification),
-    /// They are valid, and the rest of the body must arrive first.
+    /// They are valid, and the body counts, which has not arrived as a whole or is too large.
     BodyNeeded,
 }
 
@@ -88,13 +88,14 @@ impl Worker {
         due
     }
 
-    /// Authorizes a request with the active snapshot.
+    /// Authorizes a request with the active snapshot. A body over `max_body` is not read.
     ///
     /// # Errors
     /// If no decision can be made: the request is then answered with 503, and counted as an error.
     pub(crate) fn check<F: Filter>(
         &self,
         stream: &Stream<'_, F>,
+        max_body: usize,
         verified: Option<&VerificationResult>,
         received: Received,
     ) -> Result<Checked, ErrorKind> {
@@ -102,7 +103,7 @@ impl Worker {
             let (headers, mut lines) = (stream.headers(), Lines::new());
             let (body, mut copy) = (stream.body(), self.body.borrow_mut());
             let mut request = read(&headers, &mut lines);
-            if stream.is_complete() {
+            if stream.is_complete() && stream.body_size() <= max_body {
                 request.body = RequestBody::Whole(body.bytes(&mut copy));
             }
             if authorizer.reads_client() {

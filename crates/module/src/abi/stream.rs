@@ -168,8 +168,9 @@ impl<F: Filter> Stream<'_, F> {
         }
         let start = pieces.len();
         pieces.resize(start + count, Buffer::NULL);
-        // SAFETY: there is room for the `count` pieces that Envoy writes, from `start` on.
-        let written = unsafe { (self.callbacks.body)(self.envoy, which, pieces.as_mut_ptr().add(start)) };
+        let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
+        // SAFETY: there is room for the `count` pieces that Envoy writes.
+        let written = unsafe { (self.callbacks.body)(self.envoy, which, room) };
         if !written {
             pieces.truncate(start);
         }

@@ -10,6 +10,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
+mod bodies;
 #[path = "../../../sidecar/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;

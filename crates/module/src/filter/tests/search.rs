@@ -197,7 +197,13 @@ fn a_body_over_the_bound_gets_413_as_the_cluster_says_it() {
     assert!(said["error"]["reason"].as_str().unwrap().contains("`max-request-body`"), "{said}");
     assert_eq!(sent.headers, [(b"content-type".to_vec(), b"application/json; charset=UTF-8".to_vec())]);
     assert_eq!(host.metric("rolegate.denied.body_too_large"), 1);
-    // A body that was passed on is not counted.
+    // Also one that has arrived while its password was hashed.
+    let host = test.host(r#", "max-request-body": 100, "hash-queue": 1"#);
+    let stream = post(&host, "/_bulk", &[]);
+    assert_eq!(stream.request_headers(false), hooks::STOP);
+    assert_eq!(stream.request_body(&[b'\n'; 101], true), hooks::STOP_AND_WATERMARK);
+    assert_eq!(settled(&stream), 413);
+    // One that does not count is passed on.
     let stream = post(&host, "/logs-1/_doc/1", &[]);
     assert_eq!(stream.request_headers(false), hooks::CONTINUE);
     assert_eq!(stream.request_body(&[b' '; 200], true), hooks::CONTINUE);
