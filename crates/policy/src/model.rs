@@ -11,6 +11,7 @@ pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
+pub use crate::secret::Secret;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
 #[derive(Clone, Debug, Default)]
@@ -116,10 +117,6 @@ pub struct BasicUser {
     /// The place of the password, or of the user if it has none.
     pub at: Place,
 }
-
-/// A secret string. `Debug` prints dots.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Arc<str>);
 
 /// One issuer of JWTs.
 #[derive(Clone, Debug)]
@@ -295,6 +292,17 @@ pub enum Inventory {
         /// The place in the policy that names it.
         at: Place,
     },
+    /// Asked of the cluster, in the background.
+    Url {
+        /// Where it is asked.
+        url: KeyUrl,
+        /// The interval between two requests; 30 s if not set.
+        refresh: Duration,
+        /// How long the last answer is used while the cluster does not answer; 5 min if not set.
+        max_age: Duration,
+        /// The place in the policy that names it.
+        at: Place,
+    },
 }
 
 /// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.
@@ -365,12 +373,6 @@ pub enum Effect {
     Allow,
     /// Listed under `deny`.
     Deny,
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
 }
 
 impl fmt::Debug for Keys {

@@ -206,7 +206,12 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
 }
 
 /// The contents of a file of certificates. The program that uses them checks each.
-fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Arc<[u8]>> {
+pub(crate) fn trusted_ca(
+    reader: &mut Reader,
+    sources: &mut Sources<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<Arc<[u8]>> {
     let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
     let bytes = match sources.read(&path) {
@@ -268,7 +273,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
 }
 
 /// A duration above zero.
-fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
+pub(crate) fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
     let what = format!("`{key}`");
     let text = fields.value(key).and_then(|node| reader.text(node, &what))?;
     let duration = values::duration(reader, &text, &what)?;
