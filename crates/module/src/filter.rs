@@ -123,8 +123,8 @@ impl Filter for Authorization {
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
         let Some(Paused { instance, received, wait }) = state.paused.take() else {
-            let reply = self.panicked(&stream);
-            return stream.reply(&reply);
+            self.count(&stream, self.instance.as_ref(), ErrorKind::Internal);
+            return stream.reply(&ERROR);
         };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
@@ -134,9 +134,7 @@ impl Filter for Authorization {
                     Some(Err(NotHashed::Displaced)) => {
                         self.deny(stream, &instance, received, Limit::Capacity)
                     }
-                    Some(Err(NotHashed::Panicked)) | None => {
-                        self.fail(stream, &instance, ErrorKind::Panicked)
-                    }
+                    Some(Err(NotHashed::Failed)) | None => self.fail(stream, &instance, ErrorKind::Internal),
                 }
             }
             (Wait::Password(_), TIMEOUT) => self.deny(stream, &instance, received, Limit::Deadline),
@@ -147,12 +145,12 @@ impl Filter for Authorization {
             }
             (Wait::Token(_), DISPLACED) => self.deny(stream, &instance, received, Limit::Capacity),
             // An event that nobody sends.
-            (Wait::Password(_) | Wait::Token(_), _) => self.fail(stream, &instance, ErrorKind::Panicked),
+            (Wait::Password(_) | Wait::Token(_), _) => self.fail(stream, &instance, ErrorKind::Internal),
         }
     }
 
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
-        self.count(stream, self.instance.as_ref(), ErrorKind::Panicked);
+        self.count(stream, self.instance.as_ref(), ErrorKind::Internal);
         ERROR
     }
 }

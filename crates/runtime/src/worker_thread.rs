@@ -85,7 +85,7 @@ impl WorkerThread {
             |_| {
                 // The panic may have left the buffers half changed.
                 self.scratch.take();
-                Err(ErrorKind::Panicked)
+                Err(ErrorKind::Internal)
             },
         )
     }
@@ -96,7 +96,7 @@ impl WorkerThread {
     /// If it panics.
     pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
         self.counters.token_verified();
-        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked)
+        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Internal)
     }
 
     /// Whether the decision log takes verdicts like this one.

@@ -176,7 +176,7 @@ fn an_event_that_nobody_waits_for_allows_nothing() {
     assert_eq!(stream.request_headers(true), hooks::STOP_ALL_AND_WATERMARK);
     stream.scheduled(77);
     assert_eq!((stream.resumed(), stream.sent().unwrap().status), (0, 503));
-    assert_eq!(host.metric("rolegate.error.panicked"), 1);
+    assert_eq!(host.metric("rolegate.error.internal"), 1);
     stream.deliver_events();
     assert_eq!(stream.resumed(), 0);
 }

@@ -228,7 +228,7 @@ impl Exchange {
 fn not_hashed(reason: NotHashed) -> Failure {
     match reason {
         NotHashed::Displaced => Limit::Capacity.into(),
-        NotHashed::Panicked => ErrorKind::Panicked.into(),
+        NotHashed::Failed => ErrorKind::Internal.into(),
     }
 }
 
