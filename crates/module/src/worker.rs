@@ -8,7 +8,7 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{Decided, Received, WorkerThread};
+use runtime::{DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
 use crate::abi::Headers;
@@ -109,9 +109,9 @@ impl Worker {
                         self.record(&verdict, authorizer, &request, &client, received, Instant::now());
                         return Ok(Checked::Decided);
                     }
-                    let decided = Instant::now();
-                    self.thread.counters().evaluated(decided.saturating_duration_since(started));
-                    self.record(&verdict, authorizer, &request, &client, received, decided);
+                    let decided_at = Instant::now();
+                    self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
+                    self.record(&verdict, authorizer, &request, &client, received, decided_at);
                     Ok(Checked::Decided)
                 }
             }
@@ -145,11 +145,11 @@ impl Worker {
         request: &Request<'_>,
         client: &impl Fn() -> &'a [u8],
         received: Received,
-        decided: Instant,
+        decided_at: Instant,
     ) {
         self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client() } else { &[] };
-        self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
+        self.thread.record(verdict, DecisionContext { authorizer, request, client, received, decided_at });
     }
 }
 

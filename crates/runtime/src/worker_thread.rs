@@ -34,9 +34,9 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// A request that is decided, and what is counted and logged with its verdict.
+/// What [`WorkerThread::record`] needs besides the verdict.
 #[derive(Clone, Copy, Debug)]
-pub struct Decided<'a> {
+pub struct DecisionContext<'a> {
     /// What authorized it.
     pub authorizer: &'a Authorizer,
     /// The request.
@@ -46,7 +46,7 @@ pub struct Decided<'a> {
     /// When it was received.
     pub received: Received,
     /// When it was decided.
-    pub decided: Instant,
+    pub decided_at: Instant,
 }
 
 impl Received {
@@ -106,10 +106,10 @@ impl WorkerThread {
     }
 
     /// Counts a verdict, and offers it to the decision log.
-    pub fn record(&self, verdict: &Verdict<'_>, decided: Decided<'_>) {
+    pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
         if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {
-            let Decided { authorizer, request, client, received, decided } = decided;
-            let duration = decided.saturating_duration_since(received.at);
+            let DecisionContext { authorizer, request, client, received, decided_at } = context;
+            let duration = decided_at.saturating_duration_since(received.at);
             record::offer(
                 sink,
                 verdict,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, Decided, Received, WorkerThread};
+use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
 /// The result of checking a message.
@@ -152,8 +152,9 @@ impl Checker {
                 }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));
                 let client = decoded.source_ip();
-                let decided = Decided { authorizer, request: &request, client, received, decided: ended };
-                self.thread.record(&verdict, decided);
+                let context =
+                    DecisionContext { authorizer, request: &request, client, received, decided_at: ended };
+                self.thread.record(&verdict, context);
                 Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
@@ -185,9 +186,11 @@ impl Checker {
         };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-        let (client, now) = (decoded.source_ip(), Instant::now());
-        self.thread
-            .record(&verdict, Decided { authorizer, request: &request, client, received, decided: now });
+        let (client, decided_at) = (decoded.source_ip(), Instant::now());
+        self.thread.record(
+            &verdict,
+            DecisionContext { authorizer, request: &request, client, received, decided_at },
+        );
         Ok(Answer::Verdict(answer.into()))
     }
 
