@@ -168,7 +168,7 @@ impl Authorization {
         let worker = Worker::of(&instance);
         let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
         match checked {
-            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
+            Ok(Checked::Decided) => self.apply_verdict(stream, &instance, &worker, received),
             Ok(Checked::Pending(verification)) => self.wait(state, stream, instance, received, verification),
             Err(kind) => self.fail(stream, &instance, kind),
         }
@@ -185,7 +185,7 @@ impl Authorization {
         let worker = Worker::of(&instance);
         let checked = worker.check(&stream.headers(), || client(&stream), None, received);
         match checked {
-            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
+            Ok(Checked::Decided) => self.apply_verdict(stream, &instance, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
                 Ok(verified) => self.authorize(state, stream, instance, received, Some(&verified)),
                 Err(kind) => self.fail(stream, &instance, kind),
@@ -241,13 +241,14 @@ impl Authorization {
         let worker = Worker::of(instance);
         let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
         match denied {
-            Ok(()) => self.finish(stream, instance, &worker, received),
+            Ok(()) => self.apply_verdict(stream, instance, &worker, received),
             Err(kind) => self.fail(stream, instance, kind),
         }
     }
 
-    /// Counts the verdict that `worker` has, and applies it.
-    fn finish(
+    /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in `worker.verdict`: forwards the request, or
+    /// answers it. Counts it first.
+    fn apply_verdict(
         &self,
         stream: Stream<'_, Self>,
         instance: &Arc<Instance>,
@@ -256,8 +257,8 @@ impl Authorization {
     ) -> Handled {
         let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
-            let time = worker.thread.answered(received).unwrap_or_default();
-            stats.decided(&stream, verdict.reason(), time);
+            let latency = worker.thread.record_latency(received).unwrap_or_default();
+            stats.decided(&stream, verdict.reason(), latency);
             if worker.is_time_for_gauges(received.at)
                 && let Some(statuses) = Instance::all_statuses()
             {

@@ -20,8 +20,8 @@ pub struct WorkerThread {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts that are not answered yet.
-    answers: Cell<u64>,
+    /// Number of verdicts that were recorded, and whose latency was not.
+    unanswered: Cell<u64>,
 }
 
 /// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
@@ -61,7 +61,7 @@ impl WorkerThread {
     /// Authorizes requests with `policy`.
     #[must_use]
     pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { policy, counters, scratch: RefCell::default(), answers: Cell::new(0) }
+        Self { policy, counters, scratch: RefCell::default(), unanswered: Cell::new(0) }
     }
 
     /// The counters of this thread.
@@ -121,17 +121,18 @@ impl WorkerThread {
             Verdict::Allowed(_) => self.counters.allowed(),
             Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
         }
-        self.answers.set(self.answers.get() + 1);
+        self.unanswered.set(self.unanswered.get() + 1);
     }
 
-    /// Records that all verdicts so far are answered, or are answered now. The answers of a batch leave in one write, so
-    /// the clock is read once for all of them. Returns how long they took; `None` if there are none.
-    pub fn answered(&self, received: Received) -> Option<Duration> {
-        let answers = self.answers.take();
+    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
+    /// were none. To be called when their answers are passed to the transport. Those of a batch leave in one write, so the
+    /// clock is read once for all of them.
+    pub fn record_latency(&self, received: Received) -> Option<Duration> {
+        let answers = self.unanswered.take();
         (answers > 0).then(|| {
-            let duration = received.at.elapsed();
-            self.counters.answered(duration, answers);
-            duration
+            let latency = received.at.elapsed();
+            self.counters.record_latency(latency, answers);
+            latency
         })
     }
 }

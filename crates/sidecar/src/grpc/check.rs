@@ -101,9 +101,10 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records that all verdicts so far are answered: their answers have been passed to the transport.
-    pub(super) fn answered(&self, received: Received) {
-        let _ = self.thread.answered(received);
+    /// Records the latency of all verdicts since the last call, from `received` until now. To be called when their answers
+    /// have been passed to the transport.
+    pub(super) fn record_latency(&self, received: Received) {
+        let _ = self.thread.record_latency(received);
     }
 
     /// Counts an error and returns it as the answer.

@@ -255,7 +255,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.context.checker.answered(received);
+        self.context.checker.record_latency(received);
     }
 }
 

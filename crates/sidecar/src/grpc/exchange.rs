@@ -127,7 +127,7 @@ impl Exchange {
                 }
             }
         }
-        self.context.checker.answered(self.received);
+        self.context.checker.record_latency(self.received);
     }
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
@@ -162,7 +162,7 @@ impl Exchange {
         if let Err(failure) = result {
             self.fail(failure, &message);
         }
-        self.context.checker.answered(self.received);
+        self.context.checker.record_latency(self.received);
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
