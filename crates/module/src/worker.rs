@@ -12,12 +12,12 @@ use runtime::{DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
 use crate::abi::Headers;
-use crate::instance::Instance;
 use crate::owned_verdict::OwnedVerdict;
+use crate::shared_policy::SharedPolicy;
 use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
-/// The part of an instance that belongs to one thread.
+/// The part of a shared policy that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) thread: WorkerThread,
@@ -44,29 +44,29 @@ const MAX_HEADERS: usize = 10_000;
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
-    /// The workers of this thread, with their instances: mostly one.
-    static WORKERS: RefCell<Vec<(Weak<Instance>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
+    /// The workers of this thread, with their shared policies: mostly one.
+    static WORKERS: RefCell<Vec<(Weak<SharedPolicy>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Worker {
-    /// The worker of this instance on the calling thread, made on first use.
-    pub(crate) fn of(instance: &Arc<Instance>) -> Rc<Self> {
+    /// The worker of this policy on the calling thread, made on first use.
+    pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
-            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(instance));
+            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(policy));
             if let Some((_, worker)) = found {
                 return Rc::clone(worker);
             }
-            workers.retain(|(instance, _)| instance.strong_count() > 0);
+            workers.retain(|(policy, _)| policy.strong_count() > 0);
             let counters = Arc::<ThreadCounters>::default();
-            instance.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-            let thread = WorkerThread::new(instance.policy.clone(), counters);
+            policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+            let thread = WorkerThread::new(policy.active.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
                 verdict: RefCell::default(),
                 gauges: Cell::default(),
             });
-            workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
+            workers.push((Arc::downgrade(policy), Rc::clone(&worker)));
             worker
         })
     }
