@@ -176,7 +176,7 @@ fn who_can_agrees_with_asking_for_each_caller() {
         let mut policy = generator.policy();
         policy.identity = identity(&mut rng, seed % 5 == 0);
         add_prefixed(&mut policy);
-        let policy = Arc::new(Loaded { policy, warnings: Vec::new(), sources: Vec::new() });
+        let policy = Arc::new(Loaded { policy, warnings: Vec::new(), files: Vec::new() });
         let authorizer = Authorizer::compile(policy.clone(), &FetchedKeys::new(), None).unwrap().0;
         for _ in 0..4 {
             let caller = generator.caller();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::files::Source;
+use crate::files::PolicyFile;
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
 use crate::warning::Warning;
@@ -20,17 +20,17 @@ struct Acceptance {
     used: bool,
 }
 
-/// The warnings that no comment accepts, and warnings about comments that accept nothing. `sources` are the files of the
+/// The warnings that no comment accepts, and warnings about comments that accept nothing. `files` are the files of the
 /// policy.
 #[must_use]
-pub fn unaccepted(sources: &[Source], warnings: Vec<Problem>) -> Vec<Problem> {
+pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> {
     let mut left = Vec::new();
     let mut acceptances: Vec<Acceptance> = Vec::new();
-    for source in sources {
-        if let Ok(text) = std::str::from_utf8(&source.bytes)
+    for file in files {
+        if let Ok(text) = std::str::from_utf8(&file.bytes)
             && text.contains(MARK)
         {
-            read(&source.path, text, &mut acceptances, &mut left);
+            read(&file.path, text, &mut acceptances, &mut left);
         }
     }
     if acceptances.is_empty() {

@@ -84,7 +84,7 @@ fn the_example_names_its_roles() {
 #[test]
 fn the_example_names_its_files() {
     let loaded = example();
-    let paths: Vec<_> = loaded.sources.iter().map(|source| source.path.to_str().unwrap()).collect();
+    let paths: Vec<_> = loaded.files.iter().map(|source| source.path.to_str().unwrap()).collect();
     assert_eq!(paths, ["p/policy.yaml", "p/jwks.json"]);
 }
 

@@ -9,8 +9,8 @@ use crate::document::Node;
 use crate::document::{Fields, Reader, Text};
 use crate::key_url::{KeyUrl, url_fault};
 use crate::model::{ClaimPath, Claims, Issuer, Keys};
+use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{is_name, names, prefix};
-use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
 use crate::parse::values;
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
@@ -34,7 +34,12 @@ const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// Reads `jwt`.
-pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Vec<Issuer> {
+pub(crate) fn read(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Vec<Issuer> {
     let Some(items) = reader.list(node, "`jwt`") else { return Vec::new() };
     if items.is_empty() {
         reader.error_help(node.at, "`jwt` is empty", "add an issuer, or leave `jwt` out");
@@ -42,7 +47,7 @@ pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, 
     let mut known: HashMap<Arc<str>, Place> = HashMap::new();
     let mut issuers = Vec::new();
     for item in items {
-        let Some((issuer, at)) = issuer(reader, sources, file, item) else { continue };
+        let Some((issuer, at)) = issuer(reader, files, file, item) else { continue };
         if let Some(first) = known.get(&issuer.issuer) {
             let problem = Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
                 .help("leave one of them out: a token's `iss` chooses its entry")
@@ -59,7 +64,7 @@ pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, 
 /// Reads one issuer; returns it with the place of its name.
 fn issuer(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
 ) -> Option<(Issuer, Place)> {
@@ -69,7 +74,7 @@ fn issuer(
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
     let audiences = audiences(reader, &fields);
     let keys = required(reader, &fields, "keys", "`{ file: … }`, `{ url: … }` or `{ discovery: true }`");
-    let keys = keys.and_then(|node| keys_of(reader, sources, file, node, name.as_ref()));
+    let keys = keys.and_then(|node| keys_of(reader, files, file, node, name.as_ref()));
     let claims = claims(reader, &fields);
     let clock_skew = clock_skew(reader, &fields);
     let required_type = fields.value("required_type").and_then(|node| {
@@ -123,7 +128,7 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
 
 fn keys_of(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
     issuer: Option<&(Text<'_>, &Arc<str>)>,
@@ -163,10 +168,10 @@ fn keys_of(
                 reader.error_help(key.at, format!("`{}` is for keys at a URL", key.text), why);
             }
         }
-        return keys_in_file(reader, sources, file, place);
+        return keys_in_file(reader, files, file, place);
     }
     let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
-    let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, sources, file, node));
+    let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, files, file, node));
     let at = reader.place(place.at);
     let url: KeyUrl = if key == "url" {
         let (text, url) = reader.shared(place, "`url`")?;
@@ -206,10 +211,15 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
 }
 
 /// The contents of a file of certificates. The program that uses them checks each.
-fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Arc<[u8]>> {
+fn trusted_ca(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<Arc<[u8]>> {
     let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    let bytes = match sources.read(&path) {
+    let bytes = match files.read(&path) {
         Ok(bytes) => bytes,
         Err(error) => {
             unreadable(reader, name.at, &path, &error);
@@ -230,10 +240,10 @@ fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node:
     Some(bytes)
 }
 
-fn keys_in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
+fn keys_in_file(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Keys> {
     let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    match sources.read(&path) {
+    match files.read(&path) {
         Ok(bytes) => {
             Some(Keys::File { path: path.to_string_lossy().into(), bytes, at: reader.place(name.at) })
         }
