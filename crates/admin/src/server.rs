@@ -50,7 +50,7 @@ pub struct Admin {
 }
 
 /// What an HTTP server serves.
-pub trait Source: Send + Sync {
+pub trait Backend: Send + Sync {
     /// What the pages show now; `None` while nothing runs.
     fn metrics(&self) -> Option<Arc<Metrics>>;
 
@@ -61,7 +61,7 @@ pub trait Source: Send + Sync {
 /// What all connections of a listener share.
 struct Served {
     pages: Pages,
-    source: Arc<dyn Source>,
+    backend: Arc<dyn Backend>,
     /// When a reload was requested last.
     reloaded: Mutex<Option<Instant>>,
 }
@@ -86,7 +86,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub fn new(listener: Listener, pages: Pages, source: Arc<dyn Source>) -> io::Result<Self> {
+    pub fn new(listener: Listener, pages: Pages, backend: Arc<dyn Backend>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -97,7 +97,7 @@ impl Admin {
                 Socket::Unix(UnixListener::from_std(listener)?)
             }
         };
-        Ok(Self { socket, served: Arc::new(Served { pages, source, reloaded: Mutex::default() }) })
+        Ok(Self { socket, served: Arc::new(Served { pages, backend, reloaded: Mutex::default() }) })
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
@@ -215,7 +215,7 @@ impl Served {
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
         };
-        match self.source.metrics() {
+        match self.backend.metrics() {
             Some(metrics) => page(&metrics),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n".to_owned()),
         }
@@ -241,7 +241,7 @@ impl Served {
         }
         *last = Some(now);
         drop(last);
-        self.source.reload();
+        self.backend.reload();
         text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n".to_owned())
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use ::admin::{Address, Admin, Bound, Metrics, MetricsPage, Pages, Server, Source};
+use ::admin::{Address, Admin, AuthorizationStats, Backend, Bound, Metrics, MetricsPage, Pages};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::{Reloads, Runtime};
@@ -73,9 +73,9 @@ pub(crate) fn show(
     threads: Threads,
     hashing: Arc<Hashing>,
 ) -> Result<Shown, String> {
-    let server = Arc::new(Counters { threads, hashing });
+    let authorization = Arc::new(Counters { threads, hashing });
     let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
-    let metrics = Arc::new(Metrics { status, decisions, logs: None, server });
+    let metrics = Arc::new(Metrics { status, decisions, logs: None, authorization });
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
@@ -150,7 +150,7 @@ impl Views {
     }
 }
 
-impl Source for Views {
+impl Backend for Views {
     fn metrics(&self) -> Option<Arc<Metrics>> {
         self.lock().last().map(|view| Arc::clone(&view.metrics))
     }
@@ -161,7 +161,7 @@ impl Source for Views {
     }
 }
 
-impl Server for Counters {
+impl AuthorizationStats for Counters {
     fn decisions(&self) -> Totals {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         Totals::sum(threads.iter().map(|counters| &**counters))
