@@ -98,7 +98,9 @@ impl<T: HeapSize> Authenticator<T> {
             |(index, issuer)| Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems);
         let issuers = settings.jwt.iter().enumerate().map(compile).collect();
         let Some(hasher) = KeyedHasher::random() else {
-            problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
+            problems.extend(
+                place(settings).map(|at| Problem::error(at, "the system's random number generator failed")),
+            );
             return Err(problems);
         };
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
