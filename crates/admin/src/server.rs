@@ -21,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::address::Address;
 use crate::listener::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
@@ -73,6 +74,28 @@ pub enum Pages {
     All,
     /// Only `/metrics`, for a listener that other machines can reach.
     Metrics,
+}
+
+/// What is logged if other machines can reach all pages.
+const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: give `admin` a loopback address \
+    or a Unix socket, or limit who may connect";
+
+impl Pages {
+    /// Logs that these pages are served at an address, and warns if other machines can reach pages that are not meant for
+    /// them.
+    pub fn log(self, address: &Address) {
+        match self {
+            Self::All => tracing::info!(%address, "admin pages"),
+            Self::Metrics => tracing::info!(%address, "metrics"),
+        }
+        if let Some(warning) = self.warning(address) {
+            tracing::warn!(%address, "{warning}");
+        }
+    }
+
+    fn warning(self, address: &Address) -> Option<&'static str> {
+        (self == Self::All && !address.is_local()).then_some(REACHABLE)
+    }
 }
 
 #[derive(Debug)]
@@ -293,4 +316,17 @@ fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Pa
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
+        let warns = |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
+        assert!(warns(Pages::All, "0.0.0.0:9192"));
+        assert!(!warns(Pages::All, "127.0.0.1:9192"));
+        assert!(!warns(Pages::Metrics, "0.0.0.0:9193"), "meant for a Prometheus on another host");
+    }
 }

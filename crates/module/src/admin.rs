@@ -130,7 +130,7 @@ impl AdminListener {
             drop((executor, file));
         };
         let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
-        tracing::info!(%address, "admin pages");
+        Pages::All.log(&address);
         let listener = Self { policy: policy.to_owned(), views, _end: end };
         thread.map(|thread| (listener, thread)).map_err(cannot_start)
     }

@@ -112,10 +112,7 @@ impl Server {
         let backend = Arc::new(AdminBackend { metrics, reloads: runtime.reloads() });
         for (which, address, listener) in pages {
             tokio::spawn(Admin::new(listener, which, backend.clone())?.run());
-            match which {
-                Pages::All => tracing::info!(%address, "admin pages"),
-                Pages::Metrics => tracing::info!(%address, "metrics"),
-            }
+            which.log(&address);
         }
         tokio::spawn(runtime.fetch_keys());
         runtime.first_keys(settings.keys_wait).await;
