@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::Node;
-use crate::document::{Fields, Reader, Text};
+use crate::document::{Fields, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
-use crate::model::{ClaimPath, Claims, Issuer, Keys};
+use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken};
 use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
-use crate::parse::names::{is_name, names, prefix};
+use crate::parse::names::{is_name, name_refs, names, prefix};
 use crate::parse::values;
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
@@ -82,8 +81,7 @@ fn issuer(
         is_name(reader, text.at, text.text, "`required_type`").then(|| kind.clone())
     });
     let max_age = positive(reader, &fields, "max_age");
-    let roles_from_token = fields.value("roles_from_token");
-    let roles_from_token = roles_from_token.and_then(|node| reader.boolean(node, "`roles_from_token`"));
+    let roles_from_token = roles_from_token(reader, &fields, &claims);
     let user_prefix = prefix(reader, &fields, "user_prefix");
     let group_prefix = prefix(reader, &fields, "group_prefix");
     let (text, name) = name?;
@@ -95,12 +93,39 @@ fn issuer(
         clock_skew,
         required_type,
         max_age,
-        roles_from_token: roles_from_token.unwrap_or(true),
+        roles_from_token,
         user_prefix,
         group_prefix,
         at: reader.place(node.at),
     };
     Some((issuer, reader.place(text.at)))
+}
+
+/// `true`, `false` or a list of roles.
+fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -> RolesFromToken {
+    const KEY: &str = "roles_from_token";
+    let Some(node) = fields.value(KEY) else { return RolesFromToken::All };
+    let Value::List(items) = &node.value else {
+        return match reader.boolean_or(
+            node,
+            &format!("`{KEY}`"),
+            "`true` or `false`, without quotes, or a list of roles",
+        ) {
+            Some(true) | None => RolesFromToken::All,
+            Some(false) => RolesFromToken::Only(Vec::new()),
+        };
+    };
+    if items.is_empty() {
+        reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
+    } else if claims.roles.is_none() {
+        let help = "add `roles` to `claims`: the claim that names the roles of the caller";
+        reader.error_help(node.at, format!("`{KEY}` is without effect: no claim is read for roles"), help);
+    }
+    let listed = name_refs(reader, fields, KEY, "the name of a role");
+    let listed = listed.into_iter().map(|role| ListedRole { name: role.name, at: reader.place(role.at) });
+    let mut listed: Vec<ListedRole> = listed.collect();
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    RolesFromToken::Only(listed)
 }
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, what: &str) -> Option<&'n Node> {
