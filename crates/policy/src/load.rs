@@ -40,6 +40,7 @@ pub fn load_with(
     let parse::Parsed { policy: unresolved, mut problems, files } = parse::parse(files, file);
     let missing = unresolved.missing;
     lint::identities(&unresolved, &mut problems);
+    lint::token_roles(&unresolved, &mut problems);
     let granted = unresolved.grants.len();
     let policy = parse::resolve(unresolved, &mut problems);
     lint::rules(&policy, missing.roles || missing.rules, &mut problems);

@@ -189,7 +189,7 @@ fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&S
 }
 
 /// The maximum number of sources that a warning names.
-const MAX_LISTED: usize = 8;
+pub(super) const MAX_LISTED: usize = 8;
 
 /// `from Basic, from `a` and from `b``.
 pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
