@@ -283,6 +283,7 @@ fn expected(authorizer: &Authorizer, headers: &Lines) -> Decision {
         path: last(b":path"),
         id: last(b"x-request-id"),
         headers: &lines,
+        ..Request::default()
     };
     let (mut scratch, mut again) = (Scratch::default(), Scratch::default());
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();

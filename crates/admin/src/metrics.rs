@@ -86,6 +86,7 @@ impl Collector for Metrics {
         )?;
         policy(&mut page, &facts.policy)?;
         keys(&mut page, &facts)?;
+        inventory(&mut page, &facts)?;
         lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
@@ -176,6 +177,23 @@ fn keys(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
         {
             count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
         }
+    }
+    Ok(())
+}
+
+/// The inventory of the search cluster, if it is fetched.
+fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
+    let Some(inventory) = &facts.inventory else { return Ok(()) };
+    let help = "Whether the inventory of the search cluster is active";
+    page.gauge("rolegate_inventory_loaded", help, f64::from(u8::from(inventory.loaded)))?;
+    let help = "When the inventory of the search cluster was fetched last";
+    page.gauge("rolegate_inventory_fetched_timestamp_seconds", help, inventory.fetched.as_secs_f64())?;
+    let help = "Fetches of the inventory of the search cluster";
+    let mut fetches = page.family("rolegate_inventory_fetches", help, MetricType::Counter)?;
+    let numbers =
+        [("ok", inventory.fetches), ("failed", inventory.failures), ("rejected", inventory.rejected)];
+    for (result, number) in numbers {
+        count(&mut fetches, &[("result", result)], number)?;
     }
     Ok(())
 }

@@ -30,6 +30,12 @@ pub enum Reason {
     NotAllowed,
     /// A `deny` rule matches: 403.
     Denied,
+    /// What a request to a search cluster needs is not known: 400 if the request is invalid, otherwise 403.
+    Cluster(search::Problem),
+    /// The roles of a search cluster do not permit it: 403.
+    NotPermitted,
+    /// They permit it on some of its indices only: 403.
+    PartlyPermitted,
 }
 
 /// A limit that a request can exceed.
@@ -62,7 +68,14 @@ impl Reason {
             | Self::DuplicateAuthorization => 400,
             Self::Limit(limit) => limit.status(),
             Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
-            Self::NotAllowed | Self::Denied => 403,
+            Self::Cluster(search::Problem::Invalid(_)) => 400,
+            Self::NotAllowed
+            | Self::Denied
+            | Self::Cluster(
+                search::Problem::UnknownRoute | search::Problem::Unsupported(_) | search::Problem::BodyNeeded,
+            )
+            | Self::NotPermitted
+            | Self::PartlyPermitted => 403,
         }
     }
 
@@ -78,7 +91,19 @@ impl Reason {
         let limits = Limit::ALL.map(Self::Limit);
         let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
         let unauthenticated = std::iter::once(Self::MissingCredentials).chain(credentials);
-        invalid.into_iter().chain(limits).chain(unauthenticated).chain([Self::NotAllowed, Self::Denied])
+        let cluster = [
+            search::Problem::UnknownRoute,
+            search::Problem::Unsupported(""),
+            search::Problem::Invalid(""),
+            search::Problem::BodyNeeded,
+        ];
+        let forbidden = [Self::NotAllowed, Self::Denied, Self::NotPermitted, Self::PartlyPermitted];
+        invalid
+            .into_iter()
+            .chain(limits)
+            .chain(unauthenticated)
+            .chain(forbidden)
+            .chain(cluster.map(Self::Cluster))
     }
 
     /// The name in logs, metrics and answers, such as `invalid_path`.
@@ -95,6 +120,12 @@ impl Reason {
             Self::InvalidCredentials(error) => error.name(),
             Self::NotAllowed => "not_allowed",
             Self::Denied => "denied",
+            Self::Cluster(search::Problem::UnknownRoute) => "unknown_operation",
+            Self::Cluster(search::Problem::Unsupported(_)) => "unsupported_operation",
+            Self::Cluster(search::Problem::Invalid(_)) => "invalid_operation",
+            Self::Cluster(search::Problem::BodyNeeded) => "body_needed",
+            Self::NotPermitted => "not_permitted",
+            Self::PartlyPermitted => "partly_permitted",
         }
     }
 }
@@ -148,6 +179,11 @@ impl fmt::Display for Reason {
             Self::InvalidCredentials(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("no rule allows it"),
             Self::Denied => f.write_str("a `deny` rule matches"),
+            Self::Cluster(why) => why.fmt(f),
+            Self::NotPermitted => f.write_str("the roles of the search cluster do not permit it"),
+            Self::PartlyPermitted => {
+                f.write_str("the roles of the search cluster permit it on some of its indices only")
+            }
         }
     }
 }

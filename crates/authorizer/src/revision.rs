@@ -22,7 +22,9 @@ impl Revision {
 
     /// The revision of the same policy with these keys.
     pub(crate) fn with_keys(&self, fetched: &FetchedKeys) -> Self {
-        Self { policy: self.policy.clone(), keys: (!fetched.is_empty()).then(|| of_keys(fetched)) }
+        // The inventory of a search cluster is no key, and may change with each new index.
+        let has_keys = fetched.keys().any(|url| !url.is_inventory());
+        Self { policy: self.policy.clone(), keys: has_keys.then(|| of_keys(fetched)) }
     }
 }
 
@@ -34,7 +36,7 @@ fn of_policy(files: &[PolicyFile]) -> Box<str> {
 }
 
 fn of_keys(fetched: &FetchedKeys) -> Box<str> {
-    let mut fetched: Vec<_> = fetched.iter().collect();
+    let mut fetched: Vec<_> = fetched.iter().filter(|(url, _)| !url.is_inventory()).collect();
     fetched.sort();
     let mut context = Context::new(&SHA256);
     for (url, keys) in fetched {

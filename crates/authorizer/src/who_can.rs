@@ -94,7 +94,7 @@ impl Authorizer {
     #[must_use]
     pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> WhoCan {
         let mut scratch = ParseScratch::default();
-        let request = Request { method, host, path, headers: &[], id: b"" };
+        let request = Request { method, host, path, headers: &[], ..Request::default() };
         let nobody = WhoCan {
             reason: None,
             because: None,

@@ -72,7 +72,11 @@ prop_compose! {
 prop_compose! {
     fn check_request()(
         source in proptest::option::of(peer()), destination in proptest::option::of(peer()), http in http(),
-        context_extensions in hash_map(text(), text(), 0..3),
+        context_extensions in hash_map(
+            prop_oneof![text(), Just("request_body".to_owned())],
+            prop_oneof![text(), Just("buffered".to_owned())],
+            0..3,
+        ),
     ) -> auth::CheckRequest {
         auth::CheckRequest { attributes: Some(auth::AttributeContext {
             source, destination, context_extensions,
@@ -114,7 +118,11 @@ proptest! {
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.host, http.host.as_bytes());
         prop_assert_eq!(read.id, http.id.as_bytes());
+        let body = if http.raw_body.is_empty() { http.body.as_bytes() } else { &http.raw_body[..] };
+        prop_assert_eq!(read.body, body);
         let attributes = request.attributes.as_ref().unwrap();
+        let extension = attributes.context_extensions.get("request_body");
+        prop_assert_eq!(read.buffers_body, extension.is_some_and(|value| value == "buffered"));
         prop_assert_eq!(read.source_ip(), if attributes.source.is_some() { &b"127.0.0.1"[..] } else { b"" });
     }
 

@@ -169,5 +169,5 @@ where
         }
         lines.push(Header { name, value });
     }
-    Request { method, host, path, headers: lines, id }
+    Request { method, host, path, headers: lines, id, ..Request::default() }
 }

@@ -24,6 +24,7 @@ mod parse;
 pub mod pattern;
 pub mod problem;
 pub mod reference;
+mod secret;
 mod similar;
 mod warning;
 

@@ -19,6 +19,7 @@ mod resolve;
 mod response;
 mod roles;
 mod rule;
+mod search;
 mod template;
 pub(crate) mod unresolved;
 mod user_ids;
@@ -38,7 +39,7 @@ use self::unresolved::{Missing, UnresolvedPolicy};
 pub(crate) use self::resolve::resolve;
 
 const KEYS: &[&str] =
-    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response"];
+    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response", "search"];
 
 /// The maximum number of unknown keys for which a likely intended key is searched.
 const MAX_SIMILAR: usize = 100;
@@ -129,6 +130,10 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("deny_response") {
             let read = response::deny(reader, node);
             once(reader, "deny_response", fields, &mut self.policy.deny_response, read);
+        }
+        if let Some((key, node)) = fields.field("search") {
+            let read = search::read(reader, &mut self.files, file, (key, node));
+            once(reader, "search", fields, &mut self.policy.search, read);
         }
         if let Some(node) = fields.value("include") {
             self.includes(reader, file, node);

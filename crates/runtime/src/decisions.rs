@@ -76,6 +76,10 @@ struct Line<'a> {
     detail: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    indices: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,13 +125,17 @@ impl<'a> Line<'a> {
         let names = |list: fn(&Subject) -> &[Arc<str>]| subject.map(list).unwrap_or_default();
         let (groups, roles) = (names(|subject| &subject.groups), names(|subject| &subject.roles));
         let (some_groups, some_roles) = (first(groups), first(roles));
+        let cluster_detail = Some(record.cluster_detail).filter(|detail| !detail.is_empty());
+        let detail = record.attempted.detail.as_deref().or(cluster_detail);
         inexact |= some_groups.len() < groups.len() || some_roles.len() < roles.len();
         Self {
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
-            detail: record.attempted.detail.as_deref().map(|detail| cut(detail, LONGEST)),
+            detail: detail.map(|detail| cut(detail, LONGEST)),
             rule: record.rule,
+            actions: first(record.actions),
+            indices: first(record.indices),
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),
             groups: some_groups,
@@ -159,13 +167,13 @@ fn cut(text: &str, longest: usize) -> &str {
 }
 
 /// The first names of a list, together not longer than [`LONGEST_LIST`].
-fn first(names: &[Arc<str>]) -> Vec<&str> {
+fn first<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
     let mut length = 0;
     let fits = |name: &&str| {
         length += name.len();
         length <= LONGEST_LIST
     };
-    names.iter().map(|name| &**name).take_while(fits).collect()
+    names.iter().map(AsRef::as_ref).take_while(fits).collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

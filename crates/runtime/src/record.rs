@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Reason, Request, Revision, Verdict};
+use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict};
 use identity::{Attempted, Subject};
 
 /// One decided request. It holds no query, no credentials, and no header value except `x-request-id`.
@@ -37,8 +37,14 @@ pub struct DecisionRecord<'a> {
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
-    /// The rule that decided, if one did.
+    /// The rule that decided, if one did; the operation, if a search cluster's roles permitted it.
     pub rule: Option<&'a str>,
+    /// More about why a request to a search cluster is denied; may be empty.
+    pub cluster_detail: &'a str,
+    /// The actions of a request to a search cluster.
+    pub actions: &'a [&'a str],
+    /// The indices of a request to a search cluster, as it names them: the first ones.
+    pub indices: &'a [&'a str],
     /// Which policy and which keys decided.
     pub revision: &'a Revision,
     /// Time from the complete message to the verdict.
@@ -77,10 +83,17 @@ pub(crate) fn offer(
     authorizer: &Authorizer,
     Logged { request, client, time, duration }: Logged<'_>,
 ) {
-    let (path, subject, reason, rule) = match verdict {
-        Verdict::Allowed(allowed) => (allowed.path, allowed.subject, None, Some(allowed.rule)),
-        Verdict::Denied(denied) => (denied.path, denied.subject, Some(denied.reason), denied.rule),
+    let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
+        Verdict::Allowed(allowed) => {
+            (allowed.path, allowed.subject, None, Some(allowed.rule), "", &allowed.cluster)
+        }
+        Verdict::Denied(denied) => {
+            let Denied { path, subject, reason, rule, detail, cluster, .. } = denied;
+            (*path, *subject, Some(*reason), *rule, *detail, cluster)
+        }
     };
+    let (actions, indices) =
+        cluster.as_ref().map(|cluster| (cluster.actions(), cluster.indices())).unwrap_or_default();
     let attempted = match reason {
         Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, time),
         Some(
@@ -92,7 +105,10 @@ pub(crate) fn offer(
             | Reason::Limit(_)
             | Reason::MissingCredentials
             | Reason::NotAllowed
-            | Reason::Denied,
+            | Reason::Denied
+            | Reason::Cluster(_)
+            | Reason::NotPermitted
+            | Reason::PartlyPermitted,
         )
         | None => Attempted::default(),
     };
@@ -117,6 +133,9 @@ pub(crate) fn offer(
         allowed: reason.is_none(),
         reason: reason.map(Reason::name),
         rule,
+        cluster_detail,
+        actions: &actions,
+        indices: &indices,
         revision: authorizer.revision(),
         duration,
     });

@@ -30,6 +30,8 @@ pub struct Facts {
     pub policy: PolicyFacts,
     /// The fetched keys, by URL.
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
+    /// The fetched inventory of the search cluster, if the policy has the URL of one.
+    pub inventory: Option<KeyFacts>,
 }
 
 /// The status of the policy.
@@ -88,9 +90,18 @@ impl Status {
         change(&mut self.lock());
     }
 
-    /// Changes the status of the keys of a URL, unless the policy does not use that URL any more.
+    /// The status of what is fetched from a URL: keys, or the inventory.
+    pub fn of_url(&self, url: &KeyUrl) -> Option<KeyFacts> {
+        let facts = self.lock();
+        if url.is_inventory() { facts.inventory.clone() } else { facts.keys.get(url).cloned() }
+    }
+
+    /// Changes the status of what is fetched from a URL, unless the policy does not use that URL any more.
     pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
-        self.note(|facts| _ = facts.keys.get_mut(url).map(change));
+        self.note(|facts| {
+            let known = if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
+            known.map(change);
+        });
     }
 
     /// Marks the process as answering requests.

@@ -99,6 +99,19 @@ struct Special {
     protected: RoaringBitmap,
 }
 
+impl Caller {
+    /// The memory that it takes on the heap, in bytes, without what it shares with other callers of the same roles.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        let rendered = |one: &Rendered| {
+            one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
+        };
+        size_of_val(&*self.templates)
+            + self.templates.iter().map(rendered).sum::<usize>()
+            + self.variables.heap_size()
+    }
+}
+
 impl Privileges {
     /// Compiles a configuration.
     #[must_use]
@@ -138,6 +151,12 @@ impl Privileges {
             inventory,
             config,
         }
+    }
+
+    /// What the cluster contains, if that is known.
+    #[must_use]
+    pub fn inventory(&self) -> Option<&Inventory> {
+        self.inventory.as_deref()
     }
 
     /// Prepares to decide about requests of a subject.

@@ -236,7 +236,7 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
 }
 
 /// The contents of a file of certificates. The program that uses them checks each.
-fn trusted_ca(
+pub(crate) fn trusted_ca(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
     file: &Path,
@@ -303,7 +303,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
 }
 
 /// A duration above zero.
-fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
+pub(crate) fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
     let what = format!("`{key}`");
     let text = fields.value(key).and_then(|node| reader.text(node, &what))?;
     let duration = values::duration(reader, &text, &what)?;

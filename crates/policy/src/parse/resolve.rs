@@ -50,6 +50,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         grants,
         allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
+        search: policy.search.map(|(_, section)| section),
     }
 }
 

@@ -58,6 +58,9 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         allowed,
         reason: (!allowed).then_some("not_allowed"),
         rule: allowed.then_some("guest: GET /people"),
+        cluster_detail: "",
+        actions: &[],
+        indices: &[],
         revision: &REVISION,
         duration: Duration::from_micros(7),
     }

@@ -45,6 +45,12 @@ impl Variables {
         self.set(name, quoted.join(","));
     }
 
+    /// The memory that the values take on the heap, in bytes.
+    pub(crate) fn heap_size(&self) -> usize {
+        let entry = |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
+        self.0.iter().map(entry).sum()
+    }
+
     fn value<'v>(&'v self, name: &str, default: Option<&'v String>) -> Option<&'v str> {
         self.0.get(name).or(default).map(String::as_str)
     }

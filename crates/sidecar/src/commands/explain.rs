@@ -68,7 +68,7 @@ fn explain_request(
         host: host.as_bytes(),
         path: path.as_bytes(),
         headers: &headers,
-        id: b"",
+        ..Request::default()
     };
     let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;

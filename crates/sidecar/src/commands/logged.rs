@@ -91,7 +91,7 @@ impl LoggedDecision {
             host: self.host.as_bytes(),
             path: self.raw_path.as_ref().unwrap_or(&self.path).as_bytes(),
             headers: &[],
-            id: b"",
+            ..Request::default()
         };
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.

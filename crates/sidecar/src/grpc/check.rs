@@ -13,6 +13,8 @@ use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
+use super::request_body;
+
 /// The result of checking a message.
 #[derive(Debug)]
 pub(super) enum CheckResult {
@@ -132,6 +134,8 @@ impl Checker {
             path: decoded.path,
             headers: &headers,
             id: decoded.id,
+            client: decoded.source_ip(),
+            body: request_body::of(&decoded, &headers),
         };
         let started = Instant::now();
         let outcome = if decoded.too_many_headers {
@@ -184,6 +188,7 @@ impl Checker {
             path: decoded.path,
             headers,
             id: decoded.id,
+            ..Request::default()
         };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;

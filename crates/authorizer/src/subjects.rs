@@ -1,0 +1,126 @@
+//! Subjects that are named and not authenticated, for tools, and what is known of callers that are not authenticated.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use identity::{Attempted, CachedSubject, CredentialsError, Subject, UnixTime, UnknownKids};
+use policy::KeyUrl;
+use policy::model::{Identity, SourceId};
+
+use crate::cluster::{Cluster, ClusterCaller};
+use crate::request::{self, Request};
+use crate::{Authorizer, SubjectData};
+
+impl Authorizer {
+    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
+    /// names have the prefixes of its source.
+    ///
+    /// # Errors
+    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can only be that of a Basic
+    /// user and the policy has none of that name: it is misspelt, or the user was removed.
+    pub fn subject_named<T: AsRef<str>>(
+        &self,
+        user: &str,
+        groups: &[T],
+        roles: &[T],
+    ) -> Result<Subject, CredentialsError> {
+        self.subject_named_on(None, user, groups, roles)
+    }
+
+    /// The same on a host of the search cluster, which may have users of its own.
+    pub(crate) fn subject_named_on<T: AsRef<str>>(
+        &self,
+        cluster: Option<&Cluster>,
+        user: &str,
+        groups: &[T],
+        roles: &[T],
+    ) -> Result<Subject, CredentialsError> {
+        let identity = cluster.map_or(&self.loaded.policy.identity, Cluster::identity);
+        let source = identity.source_of(user);
+        let known = match cluster {
+            Some(cluster) => cluster.authenticator.basic_user(user),
+            None => self.authenticator.basic_user(user),
+        };
+        if known.is_none() && is_of_basic(identity, source) {
+            return Err(CredentialsError::BadPassword);
+        }
+        let mut subject = known.cloned().unwrap_or_else(|| Subject {
+            user: user.into(),
+            issuer: None,
+            source,
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims: serde_json::Value::Null,
+        });
+        for (all, more) in [(&mut subject.groups, groups), (&mut subject.roles, roles)] {
+            for name in more.iter().map(AsRef::as_ref) {
+                if !all.iter().any(|known| **known == *name) {
+                    all.push(name.into());
+                }
+            }
+        }
+        Ok(subject)
+    }
+
+    /// Whether the name can only be that of a Basic user, and the policy, which verifies their passwords, has no such user.
+    #[must_use]
+    pub fn is_unknown_to_basic(&self, user: &str, source: Option<SourceId>) -> bool {
+        is_of_basic(&self.loaded.policy.identity, source) && self.authenticator.basic_user(user).is_none()
+    }
+
+    /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
+    /// for logs and people, never for the client. `error` is why they are invalid.
+    #[must_use]
+    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
+        let authorization = request::authorization(request.headers).ok().flatten();
+        let of = |value| match self.cluster_of(request.host, &mut Vec::new()) {
+            Some(cluster) => cluster.authenticator.attempted(value, error, now),
+            None => self.authenticator.attempted(value, error, now),
+        };
+        authorization.map(of).unwrap_or_default()
+    }
+
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
+    #[must_use]
+    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
+        self.authenticator.kids(url)
+    }
+
+    /// How many names the inventory of the search cluster has; 0 without one.
+    #[must_use]
+    pub fn inventory_len(&self) -> u32 {
+        self.cluster.as_ref().map_or(0, Cluster::inventory_len)
+    }
+
+    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
+    #[must_use]
+    pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
+        let mut unknown = self.authenticator.take_unknown_kids(url);
+        if let Some(cluster) = &self.cluster {
+            unknown.extend(&cluster.authenticator.take_unknown_kids(url));
+        }
+        unknown
+    }
+
+    /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
+    /// is the one that its name can come from.
+    pub(crate) fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
+        subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
+        Arc::new(CachedSubject { attached: self.subject_data(&subject), subject })
+    }
+
+    /// The same for a caller of the search cluster.
+    pub(crate) fn unverified_on_cluster(
+        &self,
+        cluster: &Cluster,
+        mut subject: Subject,
+    ) -> Arc<CachedSubject<ClusterCaller>> {
+        subject.source = subject.source.or_else(|| cluster.identity().source_of(&subject.user));
+        Arc::new(CachedSubject { attached: self.cluster_caller(cluster, &subject), subject })
+    }
+}
+
+/// Whether a name with this source can only be that of a Basic user whose password is verified.
+fn is_of_basic(identity: &Identity, source: Option<SourceId>) -> bool {
+    identity.basic.as_ref().is_some_and(|basic| basic.verify) && source == Some(SourceId::BASIC)
+}
