@@ -157,6 +157,16 @@ impl World {
         Self { roles, reduces, config: loaded.config, rules, inventory: inventory() }
     }
 
+    /// The files of the cluster's configuration, by name.
+    pub(crate) fn files(&self) -> [(&'static str, String); 3] {
+        let config = json!({ "config": { "dynamic": { "do_not_fail_on_forbidden": self.reduces } } });
+        [
+            ("roles.yml", with_meta("roles", &self.roles)),
+            ("roles_mapping.yml", with_meta("rolesmapping", &mappings())),
+            ("config.yml", with_meta("config", &config)),
+        ]
+    }
+
     /// Makes these roles the active ones of a node.
     pub(crate) fn activate(&self, node: &mut Node) {
         let (_, text) = node.administer("GET", "/_plugins/_security/api/securityconfig", "");
