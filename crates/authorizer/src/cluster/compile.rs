@@ -135,7 +135,7 @@ impl Compiled {
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
 /// own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let is_users = |file: &policy::Source| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
     let own = section.files.iter().any(is_users).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
