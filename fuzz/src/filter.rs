@@ -86,8 +86,8 @@ pub fn filter(data: &[u8]) {
         static WORLD: &'static World = Box::leak(Box::new(World::new()));
     }
     let world = WORLD.with(|world| *world);
-    let panics = "rolegate.error.panicked";
-    let before = world.host.metric(panics);
+    let errors = "rolegate.error.internal";
+    let before = world.host.metric(errors);
     let mut run = Run { world, headers: Vec::new(), streams: Vec::new(), ordered: true };
     let mut events = 0;
     for line in data.split(|byte| *byte == b'\n') {
@@ -105,7 +105,7 @@ pub fn filter(data: &[u8]) {
         seen.stream.end();
         seen.check();
     }
-    assert!(!run.ordered || world.host.metric(panics) == before, "a panic: {:?}", fake::logged());
+    assert!(!run.ordered || world.host.metric(errors) == before, "an internal error: {:?}", fake::logged());
     drop(fake::logged());
 }
 

@@ -153,7 +153,7 @@ impl Authorizer {
         let rules = unchanged.map_or_else(|| rule_labels(policy), |previous| Arc::clone(&previous.rules));
         let revision = match unchanged {
             Some(previous) => previous.revision.with_keys(fetched),
-            None => Revision::of(&loaded.sources, fetched),
+            None => Revision::of(&loaded.files, fetched),
         };
         let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };

@@ -86,6 +86,12 @@ impl Authorizer {
         self.authenticator.kids(url)
     }
 
+    /// How many names the inventory of the search cluster has; 0 without one.
+    #[must_use]
+    pub fn inventory_len(&self) -> u32 {
+        self.cluster.as_ref().map_or(0, Cluster::inventory_len)
+    }
+
     /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {

@@ -93,7 +93,10 @@ impl FilterSettings {
         if config.is_empty() {
             return Err("`filter_config` is missing: it needs at least `policy`".to_owned());
         }
-        serde_json::from_slice(config).map_err(|error| explained(&error))
+        let mut json = serde_json::Deserializer::from_slice(config);
+        let settings = serde_path_to_error::deserialize(&mut json).map_err(explained)?;
+        json.end().map_err(|error| error.to_string())?;
+        Ok(settings)
     }
 
     /// Those about how the policy is kept current.
@@ -138,23 +141,32 @@ impl RouteSettings {
     }
 }
 
-/// An error for people. Where the text is JSON, the place in it is left out: Envoy has made that text from YAML. An
-/// unknown name gets a suggestion if there is a similar one.
-fn explained(error: &serde_json::Error) -> String {
+/// An error for people, with the setting that it is about. Where the text is JSON, the place in it is left out: Envoy has made
+/// that text from YAML. An unknown name gets a suggestion if there is a similar one.
+fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
+    let path = error.path().to_string();
+    let error = error.into_inner();
     let text = error.to_string();
     if !error.is_data() {
         return text;
     }
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = text.strip_suffix(&place).unwrap_or(&text);
-    // Such as "unknown field `polling`, expected one of `policy`, `admin`".
-    if let Some((problem, expected)) = text.split_once(", expected ")
-        && let Some(name) = problem.strip_prefix("unknown ").and_then(|rest| rest.split('`').nth(1))
-        && let Some(meant) = policy::closest(name, expected.split('`').skip(1).step_by(2))
-    {
-        return format!("{problem}: did you mean `{meant}`?");
-    }
-    text.to_owned()
+    let text = text.replace(" field `", " setting `").replace("unknown variant `", "unknown value `");
+    let text = text.replace("expected u16", "expected a number from 0 to 65535");
+    let text = match text.split_once(", expected ") {
+        // Such as "unknown setting `polling`, expected one of `policy`, `admin`".
+        Some((problem, expected)) if problem.starts_with("unknown ") => {
+            let name = problem.split('`').nth(1).unwrap_or_default();
+            match policy::closest(name, expected.split('`').skip(1).step_by(2)) {
+                Some(meant) => format!("{problem}: did you mean `{meant}`?"),
+                None => text,
+            }
+        }
+        Some(_) | None => text,
+    };
+    // An unknown or missing setting is named already.
+    if text.contains(" setting `") { text } else { format!("`{path}`: {text}") }
 }
 
 /// A string such as `5s`.
@@ -198,9 +210,7 @@ fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
     match Value::deserialize(deserializer) {
         Ok(Value::Which(which)) => Ok(which),
         Ok(Value::Off(false)) => Ok(Log::Off),
-        Ok(Value::Off(true)) | Err(_) => {
-            Err(de::Error::custom("`decision-log` is not one of `off`, `denied` and `all`"))
-        }
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("not one of `off`, `denied` and `all`")),
     }
 }
 
@@ -214,10 +224,10 @@ fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::
     }
     match Value::deserialize(deserializer) {
         Ok(Value::Address(text)) => {
-            text.parse().map_err(|error| de::Error::custom(format!("`admin` `{text}` is {error}")))
+            text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
         }
         Ok(Value::Off(false)) => Ok(AdminAddress::Off),
-        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("`admin` is neither an address nor `off`")),
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("neither an address nor `off`")),
     }
 }
 
@@ -257,38 +267,65 @@ mod tests {
     fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         for (config, problem) in [
             ("", "`filter_config` is missing"),
-            ("{}", "missing field `policy`"),
+            ("{}", "missing setting `policy`"),
             (
                 r#"{"policy": "p", "poll-intervall": "5s"}"#,
-                "unknown field `poll-intervall`: did you mean `poll-interval`?",
+                "unknown setting `poll-intervall`: did you mean `poll-interval`?",
             ),
             (
                 r#"{"policy": "p", "decision_log": "all"}"#,
-                "unknown field `decision_log`: did you mean `decision-log`?",
+                "unknown setting `decision_log`: did you mean `decision-log`?",
             ),
-            (r#"{"policy": "p", "on-stale": "keeps"}"#, "unknown variant `keeps`: did you mean `keep`?"),
+            (
+                r#"{"policy": "p", "on-stale": "keeps"}"#,
+                "`on-stale`: unknown value `keeps`: did you mean `keep`?",
+            ),
             (
                 r#"{"policy": "p", "listen": "off"}"#,
-                "unknown field `listen`, expected one of `policy`, `admin`",
+                "unknown setting `listen`, expected one of `policy`, `admin`",
             ),
-            (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
-            (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected one of `keep`"),
-            (r#"{"policy": "p", "hash-queue": -1}"#, "invalid value"),
-            (r#"{"policy": "p", "max-request-body": "10MB"}"#, "`10MB` is not a size: write one such as"),
-            (r#"{"policy": "p", "max-request-body": 0}"#, "`0` is not a size"),
+            (
+                r#"{"policy": "p", "poll-interval": "5"}"#,
+                "`poll-interval`: `5` is not a duration: write one such as `500ms`",
+            ),
+            (
+                r#"{"policy": "p", "on-stale": "allow"}"#,
+                "`on-stale`: unknown value `allow`, expected one of `keep`",
+            ),
+            (
+                r#"{"policy": "p", "hash-queue": -1}"#,
+                "`hash-queue`: invalid value: integer `-1`, expected a number from 0 to 65535",
+            ),
+            (
+                r#"{"policy": "p", "hash-threads": "2"}"#,
+                "`hash-threads`: invalid type: string \"2\", expected a number",
+            ),
+            (
+                r#"{"policy": "p", "metadata": "yes"}"#,
+                "`metadata`: invalid type: string \"yes\", expected a boolean",
+            ),
+            (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected path string"),
+            (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
+            (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
+            (
+                r#"{"policy": "p", "max-request-body": "10MB"}"#,
+                "`max-request-body`: `10MB` is not a size: write one such as",
+            ),
+            (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
             (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
             (
                 r#"{"policy": "p", "decision-log": true}"#,
-                "`decision-log` is not one of `off`, `denied` and `all`",
+                "`decision-log`: not one of `off`, `denied` and `all`",
             ),
-            (r#"{"policy": "p", "admin": "9192"}"#, "`admin` `9192` is not an address: write one such as"),
-            (r#"{"policy": "p", "admin": true}"#, "`admin` is neither an address nor `off`"),
+            (r#"{"policy": "p", "admin": "9192"}"#, "`admin`: `9192` is not an address: write one such as"),
+            (r#"{"policy": "p", "admin": true}"#, "`admin`: neither an address nor `off`"),
             ("policy", "expected value at line 1 column 1"),
         ] {
             let error = FilterSettings::read(config.as_bytes()).unwrap_err();
             assert!(error.contains(problem), "{config}: {error}");
             // Of a text that is not JSON, which is the user's own, the place helps.
-            assert_eq!(error.contains(" at line "), config == "policy", "{config}: {error}");
+            let is_json = !config.starts_with("policy") && !config.ends_with('x');
+            assert_eq!(error.contains(" at line "), !is_json, "{config}: {error}");
         }
     }
 

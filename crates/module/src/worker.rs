@@ -8,16 +8,16 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{Decided, Received, WorkerThread};
+use runtime::{DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
 use crate::abi::{Attribute, Filter, Headers, Stream};
-use crate::instance::Instance;
 use crate::owned_verdict::OwnedVerdict;
+use crate::shared_policy::SharedPolicy;
 use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
-/// The part of an instance that belongs to one thread.
+/// The part of a shared policy that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) thread: WorkerThread,
@@ -51,22 +51,22 @@ const KEEP: usize = 1 << 20;
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
-    /// The workers of this thread, with their instances: mostly one.
-    static WORKERS: RefCell<Vec<(Weak<Instance>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
+    /// The workers of this thread, with their shared policies: mostly one.
+    static WORKERS: RefCell<Vec<(Weak<SharedPolicy>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Worker {
-    /// The worker of this instance on the calling thread, made on first use.
-    pub(crate) fn of(instance: &Arc<Instance>) -> Rc<Self> {
+    /// The worker of this policy on the calling thread, made on first use.
+    pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
-            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(instance));
+            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(policy));
             if let Some((_, worker)) = found {
                 return Rc::clone(worker);
             }
-            workers.retain(|(instance, _)| instance.strong_count() > 0);
+            workers.retain(|(policy, _)| policy.strong_count() > 0);
             let counters = Arc::<ThreadCounters>::default();
-            instance.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-            let thread = WorkerThread::new(instance.policy.clone(), counters);
+            policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+            let thread = WorkerThread::new(policy.active.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
@@ -74,7 +74,7 @@ impl Worker {
                 body: RefCell::default(),
                 gauges: Cell::default(),
             });
-            workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
+            workers.push((Arc::downgrade(policy), Rc::clone(&worker)));
             worker
         })
     }
@@ -127,9 +127,9 @@ impl Worker {
                     Checked::Decided
                 }
                 Outcome::Decided(verdict) => {
-                    let decided = Instant::now();
-                    self.thread.counters().evaluated(decided.saturating_duration_since(started));
-                    self.record(&verdict, authorizer, &request, stream, received, decided);
+                    let decided_at = Instant::now();
+                    self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
+                    self.record(&verdict, authorizer, &request, stream, received, decided_at);
                     Checked::Decided
                 }
             };
@@ -166,11 +166,11 @@ impl Worker {
         request: &Request<'_>,
         stream: &Stream<'_, F>,
         received: Received,
-        decided: Instant,
+        decided_at: Instant,
     ) {
         self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
-        self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
+        self.thread.record(verdict, DecisionContext { authorizer, request, client, received, decided_at });
     }
 }
 

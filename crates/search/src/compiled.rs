@@ -153,6 +153,12 @@ impl Privileges {
         }
     }
 
+    /// What the cluster contains, if that is known.
+    #[must_use]
+    pub fn inventory(&self) -> Option<&Inventory> {
+        self.inventory.as_deref()
+    }
+
     /// Prepares to decide about requests of a subject.
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {

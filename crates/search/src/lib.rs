@@ -2,8 +2,7 @@
 //! roles of its subject permit them.
 //!
 //! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
-//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may. No
-//! program uses this crate yet.
+//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

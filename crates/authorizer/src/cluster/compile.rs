@@ -24,6 +24,8 @@ pub(crate) struct Compiled {
     identity: Arc<Identity>,
     /// The positions of `internal_users.yml`'s users in the configuration.
     users: Arc<HashMap<Arc<str>, usize>>,
+    /// The bytes of the inventory.
+    inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped to addresses.
     pub(super) maps_addresses: bool,
     warnings: Arc<[Problem]>,
@@ -41,9 +43,12 @@ impl Cluster {
         unchanged: Option<&Self>,
     ) -> Result<Option<(Self, Vec<Problem>)>, Vec<Problem>> {
         let Some(section) = &policy.search else { return Ok(None) };
+        let bytes = inventory_bytes(section, fetched);
         let compiled = match unchanged {
-            Some(unchanged) => unchanged.compiled.clone(),
-            None => Compiled::new(section, policy)?,
+            Some(unchanged) if same(unchanged.compiled.inventory.as_ref(), bytes) => {
+                unchanged.compiled.clone()
+            }
+            Some(_) | None => Compiled::new(section, policy, bytes)?,
         };
         let before = previous.map(|previous| &previous.authenticator);
         let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, before)?;
@@ -62,6 +67,11 @@ impl Cluster {
         &self.compiled.identity
     }
 
+    /// How many names the inventory has; 0 without one.
+    pub(crate) fn inventory_len(&self) -> u32 {
+        self.compiled.privileges.inventory().map_or(0, search::Inventory::len)
+    }
+
     /// Carries over the Basic credentials that `previous` has verified.
     pub(crate) fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
@@ -69,17 +79,19 @@ impl Cluster {
 }
 
 impl Compiled {
-    fn new(section: &model::Search, policy: &Policy) -> Result<Self, Vec<Problem>> {
+    fn new(
+        section: &model::Search,
+        policy: &Policy,
+        bytes: Option<&Arc<[u8]>>,
+    ) -> Result<Self, Vec<Problem>> {
         let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
         let loaded = SecurityConfig::load(&MapFiles(files), &section.folder);
         let (rules, mut problems) = rules(section);
-        let inventory = match section.inventory.as_ref().map(inventory).transpose() {
-            Ok(inventory) => inventory,
-            Err(problem) => {
-                problems.push(problem);
-                None
-            }
-        };
+        let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
+        let inventory = read.unwrap_or_else(|error| {
+            problems.extend(section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)));
+            None
+        });
         let loaded = match loaded {
             Ok(loaded) if problems.is_empty() => loaded,
             Ok(loaded) => return Err([loaded.warnings, problems].concat()),
@@ -109,6 +121,7 @@ impl Compiled {
             maps_addresses,
             warnings: loaded.warnings.into(),
             privileges: Arc::new(privileges),
+            inventory: bytes.cloned(),
             config,
         })
     }
@@ -122,7 +135,7 @@ impl Compiled {
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
 /// own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let is_users = |file: &policy::Source| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
     let own = section.files.iter().any(is_users).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
@@ -155,13 +168,29 @@ fn rules(section: &model::Search) -> (Rules, Vec<Problem>) {
     (rules, problems)
 }
 
-fn inventory(inventory: &Inventory) -> Result<search::Inventory, Problem> {
-    let Inventory::File { source, at } = inventory;
-    search::Inventory::of_resolved(&source.bytes).map_err(|error| {
-        let message = format!("`{}` is no inventory: {error}", source.path.display());
-        Problem::error(at.clone(), message)
-            .help("write what the cluster answers to `GET /_resolve/index/*?expand_wildcards=all`")
-    })
+/// The bytes of the inventory, if it is there: one at a URL may not have been fetched yet.
+fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> Option<&'b Arc<[u8]>> {
+    match section.inventory.as_ref()? {
+        Inventory::File { source, .. } => Some(&source.bytes),
+        Inventory::Url { url, .. } => fetched.get(url),
+    }
+}
+
+fn same(one: Option<&Arc<[u8]>>, other: Option<&Arc<[u8]>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn not_an_inventory(inventory: &Inventory, error: &serde_json::Error) -> Problem {
+    let (name, at) = match inventory {
+        Inventory::File { source, at } => (source.path.display().to_string(), at),
+        Inventory::Url { url, at, .. } => (url.to_string(), at),
+    };
+    Problem::error(at.clone(), format!("`{name}` is no inventory: {error}"))
+        .help("it is what the cluster answers to `GET /_resolve/index/*?expand_wildcards=all`")
 }
 
 const fn evaluation(evaluation: Evaluation) -> EvaluationType {

@@ -176,7 +176,7 @@ fn an_event_that_nobody_waits_for_allows_nothing() {
     assert_eq!(stream.request_headers(true), hooks::STOP);
     stream.scheduled(77);
     assert_eq!((stream.resumed(), stream.sent().unwrap().status), (0, 503));
-    assert_eq!(host.metric("rolegate.error.panicked"), 1);
+    assert_eq!(host.metric("rolegate.error.internal"), 1);
     stream.deliver_events();
     assert_eq!(stream.resumed(), 0);
 }
@@ -218,10 +218,10 @@ fn the_gauges_count_the_policies_of_all_routes() {
 fn equal_settings_share_one_policy() {
     let test = Test::new();
     let (one, two, three) = (test.host(""), test.host(""), test.host(r#", "hash-queue": 7"#));
-    let instance =
-        |host: &Host<Authorization>| host.filter().instance.as_ref().map(std::sync::Arc::as_ptr).unwrap();
-    assert_eq!(instance(&one), instance(&two));
-    assert_ne!(instance(&one), instance(&three));
+    let policy =
+        |host: &Host<Authorization>| host.filter().policy.as_ref().map(std::sync::Arc::as_ptr).unwrap();
+    assert_eq!(policy(&one), policy(&two));
+    assert_ne!(policy(&one), policy(&three));
     let ann = basic("ann:password");
     assert_eq!(decided(&get(&one, "/reports/1", &[("authorization", &ann)])), 200);
     assert_eq!(get(&two, "/reports/1", &[("authorization", &ann)]).request_headers(true), hooks::CONTINUE);

@@ -128,7 +128,7 @@ const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
         ErrorKind::Compressed => (UNIMPLEMENTED, "compression is not supported"),
         ErrorKind::Framing => (INTERNAL, "not exactly one message"),
         ErrorKind::Unanswerable => (INTERNAL, "the answer cannot be written"),
-        ErrorKind::Panicked => (INTERNAL, "internal error"),
+        ErrorKind::Internal => (INTERNAL, "internal error"),
         ErrorKind::NotReady => (UNAVAILABLE, "no active policy"),
     }
 }
