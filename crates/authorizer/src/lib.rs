@@ -98,6 +98,8 @@ struct AnswerScratch {
     body: String,
     /// More about the reason of a denial, for the decision log.
     detail: String,
+    /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
+    target: String,
 }
 
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
@@ -415,7 +417,14 @@ impl Authorizer {
         answer::render_rule(values, rule, with_rule);
         let changes =
             Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
-        Verdict::Allowed(Allowed { rule, subject, path: parsed.paths.first(), cluster: None, changes })
+        Verdict::Allowed(Allowed {
+            rule,
+            subject,
+            path: parsed.paths.first(),
+            cluster: None,
+            rewritten: None,
+            changes,
+        })
     }
 
     fn deny<'a>(

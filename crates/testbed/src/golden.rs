@@ -186,6 +186,9 @@ fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
 
 /// A header as received by the application; duplicate lines are joined by `, `.
 fn echoed(echo: &Value, name: &str) -> Option<String> {
+    if name == ":path" {
+        return echo.get("path")?.as_str().map(str::to_owned);
+    }
     let lines = echo.get("headers")?.get(name.to_ascii_lowercase())?.as_array()?;
     Some(lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
 }

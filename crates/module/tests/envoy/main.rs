@@ -18,6 +18,8 @@ mod differential;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;
+#[path = "../../../sidecar/tests/envoy/search.rs"]
+mod search;
 mod shipped;
 #[path = "../../../sidecar/tests/envoy/under_load.rs"]
 mod under_load;

@@ -266,3 +266,38 @@ fn the_address_of_the_client_may_give_a_role() {
         assert_eq!(outcome(&stream, stream.request_headers(true)), status, "{address}");
     }
 }
+
+/// Of several indices, those that are permitted.
+#[test]
+fn a_request_is_reduced_to_the_permitted_indices() {
+    for (reduces, expected) in [("true", 200), ("false", 403)] {
+        let test = Test::of_cluster();
+        let policy = test.folder.path().join("policy.yaml");
+        let text = runtime::files::text(&policy).unwrap();
+        let section = format!("{{ folder: cluster, do_not_fail_on_forbidden: {reduces} }}");
+        std::fs::write(&policy, text.replace("{ folder: cluster }", &section)).unwrap();
+        let host = test.host(r#", "decision-log": "all""#);
+        sign_in(&host);
+        let get = |path| {
+            let stream = post(&host, path, &[(":method", "GET")]);
+            stream.with_attribute(Attribute::SourceAddress, b"192.0.2.1:80")
+        };
+        let stream = get("/logs-1,salaries,logs-%C3%BC/_search?size=1");
+        assert_eq!(stream.request_headers(false), hooks::STOP);
+        assert_eq!(outcome(&stream, stream.request_body(b"", true)), expected);
+        if expected == 200 {
+            let headers = stream.headers();
+            let paths: Vec<_> = headers.iter().filter(|(name, _)| name == b":path").collect();
+            assert_eq!(paths.len(), 1, "{headers:?}");
+            let path = String::from_utf8(paths.first().unwrap().1.clone()).unwrap();
+            assert_eq!(path, "/logs-1,logs-%C3%BC/_search?size=1");
+        }
+        // None of them is permitted, or one is named in the body.
+        let stream = get("/salaries/_search");
+        assert_eq!(outcome(&stream, stream.request_headers(true)), 403);
+        let stream = get("/logs-1,salaries/_search");
+        stream.request_headers(false);
+        let lookup = br#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
+        assert_eq!(outcome(&stream, stream.request_body(lookup, true)), 403);
+    }
+}
