@@ -33,11 +33,19 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
             .unwrap();
         let module =
             Module { folder: library(), policy: example.file.clone(), decisions: None, more: Vec::new() };
+        // The requests to a search cluster have bodies that count.
+        let whole_bodies = example.loaded.policy.search.is_some();
+        let settings = Settings {
+            normalize_path: false,
+            whole_bodies,
+            with_request_body: whole_bodies.then_some(1 << 20),
+            ..Settings::default()
+        };
         let listener = |name: &str, targets, module| Listener {
             name: name.to_owned(),
             targets,
             module,
-            settings: Settings { normalize_path: false, ..Settings::default() },
+            settings: settings.clone(),
         };
         let listeners = [
             listener("public", vec![rolegate.listen.clone()], None),
@@ -95,9 +103,10 @@ impl Both {
 
     /// Envoy closes the connection after some invalid requests.
     async fn send(&mut self, at: usize, request: &Request) -> Answer {
-        let Request { method, path, host, headers } = request;
+        let Request { method, path, host, headers, body } = request;
         for _ in 0..2 {
-            if let Ok(answer) = self.connections[at].send(method, path, host, headers, b"").await {
+            if let Ok(answer) = self.connections[at].send(method, path, host, headers, body.as_bytes()).await
+            {
                 return answer;
             }
             self.connections[at] = Connection::open(self.addresses[at], self.version).await.unwrap();
@@ -138,6 +147,7 @@ struct Request {
     path: String,
     host: String,
     headers: Vec<(String, String)>,
+    body: String,
 }
 
 /// Requests made from a seed, near what the policy allows.
@@ -148,6 +158,8 @@ struct Requests {
     credentials: Vec<String>,
     paths: Vec<String>,
     hosts: Vec<String>,
+    /// Empty, but for a search cluster.
+    bodies: Vec<String>,
     version: Version,
 }
 
@@ -172,7 +184,8 @@ impl Requests {
             let mut headers = case.request.headers.clone();
             headers.extend(authorization(case).map(|value| ("authorization".to_owned(), value)));
             let (method, path, host) = (&case.request.method, &case.request.path, &case.request.host);
-            Request { method: method.clone(), path: path.clone(), host: host.clone(), headers }
+            let body = case.request.body.clone();
+            Request { method: method.clone(), path: path.clone(), host: host.clone(), headers, body }
         };
         let of_cases = |field: fn(&policy::cases::Case) -> &str| {
             let mut all: Vec<String> = example.cases.iter().map(|case| field(case).to_owned()).collect();
@@ -186,6 +199,7 @@ impl Requests {
             credentials,
             paths: of_cases(|case| &case.request.path),
             hosts: of_cases(|case| &case.request.host),
+            bodies: of_cases(|case| &case.request.body),
             version,
         }
     }
@@ -193,7 +207,7 @@ impl Requests {
     /// A golden case with a part of another one, or with something hostile, in some places.
     fn next(&mut self) -> Request {
         let random = &mut self.random;
-        let Request { mut method, mut path, mut host, mut headers } =
+        let Request { mut method, mut path, mut host, mut headers, mut body } =
             random.choice(&self.cases).unwrap().clone();
         if random.u8(..6) == 0 {
             path = random.choice(&self.paths).cloned().unwrap_or_default();
@@ -236,7 +250,18 @@ impl Requests {
         if random.u8(..6) == 0 {
             method = random.choice(METHODS).unwrap_or_default().to_owned();
         }
-        Request { method, path, host, headers }
+        if random.u8(..6) == 0 {
+            body = random.choice(&self.bodies).cloned().unwrap_or_default();
+        }
+        while !body.is_empty() && random.u8(..5) == 0 {
+            let at = body.floor_char_boundary(random.usize(..body.len()));
+            match random.u8(..3) {
+                0 => body.truncate(at),
+                1 => body.insert_str(at, ["\n", "\"", "{}", "salaries", "*", ","][random.usize(..6)]),
+                _ => drop(body.remove(at)),
+            }
+        }
+        Request { method, path, host, headers, body }
     }
 }
 
