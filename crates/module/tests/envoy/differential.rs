@@ -117,7 +117,8 @@ impl Both {
 
 /// The headers, but for those that differ in each response.
 fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
-    let differing = ["date", "x-envoy-upstream-service-time", "content-length"];
+    // Envoy closes a connection of HTTP/1.1 on which it answers before the body has arrived, as only the module may do.
+    let differing = ["date", "x-envoy-upstream-service-time", "content-length", "connection"];
     let lines = answer.headers.iter().filter(|(name, _)| !differing.contains(&name.as_str()));
     let mut lines: Vec<_> =
         lines.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
@@ -136,6 +137,8 @@ fn body(answer: &Answer) -> Value {
     if let Some(headers) = body.get_mut("headers").and_then(Value::as_object_mut) {
         // Envoy tells the application the timeout of the request only where a filter has not answered yet.
         headers.remove("x-request-id");
+        // Only `ext_authz` adds this header, to requests whose body it has sent along.
+        headers.remove("x-envoy-auth-partial-body");
     }
     body
 }
