@@ -1,6 +1,6 @@
 //! Requests to a search cluster that are permitted on some of their indices only, through a real Envoy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use testbed::client::Version;
 use testbed::grpc::basic;
@@ -9,11 +9,11 @@ use testbed::policies;
 use super::{each_form, start};
 
 /// A copy of the example `search` that reduces requests to the permitted indices.
-fn reducing(folder: &Path) -> std::path::PathBuf {
+fn reducing(folder: &Path) -> PathBuf {
     let (from, to) = (testbed::repository().join("policies/search"), folder.join("policy"));
     policies::copy(&from, &to).unwrap();
     let file = to.join("policy.yaml");
-    let text = std::fs::read_to_string(&file).unwrap();
+    let text = runtime::files::text(&file).unwrap();
     let reducing =
         text.replace("  folder: cluster\n", "  folder: cluster\n  do_not_fail_on_forbidden: true\n");
     assert_ne!(reducing, text);
