@@ -39,6 +39,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("get_source", "NotGranted (reduces)", REDUCED),
     ("indices.get_alias", "NotGranted (reduces)", REDUCED),
     ("indices.get_settings", "NotGranted (reduces)", REDUCED),
+    ("indices.stats", "NotGranted (reduces)", REDUCED),
     ("msearch", "NotGranted (reduces)", REDUCED),
     ("search", "NotGranted (reduces)", REDUCED),
     ("termvectors", "NotGranted (reduces)", REDUCED),
