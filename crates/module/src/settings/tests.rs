@@ -1,4 +1,4 @@
-//! Settings that are read, and what is said about wrong ones.
+//! The settings of the filter, and the messages about wrong ones.
 
 use super::*;
 

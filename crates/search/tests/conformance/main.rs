@@ -8,9 +8,11 @@
 #![expect(clippy::disallowed_methods, reason = "it compares with a server that the environment names")]
 
 mod decision;
+#[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod node;
 mod requests;
 mod tally;
+#[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod world;
 
 use std::env;

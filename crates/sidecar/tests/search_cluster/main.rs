@@ -20,7 +20,7 @@ mod tally;
 mod world;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use decision::Decision;
@@ -59,10 +59,11 @@ impl Gateway {
         let policy = folder.path().join("policy.yaml");
         fs::write(&policy, policy_for(plain)).unwrap();
         write(world, folder.path());
-        let program = Path::new(env!("CARGO_BIN_EXE_rolegate"));
+        let program =
+            env::var_os("ROLEGATE").map_or_else(|| env!("CARGO_BIN_EXE_rolegate").into(), PathBuf::from);
         let listen = Target::Unix(folder.path().join("rolegate.sock"));
         let more = ["--max-message-size", "12MiB"];
-        let rolegate = Rolegate::start(program, &policy, listen, folder.path(), &more).await.unwrap();
+        let rolegate = Rolegate::start(&program, &policy, listen, folder.path(), &more).await.unwrap();
         let text = configuration(plain, folder.path());
         let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
         Self { envoy, rolegate, signer, folder }
