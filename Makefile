@@ -41,7 +41,7 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,11 @@ search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions abou
 	@NODE="$(or $(NODE),http://127.0.0.1:9200)" REQUESTS="$(or $(REQUESTS),20000)" SEED="$(or $(SEED),1)" RECORD="$(RECORD)" \
 		PLAIN="$(PLAIN)" cargo test --quiet --workspace --locked \
 		$(if $(PLAIN),--test search_cluster,--test conformance) -- --ignored --nocapture
+
+load-search: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare a search cluster behind rolegate with one without authorization, PLAIN=127.0.0.1:9200, and with one with its security plugin, NODE=127.0.0.1:9201, into target/load/; QUICK=1 is shorter. Deletes what the clusters contain.
+	$(build-experiments)
+	@$(BUILT)/release/measure cluster --module $(BUILT)/module --out $(BUILT)/load --plain "$(or $(PLAIN),127.0.0.1:9200)" \
+		$(if $(NODE),--secure "$(NODE)") $(if $(QUICK),--rounds 1 --duration 1s --indices 10)
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)

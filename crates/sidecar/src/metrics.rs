@@ -91,6 +91,7 @@ mod tests {
         let status = Status::default();
         status.note(|facts| {
             facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
+            facts.inventory = Some(KeyFacts::default());
             let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
             facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });

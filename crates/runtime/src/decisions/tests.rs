@@ -155,6 +155,8 @@ fn the_table_of_fields_is_what_lines_have() {
         x_request_id: "x-1",
         raw_path: "/a/../people",
         replaced: true,
+        actions: &["indices:data/read/search"],
+        indices: &["logs-*"],
         ..record(false, "/people")
     };
     let lines = lines_of(DecisionLog::All, &[record]);
