@@ -45,6 +45,9 @@ pub(crate) struct ClusterCaller {
     values: Box<[Rendered]>,
 }
 
+/// For how many needs at once it is worked out what is missing.
+const EXPLAINED: usize = 500;
+
 /// A verified caller of the cluster.
 type Cached = CachedSubject<ClusterCaller>;
 
@@ -212,15 +215,23 @@ impl Compiled {
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
         let caller = of_address.as_ref().unwrap_or(&caller.caller);
-        if privileges.permits(caller, needs) {
-            return Ok(());
+        // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
+        for some in needs.chunks(EXPLAINED) {
+            if privileges.permits(caller, some) {
+                continue;
+            }
+            let answer = privileges.decide(caller, some);
+            match &answer.verdict {
+                ClusterVerdict::Permitted => {}
+                ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
+                    return Err((Reason::PartlyPermitted, answer));
+                }
+                ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
+                    return Err((Reason::NotPermitted, answer));
+                }
+            }
         }
-        let answer = privileges.decide(caller, needs);
-        match &answer.verdict {
-            ClusterVerdict::Permitted => Ok(()),
-            ClusterVerdict::PermittedInPart(_) => Err((Reason::PartlyPermitted, answer)),
-            ClusterVerdict::Denied => Err((Reason::NotPermitted, answer)),
-        }
+        Ok(())
     }
 }
 
