@@ -16,10 +16,10 @@ use policy::pattern::Scope;
 use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
-use crate::reason::Reason;
+use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
-use crate::verdict::{Allowed, ClusterRequest, Outcome, Verdict};
+use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
 pub(crate) use compile::Compiled;
@@ -133,18 +133,33 @@ impl Authorizer {
         now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let mut needs = Vec::new();
+        let (mut needs, mut reduced) = (Vec::new(), None);
+        let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
         let (operation, verdict) = match cluster_request(request, now) {
             Ok(asked) => match search::read(&asked, &mut needs) {
-                Ok(operation) => (operation, cluster.compiled.decide(request, &caller.attached, &needs)),
-                Err(problem) => ("", Err((Reason::Cluster(problem), search::Answer::default()))),
+                Ok(operation) => {
+                    let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
+                    if let Err((_, answer)) = &verdict {
+                        reduced =
+                            cluster.compiled.reduced(request, &asked, operation, &caller.attached, answer);
+                    }
+                    (operation, verdict)
+                }
+                Err(problem) => unknown(problem),
             },
-            Err(problem) => ("", Err((Reason::Cluster(problem), search::Answer::default()))),
+            Err(problem) => unknown(problem),
         };
-        let asked = ClusterRequest::new(operation, needs);
-        match verdict {
-            Ok(()) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
-            Err((reason, answer)) => {
+        let (target, permitted) =
+            reduced.map_or_else(Default::default, |(target, names)| (Some(target), names));
+        let asked = ClusterRequest::new(operation, needs, permitted);
+        scratch.target.clear();
+        match (verdict, target) {
+            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
+            (Err(_), Some(target)) => {
+                scratch.target = target;
+                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+            }
+            (Err((reason, answer)), None) => {
                 let AnswerScratch { body, detail, .. } = scratch;
                 cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
@@ -159,7 +174,7 @@ impl Authorizer {
         asked: Option<Box<ClusterRequest<'a>>>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail } = scratch;
+        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             let answer = search::Answer::default();
             return cluster.denials.forbidden(
@@ -180,8 +195,9 @@ impl Authorizer {
             headers: request.headers,
             aliases,
         };
-        let path = path_of(request);
-        Verdict::Allowed(Allowed { rule, subject: Some(&caller.subject), path, cluster: asked, changes })
+        let (path, subject) = (path_of(request), Some(&caller.subject));
+        let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
+        Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
     }
 
     /// What the cluster attaches to a verified subject.
@@ -197,6 +213,23 @@ impl Authorizer {
             values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
             subject: asked,
         }
+    }
+}
+
+impl Cluster {
+    /// Denies a request that exceeds a limit.
+    pub(crate) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        self.denials.over_limit(request, limit, &mut scratch.body)
+    }
+
+    /// Whether a role is mapped to addresses of clients.
+    pub(crate) fn reads_client(&self) -> bool {
+        self.compiled.maps_addresses
     }
 }
 
@@ -232,6 +265,30 @@ impl Compiled {
             }
         }
         Ok(())
+    }
+}
+
+impl Compiled {
+    /// The path and query of a request that is permitted in part, reduced to the permitted indices, with their names. The
+    /// request with them is read and decided about like any other: it must be permitted as it is.
+    fn reduced(
+        &self,
+        request: &Request<'_>,
+        asked: &search::Request<'_>,
+        operation: &str,
+        caller: &ClusterCaller,
+        answer: &search::Answer,
+    ) -> Option<(String, Vec<String>)> {
+        let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
+        let target = search::narrowed(asked, parts)?;
+        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*asked });
+        let is_permitted =
+            search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
+        if !is_permitted {
+            return None;
+        }
+        let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
+        Some((target, names))
     }
 }
 

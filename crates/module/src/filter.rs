@@ -9,13 +9,13 @@ use runtime::hashing::{HashResult, NotHashed, Registration};
 use runtime::{ClientNetwork, Received};
 use tokio::task::AbortHandle;
 
-use crate::abi::{Attribute, Filter, Handled, Reply, Route, Setup, Stream};
+use crate::abi::{Filter, Handled, Reply, Route, Setup, Stream};
 use crate::log;
 use crate::settings::{FilterSettings, RouteSettings};
 use crate::shared_policy::SharedPolicy;
 use crate::stats::Stats;
 use crate::token_queue::{ADMITTED, Admission, DISPLACED};
-use crate::worker::{Checked, Worker};
+use crate::worker::{self, Checked, Worker};
 
 /// Authorizes requests with one policy.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum RoutePolicy {
 #[derive(Debug)]
 pub struct OwnPolicy(Arc<SharedPolicy>);
 
-/// What a request keeps while it is paused.
+/// What a request keeps while it waits.
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
@@ -57,6 +57,8 @@ enum Wait {
     Password(PasswordWait),
     /// For admission to verify a token.
     Token(Admission),
+    /// For the rest of the body.
+    Body,
 }
 
 /// The wait for a hash. Dropping it ends the wait.
@@ -107,7 +109,7 @@ impl Filter for Authorization {
         })
     }
 
-    fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>, _end_of_stream: bool) -> Handled {
+    fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
         let policy = match stream.route() {
             Route::None => self.policy.clone(),
             Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => Some(Arc::clone(policy)),
@@ -119,6 +121,21 @@ impl Filter for Authorization {
             return stream.reply(&ERROR);
         };
         self.authorize(state, stream, policy, Received::now(), None)
+    }
+
+    fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
+        let Some(Paused { policy, received, wait: Wait::Body }) = state.paused.take() else {
+            self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
+            return stream.reply(&ERROR);
+        };
+        if stream.is_complete() {
+            return self.authorize(state, stream, policy, received, None);
+        }
+        if stream.body_size() > policy.settings.max_request_body {
+            return self.deny(stream, &policy, received, Limit::BodySize);
+        }
+        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        stream.buffer()
     }
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
@@ -143,7 +160,9 @@ impl Filter for Authorization {
             }
             (Wait::Token(_), DISPLACED) => self.deny(stream, &policy, received, Limit::Capacity),
             // An event that nobody sends.
-            (Wait::Password(_) | Wait::Token(_), _) => self.fail(stream, &policy, ErrorKind::Internal),
+            (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
+                self.fail(stream, &policy, ErrorKind::Internal)
+            }
         }
     }
 
@@ -164,10 +183,11 @@ impl Authorization {
         verified: Option<&VerificationResult>,
     ) -> Handled {
         let worker = Worker::of(&policy);
-        let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
+        let checked = worker.check(&stream, policy.settings.max_request_body, verified, received);
         match checked {
             Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
             Ok(Checked::Pending(verification)) => self.wait(state, stream, policy, received, verification),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
             Err(kind) => self.fail(stream, &policy, kind),
         }
     }
@@ -181,13 +201,14 @@ impl Authorization {
         received: Received,
     ) -> Handled {
         let worker = Worker::of(&policy);
-        let checked = worker.check(&stream.headers(), || client(&stream), None, received);
+        let checked = worker.check(&stream, policy.settings.max_request_body, None, received);
         match checked {
             Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
                 Ok(verified) => self.authorize(state, stream, policy, received, Some(&verified)),
                 Err(kind) => self.fail(stream, &policy, kind),
             },
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
             Err(kind) => self.fail(stream, &policy, kind),
         }
     }
@@ -204,7 +225,7 @@ impl Authorization {
         let Some(scheduler) = stream.scheduler() else {
             return self.fail(stream, &policy, ErrorKind::Unanswerable);
         };
-        let network = ClientNetwork::of(client(&stream));
+        let network = ClientNetwork::of(worker::client(&stream));
         let wait = match verification.kind() {
             VerificationKind::Password => {
                 let result = Arc::new(Mutex::new(None));
@@ -228,6 +249,23 @@ impl Authorization {
         stream.pause()
     }
 
+    /// Buffers the body of a request that counts, unless it has arrived and is too large. Only that of an authenticated caller,
+    /// up to `max-request-body`, which may be more than Envoy buffers by default.
+    fn buffer(
+        &self,
+        state: &mut State,
+        mut stream: Stream<'_, Self>,
+        policy: Arc<SharedPolicy>,
+        received: Received,
+    ) -> Handled {
+        if stream.is_complete() {
+            return self.deny(stream, &policy, received, Limit::BodySize);
+        }
+        stream.raise_buffer_limit(u64::try_from(policy.settings.max_request_body).unwrap_or(u64::MAX));
+        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        stream.buffer()
+    }
+
     /// Denies a request that exceeds a limit.
     fn deny(
         &self,
@@ -237,7 +275,7 @@ impl Authorization {
         limit: Limit,
     ) -> Handled {
         let worker = Worker::of(policy);
-        let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
+        let denied = worker.deny(limit, &stream, received);
         match denied {
             Ok(()) => self.apply_verdict(stream, policy, &worker, received),
             Err(kind) => self.fail(stream, policy, kind),
@@ -286,14 +324,6 @@ impl Authorization {
             stats.failed(stream, kind);
         }
     }
-}
-
-/// The client's address without its port; empty if it has none.
-fn client<'s>(stream: &'s Stream<'_, Authorization>) -> &'s [u8] {
-    let address = stream.attribute(Attribute::SourceAddress).unwrap_or_default();
-    let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
-    let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
-    host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
 }
 
 /// A message for Envoy's log.

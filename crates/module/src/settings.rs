@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use admin::AdminAddress;
 use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
-use runtime::units;
+use runtime::units::{self, UnitError};
 use serde::{Deserialize, Deserializer, de};
 
 /// The configuration of a filter.
@@ -43,6 +43,9 @@ pub(crate) struct FilterSettings {
     /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
     #[serde(default = "two_seconds", deserialize_with = "duration")]
     pub(crate) hash_timeout: Duration,
+    /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is buffered as a whole.
+    #[serde(default = "ten_mebibytes", deserialize_with = "size")]
+    pub(crate) max_request_body: usize,
     /// Which decisions are logged, as one JSON object per line.
     #[serde(default, deserialize_with = "log")]
     decision_log: Log,
@@ -166,19 +169,34 @@ fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
     if text.contains(" setting `") { text } else { format!("`{path}`: {text}") }
 }
 
-/// A string such as `5s`. In YAML, which Envoy turns into JSON, `0` is a number.
+/// A string such as `5s`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    quantity(deserializer, "a duration is a string such as `500ms`, or 0", units::duration)
+}
+
+/// A string such as `10MiB`, or a number of bytes.
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    quantity(deserializer, "a size is a number of bytes, or a string such as `10MiB`", units::size)
+}
+
+/// A text with a unit. In YAML, which Envoy turns into JSON, a number without one is no text.
+fn quantity<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &'static str,
+    read: impl Fn(&str) -> Result<T, UnitError>,
+) -> Result<T, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a duration is a string such as `500ms`, or 0")]
+    #[serde(untagged)]
     enum Value {
         Text(String),
         Number(serde_json::Number),
     }
-    let text = match Value::deserialize(deserializer)? {
-        Value::Text(text) => text,
-        Value::Number(number) => number.to_string(),
+    let text = match Value::deserialize(deserializer) {
+        Ok(Value::Text(text)) => text,
+        Ok(Value::Number(number)) => number.to_string(),
+        Err(_) => return Err(de::Error::custom(expected)),
     };
-    units::duration(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
+    read(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
 }
 
 /// In YAML, which Envoy turns into JSON, `off` is `false`.
@@ -227,6 +245,10 @@ fn three_seconds() -> Duration {
 
 fn five_seconds() -> Duration {
     Duration::from_secs(5)
+}
+
+fn ten_mebibytes() -> usize {
+    10 << 20
 }
 
 fn queue() -> u16 {

@@ -395,6 +395,12 @@ fn an_unseen_body_is_not_an_empty_one() {
     // An update without its body may have a script.
     let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", b"") };
     assert!(needs_of(&update).expect("it is read").contains(&"indices:data/write/delete on a".to_owned()));
+    // A body that can be had is waited for only where it matters.
+    let awaited = |method, target| Request { body: RequestBody::Awaited, ..request(method, target, b"") };
+    assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
+    for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
+        assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, b"")), "{target}");
+    }
 }
 
 #[test]

@@ -43,6 +43,12 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             r#"{"policy": "p", "metadata": "yes"}"#,
             "`metadata`: invalid type: string \"yes\", expected a boolean",
         ),
+        (
+            r#"{"policy": "p", "max-request-body": "10MB"}"#,
+            "`max-request-body`: `10MB` is not a size: write one such as",
+        ),
+        (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
+        (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
         (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected path string"),
         (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
         (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
@@ -87,6 +93,16 @@ fn a_duration_of_zero_needs_no_unit_and_no_quotes() {
         let error = of(value).unwrap_err();
         assert!(error.contains(problem), "{value}: {error}");
     }
+}
+
+#[test]
+fn a_size_may_be_a_number_of_bytes() {
+    let of = |value: &str| {
+        let settings = format!(r#"{{"policy": "p", "max-request-body": {value}}}"#);
+        FilterSettings::read(settings.as_bytes()).unwrap().max_request_body
+    };
+    assert_eq!((of("1024"), of("\"2KiB\"")), (1 << 10, 2 << 10));
+    assert_eq!(FilterSettings::read(br#"{"policy": "p"}"#).unwrap().max_request_body, 10 << 20);
 }
 
 /// Envoy's YAML reads `off` as `false`.

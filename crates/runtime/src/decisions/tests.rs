@@ -61,6 +61,7 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         cluster_detail: "",
         actions: &[],
         indices: &[],
+        permitted_indices: &[],
         revision: &REVISION,
         duration: Duration::from_micros(7),
     }

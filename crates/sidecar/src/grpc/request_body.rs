@@ -60,7 +60,7 @@ mod tests {
             .collect();
         match of(&request, &headers) {
             RequestBody::Whole(body) => Some(body.to_vec()),
-            RequestBody::Unseen => None,
+            RequestBody::Unseen | RequestBody::Awaited => None,
         }
     }
 
