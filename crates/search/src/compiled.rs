@@ -8,6 +8,7 @@
 
 mod actions;
 mod decide;
+mod explain;
 mod expressions;
 mod filters;
 mod patterns;
@@ -27,6 +28,7 @@ use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
 
 use actions::{ActionSet, ActionSets};
+pub use explain::Restriction;
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
 use role_set::RoleSet;

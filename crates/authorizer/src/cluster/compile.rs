@@ -18,8 +18,8 @@ const REALM: &str = "OpenSearch Security";
 /// What is compiled from the cluster's files alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
-    pub(super) config: Arc<SecurityConfig>,
-    pub(super) privileges: Arc<Privileges>,
+    pub(crate) config: Arc<SecurityConfig>,
+    pub(crate) privileges: Arc<Privileges>,
     /// How callers authenticate on the hosts of the cluster.
     identity: Arc<Identity>,
     /// The positions of `internal_users.yml`'s users in the configuration.
@@ -27,7 +27,7 @@ pub(crate) struct Compiled {
     /// The bytes of the inventory.
     inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped to addresses.
-    pub(super) maps_addresses: bool,
+    pub(crate) maps_addresses: bool,
     warnings: Arc<[Problem]>,
 }
 

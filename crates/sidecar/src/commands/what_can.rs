@@ -25,7 +25,7 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &compiled.loaded.policy));
+    what.notes.extend(caller::unknown_names(user, &[], &args.groups, (&compiled.authorizer, &args.host)));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -41,7 +41,7 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
         return Err(unknown);
     }
     if let Some(user) = user {
-        let subject = caller::subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+        let subject = caller::subject(authorizer, &args.host, user, issuer.as_deref(), (groups, roles))?;
         return Ok(match subject {
             Ok(subject) => authorizer.what_can(Some(&subject)),
             Err(error) => WhatCan::nothing(user, error),
