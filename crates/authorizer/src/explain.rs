@@ -21,6 +21,7 @@ use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
 use nearly::Compared;
 
+pub(crate) use cluster::cluster_roles;
 pub use cluster::{ExplainedCluster, ExplainedFilter, ExplainedNeed, MissingPrivilege, PermittingRole};
 pub use nearly::NearRule;
 

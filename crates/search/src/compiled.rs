@@ -13,6 +13,7 @@ mod expressions;
 mod filters;
 mod patterns;
 mod permits;
+mod requirement;
 mod role_set;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use actions::{ActionSet, ActionSets};
 pub use explain::Restriction;
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
+pub use requirement::{HeldRole, Matching, Requirement};
 use role_set::RoleSet;
 
 /// How many sets of roles are kept. Callers with others are served too, each with a set of its own.

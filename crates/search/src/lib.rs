@@ -34,7 +34,7 @@ pub use answer::{
     Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
 };
 pub use builtin::is_builtin_role;
-pub use compiled::{Caller, Privileges, Restriction};
+pub use compiled::{Caller, HeldRole, Matching, Privileges, Requirement, Restriction};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;

@@ -113,6 +113,7 @@ request to a search cluster does not have the body: give it by `--body` if you h
 const WHO_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate who-can --policy policies/people POST /people
+  rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
 User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
@@ -123,6 +124,7 @@ Examples:
   rolegate what-can --policy policies/people --role admin
   rolegate what-can --policy policies/people --user bob
   rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
+  rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
 
 It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
@@ -292,7 +294,7 @@ pub struct WhatCanArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// A role of the caller; repeat the flag for more than one.
+    /// A role of the caller, on a host of a search cluster one of the cluster; repeat the flag for more than one.
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
@@ -303,7 +305,8 @@ pub struct WhatCanArgs {
     /// `user_prefix` is the longest that the name begins with.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
-    /// A group of the caller, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
+    /// flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub groups: Vec<String>,
     /// The host of the caller's requests: on a host of a search cluster, the caller's privileges by the cluster's own roles

@@ -22,14 +22,19 @@ pub struct ExplainedCluster {
     /// What it needs.
     pub needs: Vec<ExplainedNeed>,
     /// The caller's backend roles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backend_roles: Vec<String>,
     /// What is not permitted, the first ones of each need.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
     /// If it is denied: the roles each of which would permit it, in addition to those that the caller has; the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// If it is permitted on some of its indices only: these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitted_in_part: Vec<String>,
     /// Permissions of the caller that show only some documents or fields of an index of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ExplainedFilter>,
     /// How many names the inventory has; `None` without one.
     pub inventory: Option<u32>,
@@ -143,13 +148,14 @@ impl Explanation {
         self.issuer = caller.subject.issuer.as_ref().map(ToString::to_string);
         self.groups = caller.subject.groups.iter().map(ToString::to_string).collect();
         let subject = cluster.compiled.subject_of(request, caller);
-        self.roles = roles(&cluster.compiled, &subject);
+        self.roles = cluster_roles(cluster, &subject);
         explained.backend_roles = subject.backend_roles;
     }
 }
 
 /// The cluster's roles of a subject, with why it has them.
-pub(crate) fn roles(compiled: &Compiled, subject: &search::Subject) -> Vec<ExplainedRole> {
+pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
+    let compiled = &cluster.compiled;
     let sources = compiled.config.role_sources(subject).into_iter();
     let role = |(name, from): (Arc<str>, Vec<search::RoleSource>)| ExplainedRole {
         is_missing: !compiled.config.roles.contains_key(&name),

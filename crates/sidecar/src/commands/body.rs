@@ -10,6 +10,10 @@ use crate::cli::BodyArgs;
 /// Maximum bytes that are read: more than Envoy buffers for an authorization request.
 const LONGEST: u64 = 64 << 20;
 
+/// What is said where a body would count.
+pub(super) const NO_BODY: &str =
+    "what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
+
 /// A body and its type.
 #[derive(Debug, Default)]
 pub(super) struct Body {

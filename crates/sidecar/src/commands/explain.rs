@@ -6,17 +6,13 @@ use std::path::Path;
 use authorizer::Request;
 use serde::Serialize;
 
-use super::body::Body;
+use super::body::{Body, NO_BODY};
 use super::{caller, fetched, loaded, logged};
 use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 use runtime::clock;
 use runtime::compiled_policy::CompiledPolicy;
-
-/// What is said where a body would count.
-const NO_BODY: &str =
-    "what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
 
 /// Prints the explanation.
 pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {

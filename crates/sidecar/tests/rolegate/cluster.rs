@@ -67,3 +67,60 @@ fn explain_knows_the_names_of_the_cluster() {
     let (_, out, _) = run(&["--user", "leo", "--group", "admin", "GET", "/logs-1/_search"]);
     assert!(out.contains("mapped from the backend role `admin`: did you mean `admins`?"), "{out}");
 }
+
+#[test]
+fn who_can_lists_users_of_the_cluster() {
+    let who_can = |more: &[&str]| {
+        let args = ["who-can", "--policy", &example("search"), "--host", "search.example.com"];
+        run(&[&args[..], more].concat())
+    };
+    let (code, out, _) = who_can(&["GET", "/logs-*/_search"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("the users `ann` and `leo` by Basic\n"), "{out}");
+    assert!(
+        out.contains("needs: indices:data/read/search on logs-*\nnote:  what this operation needs"),
+        "{out}"
+    );
+    let (code, out, _) = who_can(&["POST", "/_bulk"]);
+    assert!(code == 1 && out.contains("(invalid_operation)"), "{out}");
+    let body = "{\"index\": {\"_index\": \"logs-1\"}}\n{}\n";
+    let (code, out, _) = who_can(&["--body", body, "POST", "/_bulk"]);
+    assert!(code == 0 && out.starts_with("the users `ann` and `shipper` by Basic\n"), "{out}");
+    let (_, out, _) = who_can(&["--output", "json", "GET", "/salaries/_doc/1"]);
+    let who: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(who["callers"][0]["users"], serde_json::json!(["ann"]));
+    assert_eq!(who["cluster"]["operation"], "get");
+}
+
+#[test]
+fn what_can_lists_the_permissions_of_the_cluster() {
+    let what_can = |more: &[&str]| {
+        let args = ["what-can", "--policy", &example("search"), "--host", "search.example.com"];
+        run(&[&args[..], more].concat())
+    };
+    let (code, out, _) = what_can(&["--user", "leo"]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        out.lines().collect::<Vec<_>>(),
+        [
+            "caller:  leo, with the backend roles oncall",
+            "roles:   logs_reader (mapped from the backend role `oncall`)",
+            "roles:   own_orders (mapped from the user `*`)",
+            "allows:  cluster_composite_ops_ro on the cluster (`logs_reader`)",
+            "allows:  read on logs-* (`logs_reader`)",
+            "allows:  crud on orders-leo (`own_orders`)",
+        ]
+    );
+    let (code, out, _) = what_can(&["--role", "ingest"]);
+    assert!(
+        code == 0
+            && out.contains("allows:  write, create_index, indices:admin/mapping/put on logs-* (`ingest`)")
+    );
+    let (_, out, _) = what_can(&["--group", "admins"]);
+    assert!(out.contains("allows:  * on * (`all_access`)"), "{out}");
+    let (code, out, _) = what_can(&[]);
+    assert!(code == 1 && out.contains("nothing: no role of the search cluster allows anything"), "{out}");
+    let (code, _, err) = what_can(&["--role", "ingst"]);
+    assert!(code == 2 && err.contains("the search cluster has no role `ingst`"), "{err}");
+    assert_eq!(what_can(&["--user", "nobody"]).0, 1);
+}
