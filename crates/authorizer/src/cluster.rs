@@ -23,6 +23,7 @@ use crate::verdict::{Allowed, ClusterRequest, Outcome, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
 pub(crate) use compile::Compiled;
+pub use compile::{ClusterHashes, cluster_hashes};
 
 /// A search cluster, ready to decide about requests.
 #[derive(Debug)]

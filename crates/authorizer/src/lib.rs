@@ -50,6 +50,7 @@ use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
+pub use crate::cluster::{ClusterHashes, cluster_hashes};
 pub use crate::explain::{
     ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, ExplainedSubject, Explanation,
     MissingPrivilege, NearRule, PermittingRole, RoleSource,

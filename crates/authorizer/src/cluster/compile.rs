@@ -1,6 +1,7 @@
 //! Compiles the section `search` of a policy.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
@@ -130,6 +131,39 @@ impl Compiled {
     pub(super) fn user(&self, name: &str) -> Option<&InternalUser> {
         self.config.users.get(*self.users.get(name)?)
     }
+}
+
+/// A hash of each user, role and role mapping of a policy's search cluster, to find out what a reload changes. None if its
+/// files have errors.
+#[must_use]
+pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes {
+    let Some(section) = &policy.search else { return ClusterHashes::default() };
+    let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
+    let Ok(loaded) = SecurityConfig::load(&MapFiles(files), &section.folder) else {
+        return ClusterHashes::default();
+    };
+    let SecurityConfig { users, roles, mappings, .. } = &loaded.config;
+    let user = |user: &InternalUser| {
+        let InternalUser { name, hash, backend_roles, attributes, roles, is_service, at: _ } = user;
+        let hash = hash.as_ref().map(|hash| &hash.0);
+        seed.hash_one((name, hash, backend_roles, attributes, roles, is_service))
+    };
+    ClusterHashes {
+        users: users.iter().map(user).collect(),
+        roles: roles.iter().map(|role| seed.hash_one(format!("{role:?}"))).collect(),
+        mappings: mappings.iter().map(|mapping| seed.hash_one(format!("{mapping:?}"))).collect(),
+    }
+}
+
+/// What [`cluster_hashes`] returns.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterHashes {
+    /// Of each user.
+    pub users: Vec<u64>,
+    /// Of each role, built-in ones too.
+    pub roles: Vec<u64>,
+    /// Of each role mapping.
+    pub mappings: Vec<u64>,
 }
 
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's

@@ -58,7 +58,9 @@ pub(super) fn parse_of_opensearch(code: &str, text: &str) -> Option<Parsed<Hash>
         "3" => Digest::Sha256,
         "5" => Digest::Sha512,
         _ => {
-            return Some(Err(damaged("a PBKDF2 hash with SHA-1, SHA-224 or SHA-384, which is not supported")));
+            return Some(Err(damaged(
+                "a PBKDF2 hash with SHA-1, SHA-224 or SHA-384, which is not supported",
+            )));
         }
     };
     let (rounds, bits) = (costs >> 32, costs & u64::from(u32::MAX));
