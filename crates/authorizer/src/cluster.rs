@@ -23,6 +23,7 @@ use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
 pub(crate) use compile::Compiled;
+pub use compile::{ClusterHashes, cluster_hashes};
 
 /// A search cluster, ready to decide about requests.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct Cluster {
     /// Its hosts; empty means any.
     hosts: Box<[Scope]>,
     pub(crate) authenticator: Authenticator<ClusterCaller>,
-    compiled: Compiled,
+    pub(crate) compiled: Compiled,
     denials: Denials,
 }
 
@@ -38,15 +39,18 @@ pub(crate) struct Cluster {
 #[derive(Debug)]
 pub(crate) struct ClusterCaller {
     /// As the cluster sees it, without an address.
-    subject: search::Subject,
+    pub(crate) subject: search::Subject,
     /// Its privileges.
     caller: Caller,
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
 }
 
+/// For how many needs at once it is worked out what is missing.
+const EXPLAINED: usize = 500;
+
 /// A verified caller of the cluster.
-type Cached = CachedSubject<ClusterCaller>;
+pub(crate) type Cached = CachedSubject<ClusterCaller>;
 
 impl Authorizer {
     /// The cluster, if it decides about requests to this host.
@@ -105,7 +109,7 @@ impl Authorizer {
         }
     }
 
-    fn authorize_on_cluster<'a>(
+    pub(crate) fn authorize_on_cluster<'a>(
         &'a self,
         cluster: &'a Cluster,
         request: &Request<'a>,
@@ -245,15 +249,23 @@ impl Compiled {
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
         let caller = of_address.as_ref().unwrap_or(&caller.caller);
-        if privileges.permits(caller, needs) {
-            return Ok(());
+        // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
+        for some in needs.chunks(EXPLAINED) {
+            if privileges.permits(caller, some) {
+                continue;
+            }
+            let answer = privileges.decide(caller, some);
+            match &answer.verdict {
+                ClusterVerdict::Permitted => {}
+                ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
+                    return Err((Reason::PartlyPermitted, answer));
+                }
+                ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
+                    return Err((Reason::NotPermitted, answer));
+                }
+            }
         }
-        let answer = privileges.decide(caller, needs);
-        match &answer.verdict {
-            ClusterVerdict::Permitted => Ok(()),
-            ClusterVerdict::PermittedInPart(_) => Err((Reason::PartlyPermitted, answer)),
-            ClusterVerdict::Denied => Err((Reason::NotPermitted, answer)),
-        }
+        Ok(())
     }
 }
 
@@ -298,7 +310,7 @@ impl identity::HeapSize for ClusterCaller {
 }
 
 /// The value of the `Authorization` header of a request that is otherwise valid.
-fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
+pub(crate) fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
     if !request::is_token(request.method) {
         return Err(Reason::InvalidMethod);
     }
@@ -307,7 +319,10 @@ fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> 
 }
 
 /// The request as the cluster reads it.
-fn cluster_request<'a>(request: &Request<'a>, now: UnixTime) -> Result<search::Request<'a>, search::Problem> {
+pub(crate) fn cluster_request<'a>(
+    request: &Request<'a>,
+    now: UnixTime,
+) -> Result<search::Request<'a>, search::Problem> {
     let text = |bytes: &'a [u8]| {
         std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
     };

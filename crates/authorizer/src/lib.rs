@@ -50,15 +50,19 @@ use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, NearRule, RoleSource};
+pub use crate::cluster::{ClusterHashes, cluster_hashes};
+pub use crate::explain::{
+    ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, ExplainedSubject, Explanation,
+    MissingPrivilege, NearRule, PermittingRole, RoleSource,
+};
 pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
 pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES, Outcome, Verdict};
-pub use crate::what_can::{HeldRule, WhatCan};
+pub use crate::what_can::{ClusterPermission, ClusterRole, HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
-pub use ::search::RequestBody;
+pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]

@@ -12,19 +12,20 @@ use crate::request::{self, Request};
 use crate::{Authorizer, SubjectData};
 
 impl Authorizer {
-    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
-    /// names have the prefixes of its source.
+    /// The subject of a user on a host, as if it were authenticated, with more groups and roles than the policy gives it.
+    /// The names have the prefixes of its source.
     ///
     /// # Errors
     /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can only be that of a Basic
     /// user and the policy has none of that name: it is misspelt, or the user was removed.
     pub fn subject_named<T: AsRef<str>>(
         &self,
+        host: &[u8],
         user: &str,
         groups: &[T],
         roles: &[T],
     ) -> Result<Subject, CredentialsError> {
-        self.subject_named_on(None, user, groups, roles)
+        self.subject_named_on(self.cluster_of(host, &mut Vec::new()), user, groups, roles)
     }
 
     /// The same on a host of the search cluster, which may have users of its own.
@@ -62,10 +63,53 @@ impl Authorizer {
         Ok(subject)
     }
 
-    /// Whether the name can only be that of a Basic user, and the policy, which verifies their passwords, has no such user.
+    /// Whether the name can only be that of a Basic user, and no such user, whose password would be verified, may make
+    /// requests to this host.
     #[must_use]
-    pub fn is_unknown_to_basic(&self, user: &str, source: Option<SourceId>) -> bool {
-        is_of_basic(&self.loaded.policy.identity, source) && self.authenticator.basic_user(user).is_none()
+    pub fn is_unknown_to_basic(&self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
+        match self.cluster_of(host, &mut Vec::new()) {
+            Some(cluster) => {
+                is_of_basic(cluster.identity(), source) && cluster.authenticator.basic_user(user).is_none()
+            }
+            None => {
+                is_of_basic(&self.loaded.policy.identity, source)
+                    && self.authenticator.basic_user(user).is_none()
+            }
+        }
+    }
+
+    /// Whether requests to this host are decided by a search cluster's own roles.
+    #[must_use]
+    pub fn is_of_cluster(&self, host: &[u8]) -> bool {
+        self.cluster_of(host, &mut Vec::new()).is_some()
+    }
+
+    /// Those of these names that the search cluster of this host does not know, probably mistakes, each in words.
+    #[must_use]
+    pub fn unknown_on_cluster(
+        &self,
+        host: &[u8],
+        user: Option<&str>,
+        backend_roles: &[String],
+    ) -> Vec<String> {
+        let Some(cluster) = self.cluster_of(host, &mut Vec::new()) else { return Vec::new() };
+        let identity = cluster.identity();
+        let is_unknown = |user: &&str| self.is_unknown_to_basic(host, user, identity.source_of(user));
+        let names = || identity.basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
+        let user = user
+            .filter(is_unknown)
+            .map(|user| format!("the search cluster has no user `{user}`{}", meant(user, names())));
+        let config = &cluster.compiled.config;
+        let patterns = || {
+            let mappings = config.mappings.iter();
+            mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
+        };
+        let unmapped = backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
+        let unmapped = unmapped.map(|name| {
+            let meant = meant(name, patterns().map(search::Pattern::text));
+            format!("no role of the search cluster is mapped from the backend role `{name}`{meant}")
+        });
+        user.into_iter().chain(unmapped).collect()
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
@@ -123,4 +167,8 @@ impl Authorizer {
 /// Whether a name with this source can only be that of a Basic user whose password is verified.
 fn is_of_basic(identity: &Identity, source: Option<SourceId>) -> bool {
     identity.basic.as_ref().is_some_and(|basic| basic.verify) && source == Some(SourceId::BASIC)
+}
+
+fn meant<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    policy::closest(name, known).map(|close| format!(": did you mean `{close}`?")).unwrap_or_default()
 }

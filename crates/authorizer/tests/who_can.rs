@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use authorizer::{Attribute, Authorizer, CallerSource, Callers, WhoCan};
+use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, WhoCan};
 use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
@@ -54,7 +55,12 @@ fn who_can(method: &str, path: &str) -> WhoCan {
     let loaded =
         policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
-    authorizer.who_can(method.as_bytes(), b"localhost", path.as_bytes())
+    asked(&authorizer, (method, "localhost", path))
+}
+
+fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
+    let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
+    authorizer.who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
 }
 
 /// The lines that say who may, without those about the rules.
@@ -184,8 +190,7 @@ fn who_can_agrees_with_asking_for_each_caller() {
             let caller = generator.caller();
             let request = generator.request(&policy.policy, &caller);
             let path = with_parameters(&request.resource, &mut rng);
-            let who =
-                authorizer.who_can(request.action.as_bytes(), request.scope.as_bytes(), path.as_bytes());
+            let who = asked(&authorizer, (&request.action, &request.scope, &path));
             if who.reason.is_some() {
                 continue;
             }
@@ -222,6 +227,7 @@ fn includes(callers: &Callers, asker: &Asker) -> bool {
     let has = |attribute: &Attribute| match attribute {
         Attribute::Role(name) => subject.roles.iter().any(|role| **role == **name),
         Attribute::Group(name) => subject.groups.iter().any(|group| **group == **name),
+        other => panic!("only for a search cluster: {other:?}"),
     };
     *source == asker.source
         && users.as_ref().is_none_or(|users| users.contains(&user))

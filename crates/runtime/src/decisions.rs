@@ -2,7 +2,8 @@
 //!
 //! A worker thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
-//! A line has no query, no credentials and no header value but `x-request-id`: [`DecisionRecord`] does not contain others.
+//! A line has no credentials, no header value but `x-request-id`, and no query but the part that decides about a request to
+//! a search cluster: [`DecisionRecord`] does not contain others.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -99,6 +100,8 @@ struct Line<'a> {
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_path: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    query: &'a str,
     #[serde(skip_serializing_if = "is_false")]
     inexact: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -123,7 +126,7 @@ impl<'a> Line<'a> {
         let subject = record.subject;
         let user = subject.map(|subject| exact(&subject.user));
         let (method, host) = (exact(record.method), exact(record.host));
-        let raw_path = exact(record.raw_path);
+        let (raw_path, query) = (exact(record.raw_path), exact(record.query));
         let names = |list: fn(&Subject) -> &[Arc<str>]| subject.map(list).unwrap_or_default();
         let (groups, roles) = (names(|subject| &subject.groups), names(|subject| &subject.roles));
         let (some_groups, some_roles) = (first(groups), first(roles));
@@ -149,6 +152,7 @@ impl<'a> Line<'a> {
             host,
             path: cut(record.path, LONGEST),
             raw_path: (record.raw_path != record.path).then_some(raw_path),
+            query,
             inexact,
             client: cut(record.client, LONGEST_CLAIMED),
             request_id: cut(record.request_id, LONGEST),

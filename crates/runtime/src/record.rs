@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict};
+use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
-/// One decided request. It holds no query, no credentials, and no header value except `x-request-id`.
+/// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
     /// When the request was received, as time since the Unix epoch.
@@ -27,6 +27,8 @@ pub struct DecisionRecord<'a> {
     pub path: &'a str,
     /// The path as received, without its query and fragment.
     pub raw_path: &'a str,
+    /// Of a request to a search cluster: the parameters of its query that decide what it needs; may be empty.
+    pub query: &'a str,
     /// Whether the method, the host or the path has bytes that are not UTF-8, which are replaced.
     pub replaced: bool,
     /// The subject, if known.
@@ -116,6 +118,8 @@ pub(crate) fn offer(
         )
         | None => Attempted::default(),
     };
+    let is_of_cluster = cluster.is_some() || reason.is_some_and(is_of_cluster);
+    let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
     let raw_path = without_query(request.path);
     // A path that cannot be parsed has no canonical form: the path as received is used instead.
     let path = if path.is_empty() { raw_path } else { path };
@@ -131,6 +135,7 @@ pub(crate) fn offer(
         host: &host,
         path: &lossy(path),
         raw_path: &raw_path,
+        query: query.as_deref().unwrap_or_default(),
         replaced,
         subject,
         attempted: &attempted,
@@ -144,6 +149,23 @@ pub(crate) fn offer(
         revision: authorizer.revision(),
         duration,
     });
+}
+
+/// Whether only a request to a search cluster is denied for this reason.
+const fn is_of_cluster(reason: Reason) -> bool {
+    match reason {
+        Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted => true,
+        Reason::InvalidMethod
+        | Reason::InvalidPath(_)
+        | Reason::InvalidHost(_)
+        | Reason::ControlBytes
+        | Reason::DuplicateAuthorization
+        | Reason::Limit(_)
+        | Reason::MissingCredentials
+        | Reason::InvalidCredentials(_)
+        | Reason::NotAllowed
+        | Reason::Denied => false,
+    }
 }
 
 /// Whether the decision log shows this header.

@@ -8,10 +8,12 @@
 
 mod actions;
 mod decide;
+mod explain;
 mod expressions;
 mod filters;
 mod patterns;
 mod permits;
+mod requirement;
 mod role_set;
 
 use std::collections::BTreeSet;
@@ -27,8 +29,10 @@ use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
 
 use actions::{ActionSet, ActionSets};
+pub use explain::Restriction;
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
+pub use requirement::{HeldRole, Matching, Requirement};
 use role_set::RoleSet;
 
 /// How many sets of roles are kept. Callers with others are served too, each with a set of its own.

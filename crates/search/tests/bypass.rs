@@ -460,3 +460,14 @@ fn permits(permission: &str, expression: &str) -> bool {
     };
     reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
 }
+
+#[test]
+fn a_body_that_names_very_many_indices_is_denied() {
+    let bulk = |count: usize| -> String {
+        (0..count)
+            .map(|number| format!("{{\"delete\":{{\"_index\":\"i{number}\",\"_id\":\"1\"}}}}\n"))
+            .collect()
+    };
+    assert!(needs("POST", "/_bulk", &bulk(20_000)).is_ok());
+    assert_denied("POST", "/_bulk", &bulk(60_000));
+}

@@ -1,6 +1,7 @@
 //! Compiles the section `search` of a policy.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
@@ -18,8 +19,8 @@ const REALM: &str = "OpenSearch Security";
 /// What is compiled from the cluster's files alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
-    pub(super) config: Arc<SecurityConfig>,
-    pub(super) privileges: Arc<Privileges>,
+    pub(crate) config: Arc<SecurityConfig>,
+    pub(crate) privileges: Arc<Privileges>,
     /// How callers authenticate on the hosts of the cluster.
     identity: Arc<Identity>,
     /// The positions of `internal_users.yml`'s users in the configuration.
@@ -27,7 +28,7 @@ pub(crate) struct Compiled {
     /// The bytes of the inventory.
     inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped to addresses.
-    pub(super) maps_addresses: bool,
+    pub(crate) maps_addresses: bool,
     warnings: Arc<[Problem]>,
 }
 
@@ -130,6 +131,39 @@ impl Compiled {
     pub(super) fn user(&self, name: &str) -> Option<&InternalUser> {
         self.config.users.get(*self.users.get(name)?)
     }
+}
+
+/// A hash of each user, role and role mapping of a policy's search cluster, to find out what a reload changes. None if its
+/// files have errors.
+#[must_use]
+pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes {
+    let Some(section) = &policy.search else { return ClusterHashes::default() };
+    let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
+    let Ok(loaded) = SecurityConfig::load(&MapFiles(files), &section.folder) else {
+        return ClusterHashes::default();
+    };
+    let SecurityConfig { users, roles, mappings, .. } = &loaded.config;
+    let user = |user: &InternalUser| {
+        let InternalUser { name, hash, backend_roles, attributes, roles, is_service, at: _ } = user;
+        let hash = hash.as_ref().map(|hash| &hash.0);
+        seed.hash_one((name, hash, backend_roles, attributes, roles, is_service))
+    };
+    ClusterHashes {
+        users: users.iter().map(user).collect(),
+        roles: roles.iter().map(|role| seed.hash_one(format!("{role:?}"))).collect(),
+        mappings: mappings.iter().map(|mapping| seed.hash_one(format!("{mapping:?}"))).collect(),
+    }
+}
+
+/// What [`cluster_hashes`] returns.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterHashes {
+    /// Of each user.
+    pub users: Vec<u64>,
+    /// Of each role, built-in ones too.
+    pub roles: Vec<u64>,
+    /// Of each role mapping.
+    pub mappings: Vec<u64>,
 }
 
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's

@@ -29,7 +29,9 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         }
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
-    for issuer in &identity.jwt {
+    // Those of a search cluster are backend roles, which its own files name.
+    let has_cluster = policy.search.is_some();
+    for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
         names.check_listed(issuer, problems);
     }
     let sources = Sources::of(&identity, policy.missing.identity);

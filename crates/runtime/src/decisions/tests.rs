@@ -58,6 +58,7 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         allowed,
         reason: (!allowed).then_some("not_allowed"),
         rule: allowed.then_some("guest: GET /people"),
+        query: "",
         cluster_detail: "",
         actions: &[],
         indices: &[],

@@ -6,9 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, Reason, Request};
+use authorizer::{
+    Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody,
+};
 use identity::{CredentialsError, Subject, UnixTime};
 use serde::{Deserialize, Serialize};
+
+use super::body::Body;
 
 /// Maximum bytes that are read: more than the longest line has.
 const LONGEST: u64 = 1 << 20;
@@ -28,6 +32,8 @@ pub(super) struct LoggedDecision {
     host: String,
     path: String,
     raw_path: Option<String>,
+    query: Option<String>,
+    client: Option<String>,
 }
 
 /// What was decided, and what a repetition may differ in.
@@ -37,6 +43,10 @@ struct Outcome {
     reason: Option<String>,
     rule: Option<String>,
     detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indices: Vec<String>,
     attempted_user: Option<String>,
     attempted_issuer: Option<String>,
     policy: Option<String>,
@@ -53,6 +63,8 @@ pub(super) struct Repeated {
     logged: Outcome,
     /// Whether this policy decides as the line says.
     same: bool,
+    /// Whether the decision may be another one because it depends on a body, which the line does not have.
+    without_body: bool,
 }
 
 /// Reads one line from a file; `-` is standard input.
@@ -84,13 +96,29 @@ impl LoggedDecision {
     ///
     /// # Errors
     /// If the line has a reason that this program does not know.
-    pub(super) fn explain(self, authorizer: &Authorizer, now: UnixTime) -> Result<Repeated, String> {
+    pub(super) fn explain(
+        self,
+        authorizer: &Authorizer,
+        body: &Body,
+        now: UnixTime,
+    ) -> Result<Repeated, String> {
         let reason = self.outcome.reason.as_deref().map(named).transpose()?;
+        let mut path = self.raw_path.unwrap_or(self.path);
+        if let Some(query) = &self.query {
+            path.extend(["?", query]);
+        }
+        let lines: Vec<_> = body.header(&[]).into_iter().collect();
+        let lines =
+            lines.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
+        let headers: Vec<_> = lines.collect();
+        let is_unseen = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
-            path: self.raw_path.as_ref().unwrap_or(&self.path).as_bytes(),
-            headers: &[],
+            path: path.as_bytes(),
+            headers: &headers,
+            client: self.client.as_deref().unwrap_or_default().as_bytes(),
+            body: if is_unseen { RequestBody::Unseen } else { body.whole() },
             ..Request::default()
         };
         let mut explanation = match (reason, self.user) {
@@ -108,7 +136,7 @@ impl LoggedDecision {
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
-                let caller = if authorizer.is_unknown_to_basic(&user, source) {
+                let caller = if authorizer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
                     // Removed since.
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
@@ -133,7 +161,9 @@ impl LoggedDecision {
             explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
         }
         let same = self.outcome.is(&explanation);
-        Ok(Repeated { explanation, logged: self.outcome, same })
+        let depends_on_body = explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
+        let without_body = depends_on_body && !is_unseen && !body.is_given();
+        Ok(Repeated { explanation, logged: self.outcome, same, without_body })
     }
 }
 
@@ -145,7 +175,10 @@ fn named(name: &str) -> Result<Reason, String> {
 
 impl Outcome {
     fn is(&self, explanation: &Explanation) -> bool {
-        let rule = explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule));
+        let rule = match &explanation.cluster {
+            Some(cluster) => cluster.operation.filter(|_| explanation.status == 200).map(str::to_owned),
+            None => explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule)),
+        };
         (self.decision == "allowed") == (explanation.status == 200)
             && self.reason.as_deref() == explanation.reason
             && self.rule == rule
@@ -154,7 +187,7 @@ impl Outcome {
 
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { explanation, logged, same } = self;
+        let Self { explanation, logged, same, without_body } = self;
         write!(f, "{explanation}\nlogged:  {}", logged.decision)?;
         if let Some(reason) = &logged.reason {
             write!(f, " ({reason})")?;
@@ -170,6 +203,17 @@ impl fmt::Display for Repeated {
         if let Some(policy) = logged.policy.as_ref().filter(|policy| **policy != *explanation.revision.policy)
         {
             write!(f, "\n         decided by another policy: {policy}")?;
+        }
+        if !logged.actions.is_empty() {
+            write!(f, "\n         it needed {}", logged.actions.join(", "))?;
+        }
+        if !logged.indices.is_empty() {
+            write!(f, "\n         on {}", logged.indices.join(", "))?;
+        }
+        if *without_body {
+            f.write_str(
+                "\n         inexact: the operation depends on the body, which the line does not have: `--body` gives it",
+            )?;
         }
         if logged.inexact {
             f.write_str("\n         values of the line were cut or replaced: the request was another one")?;

@@ -12,6 +12,7 @@
 mod admin;
 mod cli;
 mod client;
+mod cluster;
 mod decisions;
 mod discovery;
 mod documented;
