@@ -16,10 +16,10 @@ use policy::pattern::Scope;
 use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
-use crate::reason::Reason;
+use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
-use crate::verdict::{Allowed, ClusterRequest, Outcome, Verdict};
+use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
 use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
 use answer::Denials;
 pub(crate) use compile::Compiled;
@@ -45,6 +45,9 @@ pub(crate) struct ClusterCaller {
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
 }
+
+/// For how many needs at once it is worked out what is missing.
+pub(crate) const EXPLAINED: usize = 500;
 
 /// A verified caller of the cluster.
 pub(crate) type Cached = CachedSubject<ClusterCaller>;
@@ -131,18 +134,33 @@ impl Authorizer {
         now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let mut needs = Vec::new();
+        let (mut needs, mut reduced) = (Vec::new(), None);
+        let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
         let (operation, verdict) = match cluster_request(request, now) {
             Ok(asked) => match search::read(&asked, &mut needs) {
-                Ok(operation) => (operation, cluster.compiled.decide(request, &caller.attached, &needs)),
-                Err(problem) => ("", Err((Reason::Cluster(problem), search::Answer::default()))),
+                Ok(operation) => {
+                    let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
+                    if let Err((_, answer)) = &verdict {
+                        reduced =
+                            cluster.compiled.reduced(request, &asked, operation, &caller.attached, answer);
+                    }
+                    (operation, verdict)
+                }
+                Err(problem) => unknown(problem),
             },
-            Err(problem) => ("", Err((Reason::Cluster(problem), search::Answer::default()))),
+            Err(problem) => unknown(problem),
         };
-        let asked = ClusterRequest::new(operation, needs);
-        match verdict {
-            Ok(()) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
-            Err((reason, answer)) => {
+        let (target, permitted) =
+            reduced.map_or_else(Default::default, |(target, names)| (Some(target), names));
+        let asked = ClusterRequest::new(operation, needs, permitted);
+        scratch.target.clear();
+        match (verdict, target) {
+            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
+            (Err(_), Some(target)) => {
+                scratch.target = target;
+                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+            }
+            (Err((reason, answer)), None) => {
                 let AnswerScratch { body, detail, .. } = scratch;
                 cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
@@ -157,7 +175,7 @@ impl Authorizer {
         asked: Option<Box<ClusterRequest<'a>>>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail } = scratch;
+        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             let answer = search::Answer::default();
             return cluster.denials.forbidden(
@@ -178,8 +196,9 @@ impl Authorizer {
             headers: request.headers,
             aliases,
         };
-        let path = path_of(request);
-        Verdict::Allowed(Allowed { rule, subject: Some(&caller.subject), path, cluster: asked, changes })
+        let (path, subject) = (path_of(request), Some(&caller.subject));
+        let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
+        Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
     }
 
     /// What the cluster attaches to a verified subject.
@@ -198,6 +217,23 @@ impl Authorizer {
     }
 }
 
+impl Cluster {
+    /// Denies a request that exceeds a limit.
+    pub(crate) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        self.denials.over_limit(request, limit, &mut scratch.body)
+    }
+
+    /// Whether a role is mapped to addresses of clients.
+    pub(crate) fn reads_client(&self) -> bool {
+        self.compiled.maps_addresses
+    }
+}
+
 impl Compiled {
     /// Decides about what a request needs.
     fn decide(
@@ -213,15 +249,47 @@ impl Compiled {
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
         let caller = of_address.as_ref().unwrap_or(&caller.caller);
-        if privileges.permits(caller, needs) {
-            return Ok(());
+        // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
+        for some in needs.chunks(EXPLAINED) {
+            if privileges.permits(caller, some) {
+                continue;
+            }
+            let answer = privileges.decide(caller, some);
+            match &answer.verdict {
+                ClusterVerdict::Permitted => {}
+                ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
+                    return Err((Reason::PartlyPermitted, answer));
+                }
+                ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
+                    return Err((Reason::NotPermitted, answer));
+                }
+            }
         }
-        let answer = privileges.decide(caller, needs);
-        match &answer.verdict {
-            ClusterVerdict::Permitted => Ok(()),
-            ClusterVerdict::PermittedInPart(_) => Err((Reason::PartlyPermitted, answer)),
-            ClusterVerdict::Denied => Err((Reason::NotPermitted, answer)),
+        Ok(())
+    }
+}
+
+impl Compiled {
+    /// The path and query of a request that is permitted in part, reduced to the permitted indices, with their names. The
+    /// request with them is read and decided about like any other: it must be permitted as it is.
+    fn reduced(
+        &self,
+        request: &Request<'_>,
+        asked: &search::Request<'_>,
+        operation: &str,
+        caller: &ClusterCaller,
+        answer: &search::Answer,
+    ) -> Option<(String, Vec<String>)> {
+        let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
+        let target = search::narrowed(asked, parts)?;
+        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*asked });
+        let is_permitted =
+            search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
+        if !is_permitted {
+            return None;
         }
+        let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
+        Some((target, names))
     }
 }
 

@@ -102,6 +102,8 @@ struct AnswerScratch {
     body: String,
     /// More about the reason of a denial, for the decision log.
     detail: String,
+    /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
+    target: String,
 }
 
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
@@ -157,7 +159,7 @@ impl Authorizer {
         let rules = unchanged.map_or_else(|| rule_labels(policy), |previous| Arc::clone(&previous.rules));
         let revision = match unchanged {
             Some(previous) => previous.revision.with_keys(fetched),
-            None => Revision::of(&loaded.sources, fetched),
+            None => Revision::of(&loaded.files, fetched),
         };
         let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
@@ -269,7 +271,16 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer)
+        match self.cluster_of(request.host, &mut scratch.host) {
+            Some(cluster) => cluster.over_limit(request, limit, &mut scratch.answer),
+            None => self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer),
+        }
+    }
+
+    /// Whether the decision about a request may depend on the address of its client, [`Request::client`].
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        self.cluster.as_ref().is_some_and(Cluster::reads_client)
     }
 
     /// Which policy and which keys decide.
@@ -410,7 +421,14 @@ impl Authorizer {
         answer::render_rule(values, rule, with_rule);
         let changes =
             Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
-        Verdict::Allowed(Allowed { rule, subject, path: parsed.paths.first(), cluster: None, changes })
+        Verdict::Allowed(Allowed {
+            rule,
+            subject,
+            path: parsed.paths.first(),
+            cluster: None,
+            rewritten: None,
+            changes,
+        })
     }
 
     fn deny<'a>(

@@ -50,6 +50,8 @@ pub enum Limit {
     ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
+    /// The body, which the decision depends on, is larger than is buffered: 413.
+    BodySize,
     /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110, 15.6.4).
     Capacity,
     /// The message was not complete, or its credentials were not verified, in time: 503.
@@ -132,13 +134,19 @@ impl Reason {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 5] =
-        [Self::HeaderLines, Self::ResponseSize, Self::MessageSize, Self::Capacity, Self::Deadline];
+    pub const ALL: [Self; 6] = [
+        Self::HeaderLines,
+        Self::ResponseSize,
+        Self::MessageSize,
+        Self::BodySize,
+        Self::Capacity,
+        Self::Deadline,
+    ];
 
     fn status(self) -> u16 {
         match self {
             Self::HeaderLines | Self::ResponseSize => 400,
-            Self::MessageSize => 413,
+            Self::MessageSize | Self::BodySize => 413,
             Self::Capacity | Self::Deadline => 503,
         }
     }
@@ -148,6 +156,7 @@ impl Limit {
             Self::HeaderLines => "too_many_headers",
             Self::ResponseSize => "response_too_large",
             Self::MessageSize => "message_too_large",
+            Self::BodySize => "body_too_large",
             Self::Capacity => "overloaded",
             Self::Deadline => "deadline_exceeded",
         }
@@ -160,6 +169,7 @@ impl fmt::Display for Limit {
             Self::HeaderLines => "too many header lines, or too many aliases of the headers to set or remove",
             Self::ResponseSize => "the headers to set are too large",
             Self::MessageSize => "the message is larger than `max-message-size`",
+            Self::BodySize => "the body is larger than `max-request-body`",
             Self::Capacity => "the server is overloaded",
             Self::Deadline => "the deadline has passed",
         })

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{Context, SHA256};
 use identity::FetchedKeys;
-use policy::Source;
+use policy::PolicyFile;
 use serde::Serialize;
 
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
@@ -16,8 +16,8 @@ pub struct Revision {
 }
 
 impl Revision {
-    pub(crate) fn of(sources: &[Source], fetched: &FetchedKeys) -> Self {
-        Self { policy: of_policy(sources), keys: None }.with_keys(fetched)
+    pub(crate) fn of(files: &[PolicyFile], fetched: &FetchedKeys) -> Self {
+        Self { policy: of_policy(files), keys: None }.with_keys(fetched)
     }
 
     /// The revision of the same policy with these keys.
@@ -28,10 +28,10 @@ impl Revision {
     }
 }
 
-fn of_policy(sources: &[Source]) -> Box<str> {
+fn of_policy(files: &[PolicyFile]) -> Box<str> {
     let mut context = Context::new(&SHA256);
-    add_count(&mut context, sources.len());
-    sources.iter().for_each(|source| add(&mut context, &source.bytes));
+    add_count(&mut context, files.len());
+    files.iter().for_each(|file| add(&mut context, &file.bytes));
     shown(context)
 }
 

@@ -38,6 +38,8 @@ pub struct Allowed<'a> {
     pub path: &'a [u8],
     /// What a request to a search cluster needs.
     pub cluster: Option<Box<ClusterRequest<'a>>>,
+    /// The path and query with which a request to a search cluster is forwarded, if it is reduced to the permitted indices.
+    pub(crate) rewritten: Option<&'a str>,
     pub(crate) changes: Changes<'a>,
 }
 
@@ -73,6 +75,8 @@ pub struct ClusterRequest<'a> {
     pub operation: &'static str,
     /// The actions, and what they are performed on.
     pub needs: Vec<Need<'a>>,
+    /// The names of indices that the request is reduced to, if it is permitted on some of them only: the first ones.
+    pub permitted: Vec<String>,
 }
 
 impl ClusterRequest<'_> {
@@ -103,7 +107,7 @@ impl ClusterRequest<'_> {
 }
 
 /// How many names of indices are listed at most: the first ones.
-const MAX_INDICES: usize = 100;
+pub(crate) const MAX_INDICES: usize = 100;
 
 fn push_new<'t>(list: &mut Vec<&'t str>, text: &'t str) {
     if !list.contains(&text) {
@@ -113,16 +117,21 @@ fn push_new<'t>(list: &mut Vec<&'t str>, text: &'t str) {
 
 impl<'a> ClusterRequest<'a> {
     /// `None` if the operation is not known: the needs are then incomplete.
-    pub(crate) fn new(operation: &'static str, needs: Vec<Need<'a>>) -> Option<Box<Self>> {
-        (!operation.is_empty()).then(|| Box::new(Self { operation, needs }))
+    pub(crate) fn new(
+        operation: &'static str,
+        needs: Vec<Need<'a>>,
+        permitted: Vec<String>,
+    ) -> Option<Box<Self>> {
+        (!operation.is_empty()).then(|| Box::new(Self { operation, needs, permitted }))
     }
 }
 
 impl<'a> Allowed<'a> {
     /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case;
-    /// values are not empty and have no control characters.
+    /// values are not empty and have no control characters. `:path` is among them if a request to a search cluster is
+    /// reduced to the permitted indices.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
-        self.changes.set()
+        self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
     /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
@@ -147,6 +156,13 @@ impl Verdict<'_> {
         let Self::Allowed(allowed) = self else { return false };
         let set = allowed.set().map(|(name, value)| name.len() + value.len());
         set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES
+    }
+
+    /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not
+    /// seen. Its caller is authenticated.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        matches!(self, Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. }))
     }
 
     /// The HTTP status: 200 for an allowed request.

@@ -238,7 +238,7 @@ fn the_grpc_prefix_is_correct() {
 /// RFC 9110, 5.5 and 5.6.2; response splitting (CWE-113).
 #[test]
 fn harmful_headers_are_not_written() {
-    for name in ["", "a b", "a:b", ":path", "a\r\nb", "a\0", "ä"] {
+    for name in ["", "a b", "a:b", ":path", ":method", "a\r\nb", "a\0", "ä"] {
         let set = [(name, "v")];
         assert_eq!(
             Encoder::default().allowed(set.into_iter(), std::iter::empty()),
@@ -253,6 +253,12 @@ fn harmful_headers_are_not_written() {
         let remove = Encoder::default().allowed(std::iter::empty(), [name].into_iter());
         assert_eq!(remove, Err(EncodeError::HeaderName), "{name:?}");
     }
+    let path = |path| Encoder::default().allowed([(":path", path)].into_iter(), std::iter::empty());
+    assert!(path("/a,b/_search?index=%C3%BC").is_ok());
+    for value in ["", "a", "*", "/a b", "/a\r\nb", "/ä", "/a#b", "/\0"] {
+        assert_eq!(path(value), Err(EncodeError::HeaderName), "{value:?}");
+    }
+    assert!(Encoder::default().denied(403, [(":path", "/a")].into_iter(), "").is_err());
     for value in ["a\rb", "a\nb", "a\0", "\u{1b}[0m", "\u{7f}", "a\tb"] {
         let set = [("a", value)];
         assert_eq!(

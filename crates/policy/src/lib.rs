@@ -30,7 +30,7 @@ mod warning;
 
 pub use accept::unaccepted;
 pub use decision::{AccessRequest, Decision};
-pub use files::{FileError, Files, MapFiles, Source};
+pub use files::{FileError, Files, MapFiles, PolicyFile};
 pub use key_url::KeyUrl;
 pub use load::{Loaded, load, load_with};
 pub use model::Policy;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::files::Source;
+use crate::files::PolicyFile;
 use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
@@ -135,14 +135,53 @@ pub struct Issuer {
     pub required_type: Option<Arc<str>>,
     /// The maximum time since a token's `iat`, if limited. Tokens must then have an `iat`.
     pub max_age: Option<Duration>,
-    /// Whether roles from the token are used.
-    pub roles_from_token: bool,
+    /// Which of the roles in its tokens count.
+    pub roles_from_token: RolesFromToken,
     /// Prepended to user names.
     pub user_prefix: Arc<str>,
     /// Prepended to group names.
     pub group_prefix: Arc<str>,
     /// Where it is configured.
     pub at: Place,
+}
+
+/// Which of the roles in an issuer's tokens count.
+#[derive(Clone, Debug)]
+pub enum RolesFromToken {
+    /// Each that the policy defines.
+    All,
+    /// Those that are listed, sorted by name. An empty list is `roles_from_token: false`.
+    Only(Vec<ListedRole>),
+}
+
+/// A role that the tokens of an issuer may give.
+#[derive(Clone, Debug)]
+pub struct ListedRole {
+    /// The name of the role.
+    pub name: Arc<str>,
+    /// Where it is listed.
+    pub at: Place,
+}
+
+impl Issuer {
+    /// The claim that names roles, unless none of them counts.
+    #[must_use]
+    pub fn role_claim(&self) -> Option<&ClaimPath> {
+        let none = matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
+        self.claims.roles.as_ref().filter(|_| !none)
+    }
+
+    /// Whether a token with this role in its claim of roles has it.
+    #[must_use]
+    pub fn may_give(&self, role: &str) -> bool {
+        self.claims.roles.is_some()
+            && match &self.roles_from_token {
+                RolesFromToken::All => true,
+                RolesFromToken::Only(listed) => {
+                    listed.binary_search_by(|listed| (*listed.name).cmp(role)).is_ok()
+                }
+            }
+    }
 }
 
 /// The source of an issuer's keys (a JWKS, RFC 7517). `Debug` omits a file's contents, which may include a shared
@@ -256,7 +295,7 @@ pub struct Search {
     /// The folder of its files, resolved against the policy's folder.
     pub folder: PathBuf,
     /// Those of its files that exist, not yet parsed.
-    pub files: Vec<Source>,
+    pub files: Vec<PolicyFile>,
     /// The hosts of the cluster; empty means any.
     pub hosts: Vec<Scope>,
     /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
@@ -288,7 +327,7 @@ pub enum Inventory {
     /// In a file, read when the policy is loaded.
     File {
         /// Its path and contents.
-        source: Source,
+        source: PolicyFile,
         /// The place in the policy that names it.
         at: Place,
     },

@@ -203,5 +203,5 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")
         .and("roles/people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
     load(&files, Path::new("policy.yaml"))
-        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.sources, loaded.warnings.clone()))
+        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.files, loaded.warnings.clone()))
 }

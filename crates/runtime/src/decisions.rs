@@ -81,6 +81,8 @@ struct Line<'a> {
     actions: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indices: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permitted_indices: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,6 +141,7 @@ impl<'a> Line<'a> {
             rule: record.rule,
             actions: first(record.actions),
             indices: first(record.indices),
+            permitted_indices: first(record.permitted_indices),
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),
             groups: some_groups,

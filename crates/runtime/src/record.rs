@@ -47,6 +47,8 @@ pub struct DecisionRecord<'a> {
     pub actions: &'a [&'a str],
     /// The indices of a request to a search cluster, as it names them: the first ones.
     pub indices: &'a [&'a str],
+    /// The indices that it is reduced to, if it is permitted on some of them only: the first ones.
+    pub permitted_indices: &'a [&'a str],
     /// Which policy and which keys decided.
     pub revision: &'a Revision,
     /// Time from the complete message to the verdict.
@@ -96,6 +98,8 @@ pub(crate) fn offer(
     };
     let (actions, indices) =
         cluster.as_ref().map(|cluster| (cluster.actions(), cluster.indices())).unwrap_or_default();
+    let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
+    let permitted: Vec<&str> = permitted.map(String::as_str).collect();
     let attempted = match reason {
         Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, time),
         Some(
@@ -141,6 +145,7 @@ pub(crate) fn offer(
         cluster_detail,
         actions: &actions,
         indices: &indices,
+        permitted_indices: &permitted,
         revision: authorizer.revision(),
         duration,
     });

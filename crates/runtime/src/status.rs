@@ -163,9 +163,11 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether keys from every URL are active, or could not be fetched at the first attempt.
-    pub fn all_keys_tried(&self) -> bool {
-        self.keys.values().all(|keys| keys.loaded || keys.failures + keys.rejected > 0)
+    /// Whether keys from every URL, and the inventory of the search cluster, are active or could not be fetched at the
+    /// first attempt.
+    pub fn all_tried(&self) -> bool {
+        let all = self.keys.values().chain(&self.inventory);
+        all.into_iter().all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     fn has(&self, needed: KeysNeeded) -> bool {

@@ -37,6 +37,8 @@ pub enum RequestBody<'a> {
     /// There may be one, but it was not sent along, or only its beginning was.
     #[default]
     Unseen,
+    /// It can be had: a request whose needs depend on it is not read before.
+    Awaited,
     /// The whole body. It is empty where there is none.
     Whole(&'a [u8]),
 }
@@ -118,7 +120,7 @@ impl<'a> Reading<'_, 'a> {
     /// The bytes of the body, if its type is JSON. They are empty where there is none.
     pub(crate) fn body(&self) -> Result<&'a [u8], Problem> {
         let bytes = match self.request.body {
-            RequestBody::Unseen => return Err(Problem::BodyNeeded),
+            RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
         // A node takes the body from here where there is none, and refuses the request where there is.
@@ -147,7 +149,7 @@ impl<'a> Reading<'_, 'a> {
 
     /// Whether the body is there, or known to be empty.
     pub(crate) fn is_body_seen(&self) -> bool {
-        self.request.body != RequestBody::Unseen
+        matches!(self.request.body, RequestBody::Whole(_))
     }
 }
 

@@ -8,7 +8,7 @@ use search::{Cell, Verdict as ClusterVerdict};
 
 use super::{Cached, path_of};
 use crate::answer::{ResponseHeader, challenges, push_json};
-use crate::reason::Reason;
+use crate::reason::{Limit, Reason};
 use crate::request::Request;
 use crate::verdict::{ClusterRequest, Denied, Verdict};
 
@@ -46,6 +46,20 @@ impl Denials {
         })
     }
 
+    /// The answer to a request that exceeds a limit, whoever makes it.
+    pub(super) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        body: &'a mut String,
+    ) -> Verdict<'a> {
+        let reason = Reason::Limit(limit);
+        write_body(reason, &reason.to_string(), body);
+        let headers = &self.json;
+        let (rule, subject, path) = (None, None, path_of(request));
+        Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
+    }
+
     /// The answer to a request of a known caller. Writes the body and the detail for the decision log.
     pub(super) fn forbidden<'a>(
         &'a self,
@@ -57,7 +71,7 @@ impl Denials {
         (body, detail): (&'a mut String, &'a mut String),
     ) -> Verdict<'a> {
         write_detail(reason, answer, detail);
-        write_body(reason, caller, answer, body);
+        write_body(reason, &explained(reason, caller, answer), body);
         Verdict::Denied(Denied {
             reason,
             headers: &self.json,
@@ -71,32 +85,34 @@ impl Denials {
     }
 }
 
-/// The body that the plugin writes, with `error.reason` in its words where it has words for it.
-fn write_body(reason: Reason, caller: &Cached, answer: &search::Answer, body: &mut String) {
-    let kind = match reason.status() {
-        403 => "security_exception",
-        _ => "illegal_argument_exception",
-    };
-    let mut text = String::new();
+/// The text of a denial, in the words of the plugin where it has words for it.
+fn explained(reason: Reason, caller: &Cached, answer: &search::Answer) -> String {
     let actions: BTreeSet<&str> = answer.missing.iter().map(|cell| cell.action.name()).collect();
     if actions.is_empty() {
-        let _ = write!(text, "{reason}");
-    } else {
-        let actions: Vec<&str> = actions.into_iter().collect();
-        let subject = &caller.attached.subject;
-        let _ = write!(
-            text,
-            "no permissions for [{}] and User [name={}, backend_roles=[{}], requestedTenant=null]",
-            actions.join(", "),
-            subject.name,
-            subject.backend_roles.join(", ")
-        );
+        return reason.to_string();
     }
+    let actions: Vec<&str> = actions.into_iter().collect();
+    let subject = &caller.attached.subject;
+    format!(
+        "no permissions for [{}] and User [name={}, backend_roles=[{}], requestedTenant=null]",
+        actions.join(", "),
+        subject.name,
+        subject.backend_roles.join(", ")
+    )
+}
+
+/// The body that the plugin writes, with this text as `error.reason`.
+fn write_body(reason: Reason, text: &str, body: &mut String) {
+    let kind = match reason.status() {
+        403 => "security_exception",
+        413 | 503 => "status_exception",
+        _ => "illegal_argument_exception",
+    };
     body.clear();
     body.push_str("{\"error\":{\"root_cause\":[{");
-    write_error(kind, &text, body);
+    write_error(kind, text, body);
     body.push_str("}],");
-    write_error(kind, &text, body);
+    write_error(kind, text, body);
     let _ = write!(body, "}},\"status\":{}}}", reason.status());
 }
 

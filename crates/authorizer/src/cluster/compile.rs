@@ -169,7 +169,7 @@ pub struct ClusterHashes {
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
 /// own users; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let is_users = |file: &policy::Source| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
     let own = section.files.iter().any(is_users).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
@@ -184,7 +184,7 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
 
 /// Warns of issuers whose tokens can have the name of a user, and so the roles of that name.
 fn ambiguous_users(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Vec<Problem> {
-    let is_users = |file: &policy::Source| file.path.ends_with("internal_users.yml");
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
     let by_name = |user: &&InternalUser| {
         let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
         mapped.into_iter().any(|pattern| !pattern.is_anything() && pattern.matches(&user.name))

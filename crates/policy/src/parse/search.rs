@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::document::{Fields, Key, Node, Reader, Text};
-use crate::files::Source;
+use crate::files::PolicyFile;
 use crate::key_url::KeyUrl;
 use crate::model::{Evaluation, Inventory, Search};
-use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
+use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::{host, jwt, values};
 use crate::pattern::Scope;
 use crate::problem::Place;
@@ -31,12 +31,12 @@ const FILES: &[&str] = &[
 /// Reads `search`.
 pub(crate) fn read(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    cached: &mut CachedFiles<'_>,
     file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Search> {
     let fields = reader.fields(node, "`search`", SEARCH)?;
-    let folder = folder(reader, sources, file, &fields);
+    let folder = folder(reader, cached, file, &fields);
     let hosts = hosts(reader, &fields);
     let evaluation = evaluation(reader, &fields);
     let do_not_fail_on_forbidden = fields
@@ -50,7 +50,7 @@ pub(crate) fn read(
         reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
     }
     let system_indices = system_indices(reader, &fields);
-    let inventory = fields.value("inventory").and_then(|node| inventory(reader, sources, file, node));
+    let inventory = fields.value("inventory").and_then(|node| inventory(reader, cached, file, node));
     let (folder, files) = folder?;
     let at = reader.place(key.at);
     Some(Search { folder, files, hosts, evaluation, do_not_fail_on_forbidden, system_indices, inventory, at })
@@ -59,10 +59,10 @@ pub(crate) fn read(
 /// The folder, and those of the cluster's files that are in it.
 fn folder(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    cached: &mut CachedFiles<'_>,
     file: &Path,
     fields: &Fields<'_>,
-) -> Option<(PathBuf, Vec<Source>)> {
+) -> Option<(PathBuf, Vec<PolicyFile>)> {
     let Some(node) = fields.value("folder") else {
         let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
         reader.error_help(fields.at, "`search` has no `folder`", help);
@@ -70,7 +70,7 @@ fn folder(
     };
     let name = reader.text(node, "`folder`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    let names = match sources.list(&path) {
+    let names = match cached.list(&path) {
         Ok(names) => names,
         Err(error) => {
             unreadable(reader, name.at, &path, &error);
@@ -81,8 +81,8 @@ fn folder(
     let mut files = Vec::new();
     for known in FILES.iter().filter(|known| names.iter().any(|name| name == *known)) {
         let path = path.join(known);
-        match sources.read(&path) {
-            Ok(bytes) => files.push(Source { path, bytes }),
+        match cached.read(&path) {
+            Ok(bytes) => files.push(PolicyFile { path, bytes }),
             Err(error) => {
                 unreadable(reader, name.at, &path, &error);
                 return None;
@@ -139,7 +139,12 @@ const REFRESH: Duration = Duration::from_secs(30);
 /// How long the last inventory is used while the cluster does not answer.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
-fn inventory(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Inventory> {
+fn inventory(
+    reader: &mut Reader,
+    cached: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<Inventory> {
     let known = ["file", "url", "refresh", "max_age", "credentials_file", "ca_file"];
     let fields = reader.fields(node, "`inventory`", &known)?;
     match (fields.value("file"), fields.value("url")) {
@@ -148,9 +153,9 @@ fn inventory(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
                 let message = format!("`{}` is for an inventory at a `url`", key.text);
                 reader.error_help(key.at, message, "leave it out: a file is read again when it changes");
             }
-            in_file(reader, sources, file, name)
+            in_file(reader, cached, file, name)
         }
-        (None, Some(url)) => at_url(reader, sources, file, &fields, url),
+        (None, Some(url)) => at_url(reader, cached, file, &fields, url),
         (Some(_), Some(url)) => {
             reader.error_help(url.at, "`inventory` has both `file` and `url`", "leave one out");
             None
@@ -163,11 +168,11 @@ fn inventory(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: 
     }
 }
 
-fn in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Inventory> {
+fn in_file(reader: &mut Reader, cached: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Inventory> {
     let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    match sources.read(&path) {
-        Ok(bytes) => Some(Inventory::File { source: Source { path, bytes }, at: reader.place(name.at) }),
+    match cached.read(&path) {
+        Ok(bytes) => Some(Inventory::File { source: PolicyFile { path, bytes }, at: reader.place(name.at) }),
         Err(error) => {
             unreadable(reader, name.at, &path, &error);
             None
@@ -177,15 +182,15 @@ fn in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &N
 
 fn at_url(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    cached: &mut CachedFiles<'_>,
     file: &Path,
     fields: &Fields<'_>,
     node: &Node,
 ) -> Option<Inventory> {
     let refresh = jwt::positive(reader, fields, "refresh").unwrap_or(REFRESH);
     let max_age = jwt::positive(reader, fields, "max_age").unwrap_or(MAX_AGE);
-    let credentials = fields.value("credentials_file").map(|node| credentials(reader, sources, file, node));
-    let trusted_ca = fields.value("ca_file").map(|node| jwt::trusted_ca(reader, sources, file, node));
+    let credentials = fields.value("credentials_file").map(|node| credentials(reader, cached, file, node));
+    let trusted_ca = fields.value("ca_file").map(|node| jwt::trusted_ca(reader, cached, file, node));
     let text = reader.text(node, "`url`")?;
     if !values::is_url(reader, &text) {
         return None;
@@ -212,10 +217,15 @@ fn at_url(
 }
 
 /// The `user:password` in a file, which is never shown.
-fn credentials(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<String> {
+fn credentials(
+    reader: &mut Reader,
+    cached: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<String> {
     let name = reader.text(node, "`credentials_file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    let bytes = match sources.read(&path) {
+    let bytes = match cached.read(&path) {
         Ok(bytes) => bytes,
         Err(error) => {
             unreadable(reader, name.at, &path, &error);

@@ -62,6 +62,7 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         cluster_detail: "",
         actions: &[],
         indices: &[],
+        permitted_indices: &[],
         revision: &REVISION,
         duration: Duration::from_micros(7),
     }
@@ -155,6 +156,8 @@ fn the_table_of_fields_is_what_lines_have() {
         x_request_id: "x-1",
         raw_path: "/a/../people",
         replaced: true,
+        actions: &["indices:data/read/search"],
+        indices: &["logs-*"],
         ..record(false, "/people")
     };
     let lines = lines_of(DecisionLog::All, &[record]);

@@ -52,7 +52,7 @@ impl Reloader {
             Ok(compiled) => {
                 // First active, then reported: who reads the log or the status may rely on it.
                 let (before, after) = (self.good.authorizer.clone(), compiled.authorizer.clone());
-                self.replace(compiled);
+                self.replace(compiled, url);
                 self.note_fetched(url);
                 if url.is_inventory() {
                     tracing::info!(%url, names = after.inventory_len(), "inventory changed");
@@ -105,8 +105,8 @@ impl Reloader {
         })
     }
 
-    /// Activates the same policy with other keys. This does not make a stale policy fresh.
-    fn replace(&mut self, compiled: CompiledPolicy) {
+    /// Activates the same policy with other keys, or another inventory. This does not make a stale policy fresh.
+    fn replace(&mut self, compiled: CompiledPolicy, url: &KeyUrl) {
         self.good = compiled;
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
@@ -114,7 +114,8 @@ impl Reloader {
             self.active.replace(Some(self.good.authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
             let (policy, keys) = (&revision.policy, revision.keys.as_deref());
-            tracing::info!(%policy, keys, "policy active with other keys or inventory");
+            let what = if url.is_inventory() { "another inventory" } else { "other keys" };
+            tracing::info!(%policy, keys, "policy active with {what}");
         }
     }
 
@@ -145,7 +146,7 @@ impl Reloader {
         if unavailable {
             self.fetched.remove(url);
             match self.compile() {
-                Ok(compiled) => self.replace(compiled),
+                Ok(compiled) => self.replace(compiled, url),
                 // The policy compiled with these keys. If it does not compile without them, no policy is better than
                 // one with stale keys.
                 Err(problems) => {

@@ -145,13 +145,15 @@ pub(super) fn subject(
     if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
         return Err(format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?"));
     }
-    let gives_roles = issuer.roles_from_token && issuer.claims.roles.is_some();
     let given = [
-        ("role", !roles.is_empty(), gives_roles),
+        ("role", !roles.is_empty(), issuer.role_claim().is_some()),
         ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
     ];
     if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
         return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave `--{kind}` out"));
+    }
+    if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
+        return Err(format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out"));
     }
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
     Ok(Ok(Subject {

@@ -47,7 +47,7 @@ async fn the_same_policy_has_the_same_revision_everywhere() {
     let logged: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let with = |message: &str| logged.iter().find(|line| line["message"] == message).unwrap();
     assert_eq!(with("policy loaded")["policy"], *policy);
-    let with_keys = with("policy active with other keys or inventory");
+    let with_keys = with("policy active with other keys");
     assert_eq!((&with_keys["policy"], &with_keys["keys"]), (&policy.into(), &keys.into()));
 }
 
