@@ -47,7 +47,7 @@ pub(crate) struct ClusterCaller {
 }
 
 /// For how many needs at once it is worked out what is missing.
-const EXPLAINED: usize = 500;
+pub(crate) const EXPLAINED: usize = 500;
 
 /// A verified caller of the cluster.
 pub(crate) type Cached = CachedSubject<ClusterCaller>;

@@ -130,8 +130,10 @@ fn what_a_body_needs_is_explained() {
 #[test]
 fn what_is_permitted_in_part_and_filters_are_explained() {
     let why = explain("ann", "", ("GET", "/logs-1,red-1/_search", ""));
-    assert_eq!(why.reason, Some("partly_permitted"));
-    assert!(lines(&why).contains(&"in part: permitted on logs-1".to_owned()), "{why}");
+    assert_eq!(why.status, 200);
+    for line in ["in part: permitted on logs-1", "sets:    :path: /logs-1/_search"] {
+        assert!(lines(&why).contains(&line.to_owned()), "{why}");
+    }
     let why = explain("bob", "", ("GET", "/people/_search", ""));
     assert_eq!(why.reason, Some("not_permitted"));
     let lines = lines(&why);
@@ -172,4 +174,43 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
     let why =
         authorizer.explain(&request, ExplainedSubject::OfCredentials, Duration::from_secs(1_800_000_000));
     assert!(why.cluster.is_none());
+}
+
+#[test]
+fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
+    let warnings = |policy: &str| {
+        let files = policy::MapFiles::of("policy.yaml", policy)
+            .and("os/roles.yml", ROLES)
+            .and("os/roles_mapping.yml", MAPPING)
+            .and("os/internal_users.yml", USERS)
+            .and("inventory.json", INVENTORY);
+        let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+        let (_, warnings) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
+        let left = policy::unaccepted(&loaded.files, warnings);
+        left.iter()
+            .map(ToString::to_string)
+            .filter(|text| text.contains("ambiguous-name"))
+            .collect::<Vec<_>>()
+    };
+    let found = warnings(POLICY);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("policy.yaml:3:"), "{found:?}");
+    assert!(found[0].contains("can have the name `ann` of a user of the search cluster"), "{found:?}");
+    assert!(found[0].contains("os/internal_users.yml:2:1: the user"), "{found:?}");
+    assert!(warnings(&POLICY.replace("audiences", "user_prefix: 'id:', audiences")).is_empty());
+    let accepted =
+        POLICY.replace("identity:", "# accept: ambiguous-name because both are the same people\nidentity:");
+    assert!(warnings(&accepted).is_empty());
+    // A comment in a file of the cluster accepts its warnings, too.
+    let roles = ROLES.replace("team: {", "# accept: unused-role because it is for later\nlater: {}\nteam: {");
+    let files = policy::MapFiles::of("policy.yaml", POLICY)
+        .and("os/roles.yml", roles.as_str())
+        .and("os/roles_mapping.yml", MAPPING)
+        .and("inventory.json", INVENTORY);
+    let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+    let (_, all) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
+    let unused = |problems: &[policy::Problem]| {
+        problems.iter().filter(|problem| problem.to_string().contains("unused-role")).count()
+    };
+    assert_eq!((unused(&all), unused(&policy::unaccepted(&loaded.files, all.clone()))), (1, 0));
 }

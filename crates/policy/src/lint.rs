@@ -8,6 +8,7 @@ mod cover;
 mod names;
 mod prefixed_users;
 mod reach;
+mod search;
 mod shared_users;
 mod token_roles;
 mod trie;
@@ -28,6 +29,7 @@ pub(crate) fn rules(policy: &Policy, incomplete: bool, problems: &mut Vec<Proble
     let trie = Trie::new(policy);
     trie.case_variants(&mut Warnings::new(problems));
     trie.trailing_slashes(&mut Warnings::new(problems));
+    search::unused_rules(policy, &mut Warnings::new(problems));
     cover::useless(policy, &trie, &mut Warnings::new(problems));
     if !incomplete {
         below::open(policy, &trie, &mut Warnings::new(problems));

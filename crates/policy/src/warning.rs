@@ -90,6 +90,8 @@ warnings! {
     UnsupportedSetting = "unsupported-setting",
     /// A role that nobody has.
     UnusedRole = "unused-role",
+    /// A rule that no request reaches, because a search cluster decides about its host.
+    UnusedRule = "unused-rule",
     /// A method that is not registered.
     UnusualMethod = "unusual-method",
     /// `verify: false`.

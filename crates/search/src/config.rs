@@ -178,13 +178,16 @@ impl SecurityConfig {
         };
         let mut loader = Loader { files, folder, names, problems: Vec::new(), sources: Vec::new() };
         let mut config = Self::default();
-        role_files::load(&mut loader, &mut config);
-        users::load(&mut loader, &mut config);
+        let defined = role_files::load(&mut loader, &mut config);
+        let warnings = users::load(&mut loader, &mut config);
         let Loader { mut problems, sources, .. } = loader;
         problems.sort_by(|one, other| one.at.cmp(&other.at));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
             return Err(problems);
         }
+        problems.extend(warnings);
+        role_files::unused(defined, folder, &config, &mut problems);
+        problems.sort_by(|one, other| one.at.cmp(&other.at));
         Ok(Loaded { config, warnings: problems, sources })
     }
 }

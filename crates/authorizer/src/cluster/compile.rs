@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{self, Basic, BasicUser, Evaluation, Identity, Inventory, Policy};
-use policy::{MapFiles, Problem};
+use policy::{MapFiles, Problem, Warning};
 use search::config::{EvaluationType, InternalUser, SecurityConfig};
 use search::{Pattern, Privileges, Resolution, Rules};
 
@@ -120,7 +120,7 @@ impl Compiled {
             identity: Arc::new(identity(section, &config, policy)),
             users: Arc::new(users),
             maps_addresses,
-            warnings: loaded.warnings.into(),
+            warnings: [loaded.warnings, ambiguous_users(section, &config, policy)].concat().into(),
             privileges: Arc::new(privileges),
             inventory: bytes.cloned(),
             config,
@@ -180,6 +180,30 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     });
     let others = || policy.identity.basic.clone().map(|basic| Basic { realm: REALM.into(), ..basic });
     Identity { basic: own.or_else(others), jwt: policy.identity.jwt.clone() }
+}
+
+/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name.
+fn ambiguous_users(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Vec<Problem> {
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
+    let by_name = |user: &&InternalUser| {
+        let mapped = config.mappings.iter().flat_map(|mapping| &mapping.users);
+        mapped.into_iter().any(|pattern| !pattern.is_anything() && pattern.matches(&user.name))
+    };
+    let users = config.users.iter().filter(|user| user.hash.is_some()).filter(by_name);
+    let users: Vec<&InternalUser> =
+        if section.files.iter().any(is_users) { users.collect() } else { Vec::new() };
+    let ambiguous = policy.identity.jwt.iter().filter_map(|issuer| {
+        let user = users.iter().find(|user| user.name.starts_with(&*issuer.user_prefix))?;
+        let message = format!(
+            "a token of this issuer can have the name `{}` of a user of the search cluster, and then its roles",
+            user.name
+        );
+        let problem = Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message)
+            .help("set a `user_prefix` for the issuer, and map roles from names with it")
+            .related(user.at.clone(), "the user");
+        Some(problem)
+    });
+    ambiguous.collect()
 }
 
 fn basic_user(user: &InternalUser) -> BasicUser {

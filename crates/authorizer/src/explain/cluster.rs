@@ -1,5 +1,6 @@
 //! Why a request to the search cluster is answered as it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use identity::{LocalCache, Subject, UnixTime};
@@ -204,7 +205,11 @@ impl Compiled {
     ) {
         let subject = self.subject_of(request, caller);
         let caller = self.privileges.caller(&subject);
-        let answer = self.privileges.decide(&caller, needs);
+        // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
+        let mut chunks =
+            needs.chunks(cluster::EXPLAINED).map(|some| (some, self.privileges.decide(&caller, some)));
+        let first = chunks.find(|(_, answer)| *answer != PERMITTED);
+        let Some((needs, answer)) = first else { return };
         let missing = |Cell { action, name, reason }: &Cell| MissingPrivilege {
             action: action.name(),
             name: name.clone(),
@@ -268,6 +273,10 @@ impl Compiled {
         }
     }
 }
+
+/// The answer to what is permitted as it is.
+const PERMITTED: search::Answer =
+    search::Answer { verdict: ClusterVerdict::Permitted, missing: BTreeSet::new(), filters: BTreeSet::new() };
 
 const fn is_filter(reason: search::Reason) -> bool {
     match reason {

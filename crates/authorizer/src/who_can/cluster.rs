@@ -16,6 +16,10 @@ use crate::notes;
 use crate::reason::Reason;
 use crate::request::{self, Request};
 
+/// What is said where a request may be reduced.
+const REDUCED: &str = "callers to whom it is permitted on some of its indices only are not listed: their requests may be \
+                       reduced to these indices";
+
 impl Authorizer {
     pub(super) fn who_can_on_cluster(
         &self,
@@ -37,7 +41,11 @@ impl Authorizer {
         if let Err(problem) = read {
             return nobody.because_of(Reason::Cluster(problem));
         }
-        WhoCan { callers: self.callers_on_cluster(cluster, &needs), ..nobody }
+        let mut who = WhoCan { callers: self.callers_on_cluster(cluster, &needs), ..nobody };
+        if cluster.compiled.privileges.reduces(&needs) {
+            who.notes.push(REDUCED.to_owned());
+        }
+        who
     }
 
     fn callers_on_cluster(&self, cluster: &Cluster, needs: &[Need<'_>]) -> Vec<Callers> {
@@ -51,7 +59,7 @@ impl Authorizer {
         if let Some(basic) = &identity.basic {
             callers.extend(self.users_on_cluster(cluster, basic, needs, &requirement));
             if !basic.verify {
-                let unlisted = Source { user_prefix: &basic.user_prefix, group_prefix: None, roles_of: None };
+                let unlisted = Source { user_prefix: &basic.user_prefix, group_prefix: None, issuer: None };
                 let any = unlisted.callers(config, &requirement, CallerSource::Basic);
                 let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
@@ -160,8 +168,8 @@ struct Source<'s> {
     user_prefix: &'s str,
     /// That of groups; `None` if they have none.
     group_prefix: Option<&'s str>,
-    /// The issuer, if its tokens have roles that count.
-    roles_of: Option<&'s Issuer>,
+    /// Whose tokens name roles.
+    issuer: Option<&'s Issuer>,
 }
 
 impl<'s> Source<'s> {
@@ -169,7 +177,7 @@ impl<'s> Source<'s> {
         Self {
             user_prefix: &issuer.user_prefix,
             group_prefix: issuer.claims.groups.is_some().then_some(&*issuer.group_prefix),
-            roles_of: issuer.role_claim().is_some().then_some(issuer),
+            issuer: issuer.role_claim().is_some().then_some(issuer),
         }
     }
 
@@ -255,7 +263,7 @@ impl<'s> Source<'s> {
     /// Whether a caller can have a backend role that matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
         let is_group = self.group_prefix.is_some_and(|prefix| pattern.may_overlap(&format!("{prefix}*")));
-        let is_role = self.roles_of.is_some_and(|issuer| match &issuer.roles_from_token {
+        let is_role = self.issuer.is_some_and(|issuer| match &issuer.roles_from_token {
             RolesFromToken::All => true,
             RolesFromToken::Only(listed) => listed.iter().any(|role| pattern.matches(&role.name)),
         });

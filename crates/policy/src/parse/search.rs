@@ -13,6 +13,7 @@ use crate::parse::{host, jwt, values};
 use crate::pattern::Scope;
 use crate::problem::Place;
 use crate::similar::closest;
+use crate::warning::Warning;
 
 const SEARCH: &[&str] =
     &["folder", "hosts", "evaluation", "do_not_fail_on_forbidden", "system_indices", "inventory"];
@@ -41,6 +42,13 @@ pub(crate) fn read(
     let do_not_fail_on_forbidden = fields
         .value("do_not_fail_on_forbidden")
         .and_then(|node| reader.boolean(node, "`do_not_fail_on_forbidden`"));
+    if evaluation == Some(Evaluation::V4)
+        && do_not_fail_on_forbidden == Some(true)
+        && let Some((key, _)) = fields.field("do_not_fail_on_forbidden")
+    {
+        let message = "`do_not_fail_on_forbidden` has no effect with `evaluation: v4`";
+        reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
+    }
     let system_indices = system_indices(reader, &fields);
     let inventory = fields.value("inventory").and_then(|node| inventory(reader, cached, file, node));
     let (folder, files) = folder?;

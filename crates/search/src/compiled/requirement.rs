@@ -144,6 +144,25 @@ impl Privileges {
         requirement
     }
 
+    /// Whether a request with these needs may be reduced to the names that are permitted.
+    #[must_use]
+    pub fn reduces(&self, needs: &[Need<'_>]) -> bool {
+        needs.iter().any(|need| {
+            matches!(need.target, Target::Indices(_))
+                && match self.rules.evaluation {
+                    EvaluationType::Legacy => {
+                        self.rules.do_not_fail_on_forbidden
+                            && need.actions.iter().all(|action| self.rules.reduces(*action))
+                    }
+                    EvaluationType::V4 => {
+                        self.rules.ignore_unauthorized_indices
+                            && resolve(self.inventory.as_deref(), self.rules.evaluation, &need.target)
+                                .is_some_and(|names| names.is_reducible)
+                    }
+                }
+        })
+    }
+
     fn require_any_index(&self, need: &Need<'_>, roles: &mut OneByOne<'_>, requirement: &mut Requirement) {
         if self.rules.evaluation == EvaluationType::Legacy {
             return;

@@ -1,10 +1,11 @@
 //! Reads `roles.yml`, `roles_mapping.yml`, `action_groups.yml` and `tenants.yml`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
-use policy::Warning;
 use policy::document::{Fields, Key, Node, Reader, Text};
+use policy::{Place, Problem, Warning};
 
 use super::read::{entries, fields, flag, missing, names, pattern, patterns, texts};
 use super::{
@@ -17,12 +18,14 @@ use crate::pattern::Pattern;
 const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
 const INDEX_PERMISSION: &[&str] = &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
 
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Defined {
+    let mut places = Vec::new();
     config.action_groups = action_groups(loader);
     let groups = config.action_groups.clone();
     let roles = &mut config.roles;
     let is_there = entries(loader, "roles.yml", "roles", |reader, key, node| {
-        if let Some(role) = role(reader, key, node, &groups) {
+        if let Some((role, is_own)) = role(reader, key, node, &groups) {
+            places.extend(is_own.then(|| (key.text.clone(), reader.place(key.at))));
             roles.insert(key.text.clone(), role);
         }
     });
@@ -31,7 +34,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
     }
     add_builtin(config);
     let (roles, mappings) = (&config.roles, &mut config.mappings);
-    entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
+    let has_mapping = entries(loader, "roles_mapping.yml", "rolesmapping", |reader, key, node| {
         mappings.extend(mapping(reader, key, node));
         if is_there && !roles.contains_key(&key.text) {
             let close = policy::closest(&key.text, roles.keys().map(|name| &**name));
@@ -51,6 +54,36 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
             tenants.push(key.text.clone());
         }
     });
+    Defined { roles: places, has_mapping }
+}
+
+/// What the files define.
+pub(super) struct Defined {
+    /// Roles for callers to have, with their places.
+    roles: Vec<(Arc<str>, Place)>,
+    /// Whether there is a `roles_mapping.yml`.
+    has_mapping: bool,
+}
+
+/// Warns of roles that nobody has.
+pub(super) fn unused(defined: Defined, folder: &Path, config: &SecurityConfig, problems: &mut Vec<Problem>) {
+    if !defined.has_mapping {
+        let at = Place::start_of(&folder.join("roles.yml"));
+        let message = "the folder has no `roles_mapping.yml`: only users that name their own roles have any";
+        problems.push(Problem::warning(at, Warning::UnusedRole, message).help("add it"));
+        return;
+    }
+    let has_someone = |mapping: &&RoleMapping| {
+        let RoleMapping { role: _, users, backend_roles, and_backend_roles, hosts } = mapping;
+        [users, backend_roles, and_backend_roles, hosts].iter().any(|patterns| !patterns.is_empty())
+    };
+    let mapped = config.mappings.iter().filter(has_someone).map(|mapping| &mapping.role);
+    let held: BTreeSet<&Arc<str>> = mapped.chain(config.users.iter().flat_map(|user| &user.roles)).collect();
+    for (role, at) in defined.roles.into_iter().filter(|(role, _)| !held.contains(role)) {
+        let message = format!("nobody has the role `{role}`: no role mapping and no user names it");
+        let help = "map it in `roles_mapping.yml`, or leave it out";
+        problems.push(Problem::warning(at, Warning::UnusedRole, message).help(help));
+    }
 }
 
 /// Adds the built-in roles. They replace roles of the same name, as in OpenSearch.
@@ -97,10 +130,12 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
     ActionGroups::new(groups)
 }
 
-fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<Role> {
+/// A role, and whether it is none of those that every exported configuration has, marked so.
+fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<(Role, bool)> {
     let role_fields = fields(reader, node, "a role", ROLE)?;
     let is_builtin = builtin::ROLES.iter().any(|role| *role.name == *key.text);
     warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
+    let is_marked = ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
     let mut role = Role {
         cluster_permissions: actions(reader, &role_fields, "cluster_permissions", groups),
         ..Role::default()
@@ -116,7 +151,7 @@ fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> O
             role.tenant_permissions.push(TenantPermission { patterns, allowed_actions });
         }
     }
-    Some(role)
+    Some((role, !is_marked && !is_builtin))
 }
 
 fn list<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> &'n [Node] {
@@ -156,7 +191,16 @@ fn index_pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Opti
 
 fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Template> {
     match Template::parse(shared) {
-        Ok(template) => Some(template),
+        Ok(template) => {
+            for (offset, name) in template.unknown_variables() {
+                let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
+                let message = format!("no caller has the variable `{name}`, so this matches nothing");
+                let help = "variables are `user.name`, `user.roles`, `user.securityRoles`, `attr.internal.NAME` of \
+                            `internal_users.yml`, and `attr.jwt.NAME` of tokens";
+                reader.warning_help(at, Warning::UnknownName, message, help);
+            }
+            Some(template)
+        }
         Err((offset, message)) => {
             let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
             reader.error(at, message);

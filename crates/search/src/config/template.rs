@@ -110,6 +110,28 @@ impl Template {
         Some(Pattern::of_symbols(self.text.clone(), symbols))
     }
 
+    /// The variables without a default that no caller can have, each with its offset in bytes.
+    pub(super) fn unknown_variables(&self) -> Vec<(usize, &str)> {
+        let known = ["user.name", "user.roles", "user.securityRoles"];
+        let is_known = |name: &str| {
+            known.iter().any(|known| name == *known || name == known.replace('.', "_"))
+                || ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"]
+                    .iter()
+                    .any(|source| name.len() > source.len() && name.starts_with(source))
+        };
+        let mut unknown = Vec::new();
+        let mut rest = &*self.text;
+        while let Some((_, after)) = rest.split_once("${") {
+            let offset = self.text.len() - after.len() - 2;
+            let Some((inner, next)) = after.split_once('}') else { break };
+            if !inner.contains(":-") && !is_known(inner) {
+                unknown.push((offset, inner));
+            }
+            rest = next;
+        }
+        unknown
+    }
+
     /// The pattern of all names that it may match with some values.
     pub(crate) fn widest(&self) -> Pattern {
         let mut symbols = Vec::new();

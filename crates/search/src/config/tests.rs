@@ -40,7 +40,7 @@ fn all_fields_are_read() {
         .and(
             "os/roles_mapping.yml",
             "_meta: { type: rolesmapping, config_version: 2 }\nreader: { users: [ann, 'b*'], backend_roles: [r], \
-             and_backend_roles: [x, y], hosts: ['10.*'] }\n",
+             and_backend_roles: [x, y], hosts: ['10.*'] }\nempty: { users: [x] }\n",
         )
         .and(
             "os/internal_users.yml",
@@ -59,7 +59,8 @@ fn all_fields_are_read() {
              privileges_evaluation_type: v4, authc: { a: {} } } }\n",
         );
     let loaded = load(&files).unwrap();
-    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    // The two settings of `config.yml`.
+    assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
     assert_eq!(loaded.sources.len(), 6);
     let config = loaded.config;
     assert_eq!(config.roles.len(), 8 + 2);
@@ -119,15 +120,52 @@ fn problems_have_their_places() {
 fn what_is_not_used_is_a_warning() {
     let meta = "_meta: { type: roles, config_version: 2 }\n";
     let found = warnings(&folder(&format!("{meta}readall: {{ cluster_permissions: ['*'] }}\n")));
-    assert!(found[0].contains("is a built-in role"), "{found:?}");
+    assert!(found[1].contains("is a built-in role"), "{found:?}");
     let found = warnings(&folder(&format!("{meta}a: {{ cluster_permissions: [cluster_montor] }}\n")));
-    assert!(found[0].contains("did you mean `cluster_monitor`?"), "{found:?}");
+    assert!(found[1].contains("did you mean `cluster_monitor`?"), "{found:?}");
     let mapping = "_meta: { type: rolesmapping, config_version: 2 }\nreadr: { users: [x] }\n";
     let found = warnings(&folder(ROLES).and("os/roles_mapping.yml", mapping));
-    assert!(found[0].contains("did you mean `reader`?"), "{found:?}");
+    assert!(found.iter().any(|one| one.contains("did you mean `reader`?")), "{found:?}");
     let anonymous = "_meta: { type: config, config_version: 2 }\nconfig: { dynamic: { http: { anonymous_auth_enabled: true } } }\n";
     let found = warnings(&folder(ROLES).and("os/config.yml", anonymous));
     assert!(found[0].contains("warning[unsupported-setting]"), "{found:?}");
+    let both = "_meta: { type: config, config_version: 2 }\nconfig: { dynamic: { do_not_fail_on_forbidden: true, privileges_evaluation_type: v4 } }\n";
+    let found = warnings(&folder(ROLES).and("os/config.yml", both));
+    assert!(
+        found[0].starts_with("os/config.yml:2:22: warning[unsupported-setting]: `do_not_fail"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn who_and_what_nobody_has_is_a_warning() {
+    let first_lines = |files: &MapFiles| -> Vec<String> {
+        warnings(files).iter().filter_map(|text| text.lines().next().map(str::to_owned)).collect()
+    };
+    let roles = "_meta: { type: roles, config_version: 2 }\nmapped: {}\ndirect: {}\nunmapped: {}\nnobody: {}\n\
+                 exported: { reserved: true }\nreadall: { static: true }\n\
+                 variables: { index_permissions: [{ index_patterns: ['${attr.ldap.x}-*', '${user.name}', '${attr.ldap.y:-z}', \
+                 'a-${usr.name}', '${attr.jwt.a}-${attr_internal_b}'], dls: '{\"term\": {\"a\": \"${attr.proxy.z}\"}}' }] }\n";
+    let mapping = "_meta: { type: rolesmapping, config_version: 2 }\nmapped: { backend_roles: [a] }\nvariables: { users: [a] }\n\
+                   nobody: { users: [] }\n";
+    let users = "_meta: { type: internalusers, config_version: 2 }\nann: { hash: a, opendistro_security_roles: [direct] }\n\
+                 bob: { backend_roles: [a] }\ncarl: { enabled: false }\n";
+    let files = folder(roles).and("os/roles_mapping.yml", mapping).and("os/internal_users.yml", users);
+    assert_eq!(
+        first_lines(&files),
+        [
+            "os/internal_users.yml:3:1: warning[no-password]: the user `bob` has no `hash`, and so no access",
+            "os/roles.yml:4:1: warning[unused-role]: nobody has the role `unmapped`: no role mapping and no user names it",
+            "os/roles.yml:5:1: warning[unused-role]: nobody has the role `nobody`: no role mapping and no user names it",
+            "os/roles.yml:8:54: warning[unknown-name]: no caller has the variable `attr.ldap.x`, so this matches nothing",
+            "os/roles.yml:8:113: warning[unknown-name]: no caller has the variable `usr.name`, so this matches nothing",
+            "os/roles.yml:8:169: warning[unknown-name]: no caller has the variable `attr.proxy.z`, so this matches nothing",
+        ]
+    );
+    assert_eq!(
+        first_lines(&folder(roles).and("os/internal_users.yml", users))[1],
+        "os/roles.yml:1:1: warning[unused-role]: the folder has no `roles_mapping.yml`: only users that name their own roles have any"
+    );
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use policy::Warning;
 use policy::document::{Fields, Key, Node, Reader};
 use policy::model::Secret;
+use policy::{Problem, Warning};
 
 use super::read::{entries, fields, flag, names};
 use super::{EvaluationType, InternalUser, Loader, SecurityConfig, Settings};
@@ -40,10 +40,18 @@ const UNUSED: &[&str] = &[
     "transport_userrname_attribute",
 ];
 
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
+/// Reads the files. Returns warnings that only count if there are no errors.
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> Vec<Problem> {
     let users = &mut config.users;
+    let mut warnings = Vec::new();
     entries(loader, "internal_users.yml", "internalusers", |reader, key, node| {
-        users.extend(user(reader, key, node));
+        let Some((user, is_disabled)) = user(reader, key, node) else { return };
+        if user.hash.is_none() && !is_disabled {
+            let message = format!("the user `{}` has no `hash`, and so no access", user.name);
+            let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
+            warnings.push(problem.help("add one, or write `enabled: false`"));
+        }
+        users.push(user);
     });
     let settings = &mut config.settings;
     entries(loader, "config.yml", "config", |reader, key, node| {
@@ -55,9 +63,11 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) {
             dynamic(reader, node, settings);
         }
     });
+    warnings
 }
 
-fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<InternalUser> {
+/// A user, and whether it is disabled.
+fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(InternalUser, bool)> {
     let fields = fields(reader, node, "a user", USER)?;
     let hash = fields.value("hash").and_then(|node| reader.shared(node, "`hash`"));
     let hash = hash.filter(|(text, _)| !text.text.is_empty()).map(|(_, shared)| Secret(shared.clone()));
@@ -73,7 +83,7 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<InternalUser> {
         || attributes.get("service").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let is_disabled = is_false(reader, &fields, "enabled")
         || attributes.get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"));
-    Some(InternalUser {
+    let user = InternalUser {
         name: key.text.clone(),
         hash: hash.filter(|_| !is_disabled),
         backend_roles: names(reader, &fields, "backend_roles"),
@@ -81,7 +91,8 @@ fn user(reader: &mut Reader, key: &Key, node: &Node) -> Option<InternalUser> {
         roles: names(reader, &fields, "opendistro_security_roles"),
         is_service,
         at: reader.place(key.at),
-    })
+    };
+    Some((user, is_disabled))
 }
 
 fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
@@ -101,6 +112,13 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut Settings) {
         "privileges_evaluation_type",
         &[("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))],
     );
+    if settings.do_not_fail_on_forbidden
+        && settings.evaluation == Some(EvaluationType::V4)
+        && let Some((key, _)) = fields.field("do_not_fail_on_forbidden")
+    {
+        let message = "`do_not_fail_on_forbidden` has no effect with `privileges_evaluation_type: v4`";
+        reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
+    }
     choice(
         reader,
         &fields,

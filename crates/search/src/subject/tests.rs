@@ -1,4 +1,4 @@
-//! Which roles a caller has, and why.
+//! Tests of the roles of a subject.
 
 use super::*;
 
