@@ -25,9 +25,9 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
-     `health`: the server is ready, with `--live` alive
+     `health`: the server is ready, with `--live` alive; `diff`: there is no difference
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
-     `health`: the server is not ready
+     `health`: the server is not ready; `diff`: there is a difference
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
   4  `test`: a case failed
@@ -57,6 +57,9 @@ pub enum Command {
     /// Lists what a role or a user may do: the rules of the roles, with their places.
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
+    /// Says who may do what under a new policy and not under an old one, and the other way round.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
@@ -126,6 +129,16 @@ Examples:
 It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
 `authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their identity
 source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  rolegate diff old new                    two files, or two folders with a `policy.yaml` each
+  rolegate diff --output markdown old new  for the comment of a pull request
+  rolegate diff --output json old new
+
+It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
+difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
+the arguments are wrong, 3 if a policy is, and 5 if the policies are too complex to compare.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -286,6 +299,32 @@ pub struct WhatCanArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
+}
+
+/// The arguments of `diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The old policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The new policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: DiffFormat,
+}
+
+/// Output format of `diff`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON value, for programs.
+    Json,
+    /// Markdown, for the comment of a pull request.
+    Markdown,
 }
 
 /// The arguments of `hash-password`.

@@ -3,6 +3,7 @@
 mod caller;
 mod check;
 mod completions;
+mod diff;
 mod explain;
 mod fetched;
 mod hash_password;
@@ -16,6 +17,7 @@ mod who_can;
 
 pub(crate) use check::check;
 pub(crate) use completions::completions;
+pub(crate) use diff::diff;
 pub(crate) use explain::explain;
 pub(crate) use hash_password::hash_password;
 pub(crate) use health::health;

@@ -114,7 +114,7 @@ fn invalid_arguments_have_their_own_exit_code() {
 #[test]
 fn help_has_examples() {
     for command in
-        ["serve", "check", "test", "explain", "who-can", "what-can", "hash-password", "completions"]
+        ["serve", "check", "test", "explain", "who-can", "what-can", "diff", "hash-password", "completions"]
     {
         let (code, out, _) = run(&[command, "--help"]);
         assert_eq!(code, 0, "{command}");

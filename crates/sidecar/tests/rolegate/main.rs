@@ -13,6 +13,7 @@ mod admin;
 mod cli;
 mod client;
 mod decisions;
+mod diff;
 mod discovery;
 mod documented;
 mod keys;
