@@ -25,9 +25,10 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
-     `health`: the server is ready, with `--live` alive; `diff`: there is no difference
+     `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
+     `replay`: no answer would change
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
-     `health`: the server is not ready; `diff`: there is a difference
+     `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
   4  `test`: a case failed
@@ -60,6 +61,9 @@ pub enum Command {
     /// Says who may do what under a new policy and not under an old one, and the other way round.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
+    /// Evaluates the requests of a decision log again, and says what another policy would change.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
@@ -139,6 +143,16 @@ Examples:
 It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
 difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
 the arguments are wrong, 3 if a policy is, and 5 if the policies are too complex to compare.";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  rolegate replay decisions.log --policy new
+  rolegate replay --output json --policy new - < decisions.log
+  kubectl logs deploy/rolegate | rolegate replay --policy new -
+
+The log is what `rolegate serve --decision-log all` prints. Passwords and tokens are not verified again: a line with invalid
+credentials is not evaluated, and neither is one whose values were cut. The exit code is 0 if no answer would change, 1 if one
+would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -325,6 +339,20 @@ pub enum DiffFormat {
     Json,
     /// Markdown, for the comment of a pull request.
     Markdown,
+}
+
+/// The arguments of `replay`.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
 }
 
 /// The arguments of `hash-password`.

@@ -19,6 +19,7 @@ mod documented;
 mod keys;
 mod process;
 mod reloading;
+mod replay;
 mod secrets;
 mod serving;
 mod settings;
