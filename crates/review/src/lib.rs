@@ -11,6 +11,8 @@
 //! * `regions`: describes the requests whose answer differs by the patterns of the policies, for people;
 //! * `settings`: the differences besides roles and grants; `text` and `markdown` print all of it.
 //!
+//! [`Usage`] goes the other way: from requests that were allowed to a policy for them.
+//!
 //! The crate does no I/O.
 
 mod callers;
@@ -23,6 +25,7 @@ mod markdown;
 mod regions;
 mod segments;
 mod settings;
+mod suggest;
 mod text;
 
 pub use callers::{CallerSource, NameLike};
@@ -31,6 +34,7 @@ pub use diff::{Cause, Change, Diff, Who, diff};
 pub use hosts::HostRegion;
 pub use regions::{Methods, Region};
 pub use settings::SettingChange;
+pub use suggest::Usage;
 
 /// Why two policies were not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -64,6 +64,9 @@ pub enum Command {
     /// Evaluates the requests of a decision log again, and says what another policy would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+    /// Prints the least policy that allows what a decision log shows was used, as a starting point.
+    #[command(after_help = SUGGEST_EXAMPLES)]
+    Suggest(SuggestArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
@@ -153,6 +156,15 @@ Examples:
 The log is what `rolegate serve --decision-log all` prints. Passwords and tokens are not verified again: a line with invalid
 credentials is not evaluated, and neither is one whose values were cut. The exit code is 0 if no answer would change, 1 if one
 would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
+
+const SUGGEST_EXAMPLES: &str = "\
+Examples:
+  rolegate suggest decisions.log > policy.yaml
+  rolegate suggest decisions.log --policy /etc/rolegate      also lists the rules that decided no request
+  rolegate suggest --output json - < decisions.log
+
+The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own.
+The exit code is 0, 2 if the arguments are wrong or the log has no allowed request, and 3 if the policy is wrong.";
 
 const HASH_EXAMPLES: &str = "\
 Examples:
@@ -350,6 +362,20 @@ pub struct ReplayArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `suggest`.
+#[derive(Args, Debug)]
+pub struct SuggestArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The present policy, to list its rules that decided no request: a file, or a folder that contains a `policy.yaml`.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub policy: Option<PathBuf>,
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub output: Format,

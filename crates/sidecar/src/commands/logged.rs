@@ -180,7 +180,7 @@ impl LoggedDecision {
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
-            path: self.raw_path.as_ref().unwrap_or(&self.path).as_bytes(),
+            path: self.received_path().as_bytes(),
             headers: &[],
             id: b"",
         };
@@ -254,6 +254,27 @@ impl LoggedDecision {
             (Some(user), None) => user.clone(),
             (Some(user), Some(issuer)) => format!("{user} of {issuer}"),
         }
+    }
+
+    /// The user, with its prefix.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The rule that decided.
+    pub(super) fn rule(&self) -> Option<&str> {
+        self.outcome.rule.as_deref()
+    }
+
+    /// Whether the rules decided, and not something that is wrong with the request or its credentials.
+    pub(super) fn is_by_rules(&self) -> bool {
+        let by_rules = [Reason::MissingCredentials, Reason::NotAllowed, Reason::Denied].map(Reason::name);
+        self.outcome.reason.as_deref().is_none_or(|reason| by_rules.contains(&reason))
+    }
+
+    /// The path as received.
+    pub(super) fn received_path(&self) -> &str {
+        self.raw_path.as_ref().unwrap_or(&self.path)
     }
 
     pub(super) fn method(&self) -> &str {

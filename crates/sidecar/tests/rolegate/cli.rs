@@ -122,6 +122,7 @@ fn help_has_examples() {
         "what-can",
         "diff",
         "replay",
+        "suggest",
         "hash-password",
         "completions",
     ] {

@@ -1,4 +1,4 @@
-//! `replay`: what another policy would change for recorded requests.
+//! `replay`: what another policy would change for recorded requests; `suggest`: a policy for them.
 
 use std::fmt::Write;
 
@@ -110,4 +110,40 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
     assert!(out.contains("1 not evaluated: values were cut or replaced\n"), "{out}");
     let (code, out, err) = replay(POLICY, "nothing\n", &[]);
     assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
+}
+
+#[test]
+fn a_suggested_policy_passes_the_check_and_changes_nothing() {
+    let more: String = (1..9)
+        .map(|id| line("allowed", "anyone: GET /open", json!({}), "GET", &format!("/a/{id}")))
+        .collect();
+    let denied = line("denied", "denied", json!({ "user": "eve", "rule": "x: y" }), "GET", "/a/3");
+    let log = log() + &more + &denied;
+    let (code, suggested, err) = run_with(&["suggest", "-"], &log);
+    assert!(code == 0 && err.is_empty(), "{suggested}{err}");
+    let folder = PolicyFolder::new(&suggested);
+    let (code, out, _) = run_with(&["check", &folder.arg()], "");
+    assert_eq!(code, 0, "{out}");
+    let (code, out, err) = replay(&suggested, &log, &[]);
+    assert_eq!(code, 0, "{suggested}{out}{err}");
+    for rule in ["/open", "/reports/1", "/reports/2"] {
+        assert!(suggested.contains(rule), "{suggested}");
+    }
+}
+
+#[test]
+fn rules_that_decided_no_request_are_listed() {
+    let folder = PolicyFolder::new(POLICY);
+    let (code, out, _) = run_with(&["suggest", "-", "--policy", &folder.arg(), "--output", "json"], &log());
+    let suggested: Value = serde_json::from_str(&out).unwrap();
+    let unused: Vec<&str> = suggested["unused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unused| unused["rule"].as_str().unwrap())
+        .collect();
+    assert_eq!((code, unused), (0, vec!["editor: POST /reports"]), "{out}");
+    let denied = line("denied", "not_allowed", json!({ "user": "ann" }), "GET", "/x");
+    let (code, _, err) = run_with(&["suggest", "-"], &denied);
+    assert!(code == 2 && err.contains("no allowed request"), "{err}");
 }
