@@ -70,6 +70,9 @@ pub enum Command {
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
+    /// Prints a JSON Schema of the files that you write, for editors.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaArgs),
     /// Prints a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
@@ -171,6 +174,14 @@ Examples:
   rolegate hash-password                   prompts, and does not show what is typed
   pass show people/alice | rolegate hash-password
   rolegate hash-password --algorithm bcrypt < password";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  rolegate schema > policy.schema.json           of policy.yaml and the files that it includes
+  rolegate schema cases > cases.schema.json
+  rolegate schema settings > settings.schema.json
+
+An editor with the YAML language server takes a first line `# yaml-language-server: $schema=policy.schema.json`.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -405,6 +416,26 @@ pub enum Algorithm {
     Bcrypt,
     /// PBKDF2 with HMAC-SHA-256 (RFC 8018), for where regulations require it.
     Pbkdf2Sha256,
+}
+
+/// The arguments of `schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// The kind of files.
+    #[arg(value_enum, default_value_t)]
+    pub of: SchemaOf,
+}
+
+/// A kind of files with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// `policy.yaml`, and the files that it includes.
+    #[default]
+    Policy,
+    /// `cases.yaml`.
+    Cases,
+    /// The settings file of `serve`.
+    Settings,
 }
 
 /// The arguments of `completions`.

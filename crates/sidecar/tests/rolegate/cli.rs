@@ -123,6 +123,7 @@ fn help_has_examples() {
         "diff",
         "replay",
         "suggest",
+        "schema",
         "hash-password",
         "completions",
     ] {

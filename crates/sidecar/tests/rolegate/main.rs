@@ -20,6 +20,7 @@ mod keys;
 mod process;
 mod reloading;
 mod replay;
+mod schema;
 mod secrets;
 mod serving;
 mod settings;
