@@ -41,15 +41,15 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: help demo test manifests lint fmt fuzz sanitize valgrind bench load search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running, MODULE=1 runs rolegate inside Envoy.
 	@echo "building rolegate: minutes the first time"
-	@cargo build --quiet --locked --package sidecar --bin rolegate --package testbed --bin demo
-	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --quiet --locked --package module --lib; fi
+	@cargo build --locked --package sidecar --bin rolegate --package testbed --bin demo
+	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
 	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
 
 test: needs-rust needs-cc $(NEEDS_ENVOYS) $(NEEDS_MANIFESTS) ## Run all tests, including those through a real Envoy and those of the images.
@@ -84,7 +84,7 @@ valgrind: needs-rust needs-cc $(NEEDS_ENVOYS) ## Run Envoy with the module under
 module: needs-rust needs-cc $(ZIG)/.installed ## Build the library that Envoy loads as a filter, target/module/librolegate.so.
 	@echo "building librolegate.so: minutes the first time"
 	@target=$$(rustc -vV | sed -n 's/^host: //p') && export PATH="$$PWD/$(ZIG)/bin:$$PATH" && \
-		cargo-zigbuild rustc --quiet --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) && \
+		cargo-zigbuild rustc --release --locked --package module --lib --crate-type cdylib --target $$target.$(GLIBC) && \
 		mkdir -p $(BUILT)/module && cp $(BUILT)/$$target/release/librolegate.so $(BUILT)/module/
 	@python3 deploy/module/check_glibc.py $(BUILT)/module/librolegate.so $(GLIBC)
 
@@ -111,10 +111,10 @@ cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubect
 # The program that measures, rolegate, and the baseline with its own profile.
 define build-experiments
 	@echo "building rolegate and the experiments: minutes the first time"
-	@cargo build --quiet --release --locked --package sidecar --bin rolegate --package benches --bin measure
+	@cargo build --release --locked --package sidecar --bin rolegate --package benches --bin measure
 endef
 define build-baseline
-	@cargo build --quiet --profile baseline --locked --package benches --bin baseline
+	@cargo build --profile baseline --locked --package benches --bin baseline
 endef
 
 load: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare rolegate with other servers through a real Envoy, into target/load/; QUICK=1 is shorter, PEERS="opa=127.0.0.1:9191" adds a server.
@@ -127,9 +127,15 @@ soak: needs-rust needs-cc $(NEEDS_ENVOY) module ## Send 10 million requests thro
 	$(build-experiments)
 	@$(BUILT)/release/measure soak --module $(BUILT)/module $(if $(REQUESTS),--requests $(REQUESTS))
 
-search-conformance: needs-rust needs-cc ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
+search-conformance: needs-rust needs-cc $(NEEDS_ENVOY) ## Compare decisions about requests to a search cluster with those of a node with the security plugin, NODE=http://127.0.0.1:9200; PLAIN=http://127.0.0.1:9202 names a node without it, which is then asked through Envoy and rolegate; REQUESTS=20000, SEED=1; RECORD=1 writes the recorded answers anew.
 	@NODE="$(or $(NODE),http://127.0.0.1:9200)" REQUESTS="$(or $(REQUESTS),20000)" SEED="$(or $(SEED),1)" RECORD="$(RECORD)" \
-		cargo test --quiet --package search --locked --test conformance -- --ignored --nocapture
+		PLAIN="$(PLAIN)" cargo test --quiet --workspace --locked \
+		$(if $(PLAIN),--test search_cluster,--test conformance) -- --ignored --nocapture
+
+load-search: needs-rust needs-cc $(NEEDS_ENVOY) module ## Compare a search cluster behind rolegate with one without authorization, PLAIN=127.0.0.1:9200, and with one with its security plugin, NODE=127.0.0.1:9201, into target/load/; QUICK=1 is shorter. Deletes what the clusters contain.
+	$(build-experiments)
+	@$(BUILT)/release/measure cluster --module $(BUILT)/module --out $(BUILT)/load --plain "$(or $(PLAIN),127.0.0.1:9200)" \
+		$(if $(NODE),--secure "$(NODE)") $(if $(QUICK),--rounds 1 --duration 1s --indices 10)
 
 attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the latency of another client, into target/attack/; QUICK=1 is shorter, ONLY=reset selects by name, FLOOD=3600 floods it with wrong passwords for that many seconds.
 	$(build-experiments)
@@ -186,7 +192,7 @@ $(CHARTS)/.installed: | needs-python
 # $(call cargo-install,FOLDER,PACKAGE,VERSION,FEATURES): without optimisation, which would take longer than it saves.
 define cargo-install
 	@echo "building $(2) $(3) into $(1): minutes"
-	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --quiet --locked $(4) \
+	@CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 cargo install --debug --locked $(4) \
 		--root $(1) --version $(3) $(2)
 endef
 

@@ -82,8 +82,14 @@ fn authorize<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread
         lines.push(Header { name: line.name, value: line.value });
     });
     let read = read.unwrap();
-    let request =
-        Request { method: read.method, host: read.host, path: read.path, headers: lines, id: read.id };
+    let request = Request {
+        method: read.method,
+        host: read.host,
+        path: read.path,
+        headers: lines,
+        id: read.id,
+        ..Request::default()
+    };
     match authorizer.check(&request, None, scratch, NOW) {
         Outcome::Decided(verdict) => answer(&verdict),
         Outcome::Pending(verification) => {

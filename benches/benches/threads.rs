@@ -60,8 +60,13 @@ fn cached_caller<'a>(authorizer: &'a Authorizer, credentials: Option<&'a str>) -
     let headers: Vec<Header<'a>> = line.into_iter().collect();
     let mut known = false;
     move || {
-        let request =
-            Request { method: b"GET", host: b"localhost", path: b"/people", headers: &headers, id: b"" };
+        let request = Request {
+            method: b"GET",
+            host: b"localhost",
+            path: b"/people",
+            headers: &headers,
+            ..Request::default()
+        };
         if !std::mem::replace(&mut known, true) {
             authorizer.check_inline(&request, &mut scratch, NOW);
         }

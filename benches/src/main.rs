@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `cluster`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 mod attack;
+mod cluster;
 mod compare;
 mod filters;
 mod machine;
@@ -51,6 +52,9 @@ enum Experiment {
     Compare(Box<compare::CompareArgs>),
     /// Compares rolegate inside Envoy with Envoy's own filters, with few and many rules (`make load`).
     Filters(filters::FiltersArgs),
+    /// Compares a search cluster behind rolegate with one without authorization and one with its security plugin, and
+    /// writes a report (`make load-search`).
+    Cluster(cluster::ClusterArgs),
     /// Measures the checks per second of rolegate and the baseline with 1, 2, 4, … cores.
     Scale(scale::ScaleArgs),
     /// Measures the checks per second of rolegate and the baseline on one core, without Envoy.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().experiment {
         Experiment::Compare(args) => compare::run(&args),
         Experiment::Filters(args) => filters::run(&args),
+        Experiment::Cluster(args) => cluster::run(&args),
         Experiment::Scale(args) => scale::run(&args),
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),

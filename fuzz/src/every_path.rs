@@ -198,8 +198,11 @@ impl TestPolicy {
     }
 
     fn allows(&self, path: &[u8], scratch: &mut Scratch) -> bool {
-        let request = Request { method: b"GET", host: b"", path, headers: &[], id: b"" };
-        matches!(self.authorizer.check_as(&request, None, scratch), Verdict::Allowed(_))
+        let request = Request { method: b"GET", host: b"", path, headers: &[], ..Request::default() };
+        matches!(
+            self.authorizer.check_as(&request, None, scratch, std::time::Duration::ZERO),
+            Verdict::Allowed(_)
+        )
     }
 
     /// Whether the policy denies this path. A path with dot segments or empty segments is an intermediate result of a

@@ -1,12 +1,13 @@
 //! The module's filter in a fake Envoy: headers of any shape, and what happens to streams in any order. What it decides
 //! must be what `Authorizer::check_inline` decides about the same headers.
 //!
-//! A line `name: value` is a header of the next stream. A line with `!` is what happens; see [`Run::happen`].
+//! A line `name: value` is a header of the next stream, or with the name `@body` a line of its body. A line with `!` is what
+//! happens; see [`Run::happen`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use authorizer::{Authorizer, Header, Limit, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, Request, RequestBody, Scratch, Verdict};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -26,8 +27,24 @@ roles:
   anyone: { allow: [GET /open] }
   reader: { allow: ["GET /reports/**"], deny: [GET /reports/secret] }
 grants: { reader: { users: [ann] } }
+search: { folder: cluster, hosts: [search.example] }
 allow_response: { set_headers: { x-user: "{user}", x-roles: "{roles}", x-rule: "{rule}" }, remove_headers: [authorization] }
 "#;
+/// The role files of the search cluster of that policy.
+const CLUSTER: [(&str, &[u8]); 2] = [
+    (
+        "cluster/roles.yml",
+        br#"_meta: { type: roles, config_version: 2 }
+logs:
+  cluster_permissions: [cluster_composite_ops]
+  index_permissions: [{ index_patterns: ["logs-*"], allowed_actions: [crud, create_index, "indices:admin/mapping/put"] }]
+"#,
+    ),
+    (
+        "cluster/roles_mapping.yml",
+        b"_meta: { type: rolesmapping, config_version: 2 }\nlogs: { users: [ann] }\n",
+    ),
+];
 /// The policy of a route.
 const OTHER: &str = "version: 1\nroles: { anyone: { allow: [GET /other] } }\n";
 
@@ -64,6 +81,12 @@ enum Decision {
 struct Seen {
     stream: FakeStream<'static, Authorization>,
     expected: Decision,
+    /// The headers, the policy that decides if it is one, and the body that has not arrived yet.
+    headers: Lines,
+    policy: Option<&'static Authorizer>,
+    body: Vec<u8>,
+    /// Whether its end has arrived.
+    complete: bool,
     forwarded: bool,
     /// Whether only what Envoy does has happened: then its decision is known.
     ordered: bool,
@@ -86,8 +109,8 @@ pub fn filter(data: &[u8]) {
         static WORLD: &'static World = Box::leak(Box::new(World::new()));
     }
     let world = WORLD.with(|world| *world);
-    let panics = "rolegate.error.panicked";
-    let before = world.host.metric(panics);
+    let errors = "rolegate.error.internal";
+    let before = world.host.metric(errors);
     let mut run = Run { world, headers: Vec::new(), streams: Vec::new(), ordered: true };
     let mut events = 0;
     for line in data.split(|byte| *byte == b'\n') {
@@ -105,7 +128,7 @@ pub fn filter(data: &[u8]) {
         seen.stream.end();
         seen.check();
     }
-    assert!(!run.ordered || world.host.metric(panics) == before, "a panic: {:?}", fake::logged());
+    assert!(!run.ordered || world.host.metric(errors) == before, "an internal error: {:?}", fake::logged());
     drop(fake::logged());
 }
 
@@ -132,14 +155,8 @@ impl Run {
         match event {
             // Headers arrive: the only ones, or before a body.
             b'h' | b'H' => seen.begin(event == b'H'),
-            b'b' | b't' => {
-                let status = if event == b'b' {
-                    seen.stream.request_body(true)
-                } else {
-                    seen.stream.request_trailers()
-                };
-                assert!(seen.allowed() || status != hooks::CONTINUE, "a body is forwarded");
-            }
+            // A part of the body arrives, all the rest of it, or that and trailers.
+            b'c' | b'b' | b't' => seen.more(event),
             // What schedulers have committed arrives.
             b'd' => drop(seen.stream.deliver_events()),
             // Another thread gets time to commit.
@@ -160,12 +177,12 @@ impl Run {
     }
 }
 
-/// Delivers events until each stream that has begun is decided or has ended.
+/// Delivers events until each stream that has arrived is decided or has ended.
 fn settle(streams: &[Seen]) {
     let until = Instant::now() + PATIENT;
     loop {
         let delivered: usize = streams.iter().map(|seen| seen.stream.deliver_events()).sum();
-        if streams.iter().all(|seen| !seen.begun || seen.decided() || seen.stream.ended()) {
+        if streams.iter().all(|seen| !seen.begun || !seen.complete || seen.decided() || seen.stream.ended()) {
             return;
         }
         assert!(Instant::now() < until, "a stream is never decided");
@@ -178,10 +195,35 @@ fn settle(streams: &[Seen]) {
 impl Seen {
     fn begin(&mut self, end_of_stream: bool) {
         self.ordered &= !self.begun;
+        if let (false, Some(policy)) = (self.begun, self.policy) {
+            self.complete = end_of_stream;
+            let body = if end_of_stream { &[][..] } else { &self.body };
+            let upgrades = |(name, value): &(Vec<u8>, Vec<u8>)| {
+                name == b"upgrade" || name == b":protocol" || (name == b":method" && value == b"CONNECT")
+            };
+            let is_seen = end_of_stream || !self.headers.iter().any(upgrades);
+            let body = if is_seen { RequestBody::Whole(body) } else { RequestBody::Unseen };
+            self.expected = expected(policy, &self.headers, body);
+        }
         let ended = self.stream.ended();
         let status = self.stream.request_headers(end_of_stream);
         self.forwarded |= status == hooks::CONTINUE;
         self.begun |= !ended;
+    }
+
+    fn more(&mut self, event: u8) {
+        // After the end nothing more arrives, and before the headers nothing.
+        self.ordered &= self.begun && !self.complete;
+        let rest = std::mem::take(&mut self.body);
+        let (part, rest) = if event == b'c' { rest.split_at(rest.len() / 2) } else { (&*rest, &[][..]) };
+        let mut status = self.stream.request_body(part, event == b'b');
+        if event == b't' && status != hooks::CONTINUE {
+            status = self.stream.request_trailers();
+        }
+        self.body = rest.to_vec();
+        self.complete |= event != b'c';
+        assert!(status != hooks::CONTINUE || self.begun, "a body is forwarded");
+        self.forwarded |= status == hooks::CONTINUE;
     }
 
     fn allowed(&self) -> bool {
@@ -218,7 +260,11 @@ impl World {
         let config = |policy: &str| {
             let Ok(folder) = tempfile::tempdir() else { failed("no temporary folder") };
             let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes);
-            let written = write("policy.yaml", policy.as_bytes()).and_then(|()| write("jwks.json", KEYS));
+            let made = std::fs::create_dir(folder.path().join("cluster"));
+            let written = made.and_then(|()| write("policy.yaml", policy.as_bytes()));
+            let written = written.and_then(|()| write("jwks.json", KEYS));
+            let files = CLUSTER.iter().map(|(name, bytes)| write(name, bytes));
+            let written = written.and_then(|()| files.collect::<Result<Vec<()>, _>>());
             assert!(written.is_ok(), "{fuzz}: {written:?}");
             let config = format!(
                 r#"{{"policy": "{}", "decision-log": "all", "decision-log-file": "/dev/null", "metadata": true,
@@ -256,25 +302,37 @@ impl World {
     /// A stream with these headers: without a route's configuration (`n`), with a policy of its own (`o`), without
     /// authorization (`x`), with a configuration that is not ours (`f`), or one that ends when it is decided (`a`).
     fn stream(&'static self, headers: Lines, how: u8) -> Seen {
-        let (source, headers): (Lines, Lines) = headers.into_iter().partition(|(name, _)| name == b"@source");
+        let (own, headers): (Lines, Lines) =
+            headers.into_iter().partition(|(name, _)| name.starts_with(b"@"));
+        let (source, body): (Lines, Lines) = own.into_iter().partition(|(name, _)| name == b"@source");
+        let body: Vec<u8> = body.into_iter().flat_map(|(_, line)| [&*line, b"\n"].concat()).collect();
         let lines: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         let Some(mut stream) = self.host.stream(&lines) else { failed("a stream is not accepted") };
         for (_, address) in source {
             stream = stream.with_attribute(Attribute::SourceAddress, &address);
         }
-        let (stream, expected) = match how {
-            b'o' => (stream.with_route(&self.own), expected(&self.other, &headers)),
-            b'x' => (stream.with_route(&self.disabled), Decision::Allowed(headers)),
-            b'f' => (stream.with_foreign_route(&self.foreign), Decision::Denied(503, Vec::new(), Vec::new())),
-            b'a' => (stream.ending_at_once(), expected(&self.policy, &headers)),
-            _ => (stream, expected(&self.policy, &headers)),
+        let (policy, fixed) = match how {
+            b'o' => (Some(&self.other), None),
+            b'x' => (None, Some(Decision::Allowed(headers.clone()))),
+            b'f' => (None, Some(Decision::Denied(503, Vec::new(), Vec::new()))),
+            _ => (Some(&self.policy), None),
         };
-        Seen { stream, expected, forwarded: false, ordered: true, begun: false }
+        let stream = match how {
+            b'o' => stream.with_route(&self.own),
+            b'x' => stream.with_route(&self.disabled),
+            b'f' => stream.with_foreign_route(&self.foreign),
+            b'a' => stream.ending_at_once(),
+            _ => stream,
+        };
+        // Known when the headers arrive: nothing is decided before.
+        let expected = fixed.unwrap_or(Decision::Denied(0, Vec::new(), Vec::new()));
+        let (complete, forwarded, begun) = (false, false, false);
+        Seen { stream, expected, headers, policy, body, complete, forwarded, ordered: true, begun }
     }
 }
 
 /// What is decided about a request with these headers.
-fn expected(authorizer: &Authorizer, headers: &Lines) -> Decision {
+fn expected(authorizer: &Authorizer, headers: &Lines, body: RequestBody<'_>) -> Decision {
     let lines: Vec<Header<'_>> = headers.iter().map(|(name, value)| Header { name, value }).collect();
     let last = |name: &[u8]| lines.iter().rfind(|line| line.name == name).map_or(&b""[..], |line| line.value);
     let request = Request {
@@ -283,6 +341,8 @@ fn expected(authorizer: &Authorizer, headers: &Lines) -> Decision {
         path: last(b":path"),
         id: last(b"x-request-id"),
         headers: &lines,
+        body,
+        ..Request::default()
     };
     let (mut scratch, mut again) = (Scratch::default(), Scratch::default());
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -311,7 +371,7 @@ fn expected(authorizer: &Authorizer, headers: &Lines) -> Decision {
 }
 
 fn authorizer(policy: &str) -> Authorizer {
-    let others = [("jwks.json", KEYS)];
+    let others = [("jwks.json", KEYS), CLUSTER[0], CLUSTER[1]];
     let loaded = Memory::new(policy.as_bytes(), &others).load();
     let Ok(loaded) = loaded else { failed("a policy does not load") };
     let Ok((authorizer, _)) = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None) else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use search::{Need, Request, RequestBody, Target, read};
+use search::{Need, PermittedPart, Request, RequestBody, Target, narrowed, read};
 use serde_json::Value;
 
 /// The first line is a method and a target, the rest a body. What a request needs is the same each time. No need is
@@ -34,9 +34,32 @@ pub fn search_request(data: &[u8]) {
     for name in names_of(&needs) {
         assert!(!name.is_empty() && !name.contains(':'), "a name is empty, or of another cluster");
     }
+    reducing(&request, operation, &needs);
     if let (RequestBody::Whole(body), "bulk") = (request.body, operation) {
         bulk(body, &needs);
     }
+}
+
+/// Reduces all lists in the path and the query to two names: the new request is the same operation on these.
+fn reducing(request: &Request<'_>, operation: &str, needs: &[Need<'_>]) {
+    let names = ["a-1", "b%&=+;/?\u{fc}"].map(str::to_owned).to_vec();
+    let is_list = |need: &Need<'_>| matches!(need.target, Target::Indices(_));
+    let lists: Vec<usize> =
+        (0..).zip(needs).filter(|(_, need)| is_list(need)).map(|(number, _)| number).collect();
+    let parts: Vec<PermittedPart> =
+        lists.iter().map(|need| PermittedPart { need: *need, names: names.clone() }).collect();
+    let Some(target) = narrowed(request, &parts) else { return };
+    let (mut again, new) = (Vec::new(), Request { target: &target, ..*request });
+    assert_eq!(read(&new, &mut again), Ok(operation), "{target} is another operation");
+    for number in lists {
+        let Some(need) = again.get(number) else { unread(&target) };
+        assert!(is_list(need) && need.target.text() == names.join(","), "{target} needs {need:?}");
+    }
+}
+
+#[expect(clippy::panic, reason = "it is a bug of what is fuzzed")]
+fn unread(target: &str) -> ! {
+    panic!("{target} needs less")
 }
 
 fn names_of<'n>(needs: &'n [Need<'_>]) -> impl Iterator<Item = &'n str> {

@@ -63,6 +63,16 @@ impl FromStr for AdminAddress {
     }
 }
 
+impl Address {
+    /// Whether only clients on this machine can connect.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,6 +102,19 @@ mod tests {
         }
         assert_eq!("localhost:80".parse::<Address>().unwrap().to_string(), "127.0.0.1:80");
         assert_eq!("off".parse::<AdminAddress>().unwrap(), AdminAddress::Off);
+    }
+
+    #[test]
+    fn loopback_addresses_and_unix_sockets_are_local() {
+        let local = |text: &str| text.parse::<Address>().unwrap().is_local();
+        for text in ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a.sock"] {
+            assert!(local(text), "{text}");
+        }
+        for text in
+            ["0.0.0.0:1", "[::]:1", "[::ffff:0.0.0.0]:1", "192.0.2.1:1", "[2001:db8::1]:1", "10.0.0.1:1"]
+        {
+            assert!(!local(text), "{text}");
+        }
     }
 
     #[test]

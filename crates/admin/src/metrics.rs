@@ -28,19 +28,19 @@ pub struct Metrics {
     pub decisions: Arc<Counts>,
     /// Counters of the process log, if this project's own code writes it.
     pub logs: Option<Arc<Counts>>,
-    /// What answers requests.
-    pub server: Arc<dyn Server>,
+    /// The counters of what authorizes requests.
+    pub authorization: Arc<dyn AuthorizationStats>,
 }
 
-/// What answers requests: the gRPC server, or the filter in Envoy.
-pub trait Server: Send + Sync {
+/// The counters of what authorizes requests: the gRPC server, or the filter in Envoy.
+pub trait AuthorizationStats: Send + Sync {
     /// The counters of the decisions.
     fn decisions(&self) -> Totals;
 
     /// The counters of password hashing.
     fn hashing(&self) -> HashingTotals;
 
-    /// Writes the metrics that only this server has.
+    /// Writes the metrics that only this one has.
     ///
     /// # Errors
     /// Those of the page.
@@ -62,7 +62,7 @@ impl Metrics {
 
     /// Latency histograms with narrow buckets, as JSON.
     pub(crate) fn histograms(&self) -> String {
-        histograms::histograms(&self.server.decisions()).to_string()
+        histograms::histograms(&self.authorization.decisions()).to_string()
     }
 }
 
@@ -76,9 +76,9 @@ impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = MetricsPage { encoder };
         let facts = self.status.facts();
-        checks(&mut page, &self.server.decisions())?;
-        hashing(&mut page, &self.server.hashing())?;
-        self.server.metrics(&mut page)?;
+        checks(&mut page, &self.authorization.decisions())?;
+        hashing(&mut page, &self.authorization.hashing())?;
+        self.authorization.metrics(&mut page)?;
         page.gauge(
             "rolegate_ready",
             "Whether this process is ready for requests",
@@ -86,6 +86,7 @@ impl Collector for Metrics {
         )?;
         policy(&mut page, &facts.policy)?;
         keys(&mut page, &facts)?;
+        inventory(&mut page, &facts)?;
         lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
@@ -176,6 +177,23 @@ fn keys(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
         {
             count(&mut fetches, &[("issuer", issuer), ("url", &url), ("result", result)], number)?;
         }
+    }
+    Ok(())
+}
+
+/// The inventory of the search cluster, if it is fetched.
+fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
+    let Some(inventory) = &facts.inventory else { return Ok(()) };
+    let help = "Whether the inventory of the search cluster is active";
+    page.gauge("rolegate_inventory_loaded", help, f64::from(u8::from(inventory.loaded)))?;
+    let help = "When the inventory of the search cluster was fetched last";
+    page.gauge("rolegate_inventory_fetched_timestamp_seconds", help, inventory.fetched.as_secs_f64())?;
+    let help = "Fetches of the inventory of the search cluster";
+    let mut fetches = page.family("rolegate_inventory_fetches", help, MetricType::Counter)?;
+    let numbers =
+        [("ok", inventory.fetches), ("failed", inventory.failures), ("rejected", inventory.rejected)];
+    for (result, number) in numbers {
+        count(&mut fetches, &[("result", result)], number)?;
     }
     Ok(())
 }

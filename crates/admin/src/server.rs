@@ -21,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::address::Address;
 use crate::listener::Listener;
 use crate::metrics::{self, Metrics, histograms};
 
@@ -50,7 +51,7 @@ pub struct Admin {
 }
 
 /// What an HTTP server serves.
-pub trait Source: Send + Sync {
+pub trait Backend: Send + Sync {
     /// What the pages show now; `None` while nothing runs.
     fn metrics(&self) -> Option<Arc<Metrics>>;
 
@@ -61,7 +62,7 @@ pub trait Source: Send + Sync {
 /// What all connections of a listener share.
 struct Served {
     pages: Pages,
-    source: Arc<dyn Source>,
+    backend: Arc<dyn Backend>,
     /// When a reload was requested last.
     reloaded: Mutex<Option<Instant>>,
 }
@@ -75,6 +76,28 @@ pub enum Pages {
     Metrics,
 }
 
+/// What is logged if other machines can reach all pages.
+const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: give `admin` a loopback address \
+    or a Unix socket, or limit who may connect";
+
+impl Pages {
+    /// Logs that these pages are served at an address, and warns if other machines can reach pages that are not meant for
+    /// them.
+    pub fn log(self, address: &Address) {
+        match self {
+            Self::All => tracing::info!(%address, "admin pages"),
+            Self::Metrics => tracing::info!(%address, "metrics"),
+        }
+        if let Some(warning) = self.warning(address) {
+            tracing::warn!(%address, "{warning}");
+        }
+    }
+
+    fn warning(self, address: &Address) -> Option<&'static str> {
+        (self == Self::All && !address.is_local()).then_some(REACHABLE)
+    }
+}
+
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
@@ -86,7 +109,7 @@ impl Admin {
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub fn new(listener: Listener, pages: Pages, source: Arc<dyn Source>) -> io::Result<Self> {
+    pub fn new(listener: Listener, pages: Pages, backend: Arc<dyn Backend>) -> io::Result<Self> {
         let socket = match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true)?;
@@ -97,7 +120,7 @@ impl Admin {
                 Socket::Unix(UnixListener::from_std(listener)?)
             }
         };
-        Ok(Self { socket, served: Arc::new(Served { pages, source, reloaded: Mutex::default() }) })
+        Ok(Self { socket, served: Arc::new(Served { pages, backend, reloaded: Mutex::default() }) })
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
@@ -215,7 +238,7 @@ impl Served {
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
         };
-        match self.source.metrics() {
+        match self.backend.metrics() {
             Some(metrics) => page(&metrics),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n".to_owned()),
         }
@@ -241,7 +264,7 @@ impl Served {
         }
         *last = Some(now);
         drop(last);
-        self.source.reload();
+        self.backend.reload();
         text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n".to_owned())
     }
 }
@@ -293,4 +316,17 @@ fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Pa
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
+        let warns = |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
+        assert!(warns(Pages::All, "0.0.0.0:9192"));
+        assert!(!warns(Pages::All, "127.0.0.1:9192"));
+        assert!(!warns(Pages::Metrics, "0.0.0.0:9193"), "meant for a Prometheus on another host");
+    }
 }

@@ -86,7 +86,7 @@ fn show(authorizer: &Authorizer, piece: &str, path: &str) {
 }
 
 fn status(authorizer: &Authorizer, path: &str) -> u16 {
-    authorizer.check_as(&request(path), None, &mut Scratch::default()).status()
+    authorizer.check_as(&request(path), None, &mut Scratch::default(), Duration::ZERO).status()
 }
 
 fn cost(authorizer: &Authorizer, path: &str) -> Duration {
@@ -94,7 +94,9 @@ fn cost(authorizer: &Authorizer, path: &str) -> Duration {
     let mut costs: Vec<Duration> = (0..15)
         .map(|_| {
             let start = Instant::now();
-            std::hint::black_box(authorizer.check_as(&request(path), None, &mut scratch).status());
+            std::hint::black_box(
+                authorizer.check_as(&request(path), None, &mut scratch, Duration::ZERO).status(),
+            );
             start.elapsed()
         })
         .collect();
@@ -103,5 +105,5 @@ fn cost(authorizer: &Authorizer, path: &str) -> Duration {
 }
 
 fn request(path: &str) -> Request<'_> {
-    Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" }
+    Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], ..Request::default() }
 }

@@ -180,7 +180,10 @@ impl Denials {
             | Reason::DuplicateAuthorization
             | Reason::Limit(_)
             | Reason::NotAllowed
-            | Reason::Denied => &self.plain,
+            | Reason::Denied
+            | Reason::Cluster(_)
+            | Reason::NotPermitted
+            | Reason::PartlyPermitted => &self.plain,
         }
     }
 
@@ -212,7 +215,7 @@ fn content_type(settings: &DenyResponse) -> &'static str {
 }
 
 /// The `WWW-Authenticate` challenges, one for each configured method (RFC 7617, 2; RFC 6750, 3).
-fn challenges(identity: &Identity, bearer_error: &str) -> Vec<ResponseHeader> {
+pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<ResponseHeader> {
     let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
     let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
     let basic = identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
@@ -289,7 +292,7 @@ fn characters(text: &[u8]) -> impl Iterator<Item = char> {
 
 /// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1 controls, U+2028 and
 /// U+2029.
-fn push_json(character: char, body: &mut String) {
+pub(crate) fn push_json(character: char, body: &mut String) {
     match character {
         '"' | '\\' => body.extend(['\\', character]),
         '\u{2028}' | '\u{2029}' | '\0'..' ' | '\u{7F}'..='\u{9F}' => {

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
+use search::RequestBody;
 
+use crate::cluster::Cluster;
 use crate::reason::Reason;
 use crate::verdict::{Allowed, Denied, Verdict};
 use crate::{Authorizer, Header, Request, Scratch};
@@ -43,15 +45,20 @@ impl Authorizer {
             path: case.request.path.as_bytes(),
             headers: &headers,
             id: b"",
+            client: b"",
+            body: RequestBody::Whole(case.request.body.as_bytes()),
         };
         let mut scratch = Scratch::default();
         let verdict = match &case.request.credentials {
             Credentials::Claims(claims) => {
-                self.check_subject(&asked, || self.subject_of_text(claims), &mut scratch)
+                self.check_subject(&asked, now, |cluster| self.subject_of_text(claims, cluster), &mut scratch)
             }
-            Credentials::User { name, groups } => {
-                self.check_subject(&asked, || self.subject_named(name, groups, &[]), &mut scratch)
-            }
+            Credentials::User { name, groups } => self.check_subject(
+                &asked,
+                now,
+                |cluster| self.subject_named_on(cluster, name, groups, &[]),
+                &mut scratch,
+            ),
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
                 self.check_inline(&asked, &mut scratch, now)
             }
@@ -68,11 +75,18 @@ impl Authorizer {
     fn check_subject<'a>(
         &'a self,
         request: &Request<'a>,
-        subject: impl FnOnce() -> Result<Subject, CredentialsError>,
+        now: UnixTime,
+        subject: impl FnOnce(Option<&Cluster>) -> Result<Subject, CredentialsError>,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
+        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
+            return self.authorize_cluster_with(cluster, request, now, scratch, |_, callers| {
+                let subject = subject(Some(cluster))?;
+                Ok(Some(callers.hold(self.unverified_on_cluster(cluster, subject))))
+            });
+        }
         self.authorize_with(request, scratch, |_, callers| {
-            Ok(Some(callers.hold(self.unverified(subject()?))))
+            Ok(Some(callers.hold(self.unverified(subject(None)?))))
         })
     }
 
@@ -86,9 +100,12 @@ impl Authorizer {
         ))
     }
 
-    fn subject_of_text(&self, claims: &str) -> Result<Subject, CredentialsError> {
+    fn subject_of_text(&self, claims: &str, cluster: Option<&Cluster>) -> Result<Subject, CredentialsError> {
         let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
-        self.authenticator.subject_of(&claims)
+        match cluster {
+            Some(cluster) => cluster.authenticator.subject_of(&claims),
+            None => self.authenticator.subject_of(&claims),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
 
+mod cluster;
 mod nearly;
 mod text;
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use engine::Decision;
 use identity::{CredentialsError, LocalCache, Subject, UnixTime};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
 use serde::Serialize;
 
 use crate::matched::{ExplainedRule, explained_rule, matching};
@@ -20,6 +21,8 @@ use crate::verdict::Verdict;
 use crate::{AnswerScratch, Authorizer, Caller, is_bearer};
 use nearly::Compared;
 
+pub(crate) use cluster::cluster_roles;
+pub use cluster::{ExplainedCluster, ExplainedFilter, ExplainedNeed, MissingPrivilege, PermittingRole};
 pub use nearly::NearRule;
 
 /// The caller in an explanation.
@@ -75,6 +78,9 @@ pub struct Explanation {
     pub set_headers: Vec<(String, String)>,
     /// The headers that are removed from an allowed request.
     pub remove_headers: Vec<String>,
+    /// What a request to a search cluster needs, and what the caller lacks; `None` for other requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Box<ExplainedCluster>>,
     /// Which policy and which keys decide.
     #[serde(flatten)]
     pub revision: Revision,
@@ -90,6 +96,9 @@ pub struct ExplainedRole {
     pub name: String,
     /// Why the caller has it; at least one source.
     pub from: Vec<RoleSource>,
+    /// Whether a search cluster maps it to the caller and does not have it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_missing: bool,
 }
 
 /// Why a caller has a role.
@@ -110,6 +119,9 @@ pub enum RoleSource {
     Given,
     /// This role of the caller extends it.
     ExtendedBy(String),
+    /// The search cluster gives it.
+    #[serde(untagged)]
+    OfCluster(search::RoleSource),
 }
 
 impl Authorizer {
@@ -117,6 +129,9 @@ impl Authorizer {
     /// serving.
     #[must_use]
     pub fn explain(&self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
+        if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
+            return self.explain_on_cluster(cluster, request, subject, now);
+        }
         let mut scratch = ParseScratch::default();
         let notes = notes::notes(request);
         let parsed = match request::parse(request, &mut scratch) {
@@ -157,7 +172,7 @@ impl Authorizer {
         explanation
     }
 
-    fn empty_explanation(&self) -> Explanation {
+    pub(crate) fn empty_explanation(&self) -> Explanation {
         Explanation {
             status: 403,
             reason: None,
@@ -178,6 +193,7 @@ impl Authorizer {
             notes: Vec::new(),
             set_headers: Vec::new(),
             remove_headers: Vec::new(),
+            cluster: None,
             revision: self.revision().clone(),
             without_keys: self.fetches_keys().then(|| "not fetched for this command".to_owned()),
         }
@@ -218,19 +234,23 @@ impl Authorizer {
         caller: Result<Caller<'_>, CredentialsError>,
         explanation: &mut Explanation,
     ) {
-        match self.authorize(request, parsed, caller, &mut AnswerScratch::default()) {
-            Verdict::Denied(denied) => explanation.add_reason(denied.reason),
-            Verdict::Allowed(allowed) => {
-                explanation.status = 200;
-                explanation.set_headers =
-                    allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-                explanation.remove_headers = allowed.remove().map(str::to_owned).collect();
-            }
-        }
+        explanation.add_verdict(&self.authorize(request, parsed, caller, &mut AnswerScratch::default()));
     }
 }
 
 impl Explanation {
+    pub(crate) fn add_verdict(&mut self, verdict: &Verdict<'_>) {
+        match verdict {
+            Verdict::Denied(denied) => self.add_reason(denied.reason),
+            Verdict::Allowed(allowed) => {
+                self.status = 200;
+                self.set_headers =
+                    allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                self.remove_headers = allowed.remove().map(str::to_owned).collect();
+            }
+        }
+    }
+
     fn add_reason(&mut self, reason: Reason) {
         self.status = reason.status();
         self.reason = Some(reason.name());
@@ -268,7 +288,9 @@ pub(crate) fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<Explained
         }
     }
     let named = sources.into_iter().filter_map(|(id, from)| Some((policy.roles.get(id.0 as usize)?, from)));
-    named.map(|(role, from)| ExplainedRole { name: role.name.to_string(), from }).collect()
+    let role =
+        |(role, from): (&Role, _)| ExplainedRole { name: role.name.to_string(), from, is_missing: false };
+    named.map(role).collect()
 }
 
 fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, RoleSource)> {
@@ -288,6 +310,11 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
     direct
 }
 
-fn lossy(bytes: &[u8]) -> String {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

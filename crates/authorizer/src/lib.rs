@@ -12,12 +12,15 @@
 //! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
 //!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, hints at likely mistakes in a
 //!   request (a lower-case method, a rule in place of a path);
+//! * `cluster`: requests to a search cluster, which its own roles decide;
+//! * `subjects`: who may be a caller, for tools, and what they do not authenticate;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod answer;
 mod case;
+mod cluster;
 mod explain;
 mod matched;
 mod notes;
@@ -25,36 +28,41 @@ mod reason;
 mod request;
 mod revision;
 mod sanitizer;
+mod subjects;
 mod verdict;
 mod what_can;
 mod who_can;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
 use identity::{
-    Attempted, Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache,
-    NotAuthenticated, Subject, UnixTime, UnknownKids, VerificationResult,
+    Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache, NotAuthenticated,
+    Subject, UnixTime, VerificationResult,
 };
-use policy::KeyUrl;
-use policy::model::{RuleId, SourceId};
+use policy::model::RuleId;
 use policy::problem::Problem;
 
 use crate::answer::{Denials, Rendered, TemplateValues};
+use crate::cluster::{Cluster, ClusterCaller};
 use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
-pub use crate::explain::{ExplainedRole, ExplainedSubject, Explanation, NearRule, RoleSource};
+pub use crate::cluster::{ClusterHashes, cluster_hashes};
+pub use crate::explain::{
+    ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, ExplainedSubject, Explanation,
+    MissingPrivilege, NearRule, PermittingRole, RoleSource,
+};
 pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
-pub use crate::verdict::{Allowed, Denied, MAX_CHANGES, Outcome, Verdict};
-pub use crate::what_can::{HeldRule, WhatCan};
+pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES, Outcome, Verdict};
+pub use crate::what_can::{ClusterPermission, ClusterRole, HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
+pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change; a reload makes a new one.
 #[derive(Debug)]
@@ -64,6 +72,8 @@ pub struct Authorizer {
     authenticator: Authenticator<SubjectData>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
+    /// The search cluster, if the policy has one.
+    cluster: Option<Cluster>,
     /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
     anonymous: Box<[Rendered]>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
@@ -75,9 +85,12 @@ pub struct Authorizer {
 /// caller whose credentials are in the cache of its own thread allocates nothing and writes to no memory that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    /// The host of a request, to find out whether it is one of the search cluster.
+    host: Vec<u8>,
     parse: ParseScratch,
     answer: AnswerScratch,
     callers: LocalCache<SubjectData>,
+    cluster_callers: LocalCache<ClusterCaller>,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +100,10 @@ struct AnswerScratch {
     /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
     with_rule: Vec<String>,
     body: String,
+    /// More about the reason of a denial, for the decision log.
+    detail: String,
+    /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
+    target: String,
 }
 
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
@@ -117,21 +134,32 @@ impl Authorizer {
     ///
     /// # Errors
     /// Every problem of the policy's keys and password hashes, if at least one of them is an error.
-    pub fn compile(
+    pub fn compile<'p>(
         loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
-        previous: Option<&Self>,
+        previous: Option<&'p Self>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let policy = &loaded.policy;
         let before = previous.map(|previous| &previous.authenticator);
-        let (authenticator, warnings) = Authenticator::compile(&policy.identity, fetched, before)?;
         let unchanged = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
+        let compiled = Authenticator::compile(&policy.identity, fetched, before);
+        let cluster_of = |authorizer: Option<&'p Self>| authorizer.and_then(|one| one.cluster.as_ref());
+        let cluster = Cluster::compile(policy, fetched, cluster_of(previous), cluster_of(unchanged));
+        let ((authenticator, mut warnings), cluster) = match (compiled, cluster) {
+            (Ok(compiled), Ok(cluster)) => (compiled, cluster),
+            (Err(problems), Ok(_)) | (Ok(_), Err(problems)) => return Err(problems),
+            (Err(problems), Err(more)) => return Err([problems, more].concat()),
+        };
+        let cluster = cluster.map(|(cluster, more)| {
+            warnings.extend(more);
+            cluster
+        });
         let engine =
             unchanged.map_or_else(|| Engine::compile(policy).into(), |previous| Arc::clone(&previous.engine));
         let rules = unchanged.map_or_else(|| rule_labels(policy), |previous| Arc::clone(&previous.rules));
         let revision = match unchanged {
             Some(previous) => previous.revision.with_keys(fetched),
-            None => Revision::of(&loaded.sources, fetched),
+            None => Revision::of(&loaded.files, fetched),
         };
         let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
@@ -140,6 +168,7 @@ impl Authorizer {
             sanitizer: HeaderSanitizer::new(&policy.allow_response),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             authenticator,
+            cluster,
             engine,
             rules,
             revision,
@@ -152,6 +181,9 @@ impl Authorizer {
     /// [`Authenticator::carry_over`] for why that may be a step of its own.
     pub fn carry_over(&mut self, previous: &Self) {
         self.authenticator.carry_over(&previous.authenticator);
+        if let (Some(cluster), Some(before)) = (&mut self.cluster, &previous.cluster) {
+            cluster.carry_over(before);
+        }
     }
 
     /// Authorizes a request. If its credentials must be verified first, the outcome is [`Outcome::Pending`]. Then call
@@ -166,7 +198,10 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Outcome<'a> {
-        let Scratch { parse, answer, callers } = scratch;
+        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
+            return self.check_cluster(cluster, request, result, scratch, now);
+        }
+        let Scratch { parse, answer, callers, .. } = scratch;
         let parsed = match request::parse(request, parse) {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
@@ -184,7 +219,10 @@ impl Authorizer {
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
     /// they are.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
-        self.authenticator.cache_result(result, now, |subject| self.subject_data(subject))
+        let cluster = self.cluster.as_ref().is_some_and(|cluster| {
+            cluster.authenticator.cache_result(result, now, |subject| self.cluster_caller(cluster, subject))
+        });
+        self.authenticator.cache_result(result, now, |subject| self.subject_data(subject)) || cluster
     }
 
     /// Authorizes a request, and verifies its credentials on the calling thread if needed. Hashing a password takes
@@ -195,6 +233,12 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
+        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
+            let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
+            return self.authorize_cluster_with(cluster, request, now, scratch, |authorization, callers| {
+                cluster.authenticator.authenticate_inline(authorization, now, callers, attach)
+            });
+        }
         let attach = |subject: &Subject| self.subject_data(subject);
         self.authorize_with(request, scratch, |authorization, callers| {
             self.authenticator.authenticate_inline(authorization, now, callers, attach)
@@ -208,7 +252,13 @@ impl Authorizer {
         request: &Request<'a>,
         subject: Option<Subject>,
         scratch: &'a mut Scratch,
+        now: UnixTime,
     ) -> Verdict<'a> {
+        if let Some(cluster) = self.cluster_of(request.host, &mut scratch.host) {
+            return self.authorize_cluster_with(cluster, request, now, scratch, |_, callers| {
+                Ok(subject.map(|subject| callers.hold(self.unverified_on_cluster(cluster, subject))))
+            });
+        }
         self.authorize_with(request, scratch, |_, callers| {
             Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
         })
@@ -221,7 +271,16 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer)
+        match self.cluster_of(request.host, &mut scratch.host) {
+            Some(cluster) => cluster.over_limit(request, limit, &mut scratch.answer),
+            None => self.deny_unparsed(request, Reason::Limit(limit), &mut scratch.answer),
+        }
+    }
+
+    /// Whether the decision about a request may depend on the address of its client, [`Request::client`].
+    #[must_use]
+    pub fn reads_client(&self) -> bool {
+        self.cluster.as_ref().is_some_and(Cluster::reads_client)
     }
 
     /// Which policy and which keys decide.
@@ -236,67 +295,6 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// The subject of a user, as if it were authenticated, with more groups and roles than the policy gives it. The
-    /// names have the prefixes of its source.
-    ///
-    /// # Errors
-    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can only be that of a Basic
-    /// user and the policy has none of that name: it is misspelt, or the user was removed.
-    pub fn subject_named<T: AsRef<str>>(
-        &self,
-        user: &str,
-        groups: &[T],
-        roles: &[T],
-    ) -> Result<Subject, CredentialsError> {
-        let source = self.loaded.policy.identity.source_of(user);
-        if self.is_unknown_to_basic(user, source) {
-            return Err(CredentialsError::BadPassword);
-        }
-        let mut subject = self.authenticator.basic_user(user).cloned().unwrap_or_else(|| Subject {
-            user: user.into(),
-            issuer: None,
-            source,
-            groups: Vec::new(),
-            roles: Vec::new(),
-            claims: serde_json::Value::Null,
-        });
-        for (all, more) in [(&mut subject.groups, groups), (&mut subject.roles, roles)] {
-            for name in more.iter().map(AsRef::as_ref) {
-                if !all.iter().any(|known| **known == *name) {
-                    all.push(name.into());
-                }
-            }
-        }
-        Ok(subject)
-    }
-
-    /// Whether the name can only be that of a Basic user, and the policy, which verifies their passwords, has no such user.
-    #[must_use]
-    pub fn is_unknown_to_basic(&self, user: &str, source: Option<SourceId>) -> bool {
-        let verifies = self.loaded.policy.identity.basic.as_ref().is_some_and(|basic| basic.verify);
-        verifies && source == Some(SourceId::BASIC) && self.authenticator.basic_user(user).is_none()
-    }
-
-    /// The user and the issuer that the invalid credentials of a request claim, unverified, and what is wrong with them;
-    /// for logs and people, never for the client. `error` is why they are invalid.
-    #[must_use]
-    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
-        let authorization = request::authorization(request.headers).ok().flatten();
-        authorization.map(|value| self.authenticator.attempted(value, error, now)).unwrap_or_default()
-    }
-
-    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid` has an empty one.
-    #[must_use]
-    pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
-        self.authenticator.kids(url)
-    }
-
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not have.
-    #[must_use]
-    pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
-        self.authenticator.take_unknown_kids(url)
-    }
-
     fn subject_data(&self, subject: &Subject) -> SubjectData {
         let groups = subject.groups.iter().map(|group| &**group);
         let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
@@ -306,13 +304,6 @@ impl Authorizer {
         let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
         let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
         SubjectData { roles, user_prefix_len: prefix.len(), values }
-    }
-
-    /// This subject with its roles and header values, without any verification. If nothing authenticated it, its source
-    /// is the one that its name can come from.
-    fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
-        subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
-        Arc::new(CachedSubject { attached: self.subject_data(&subject), subject })
     }
 
     /// Authorizes a request for the caller that `authenticate` returns for the value of its `Authorization` header.
@@ -325,7 +316,7 @@ impl Authorizer {
             &'a mut LocalCache<SubjectData>,
         ) -> Result<Caller<'a>, CredentialsError>,
     ) -> Verdict<'a> {
-        let Scratch { parse, answer, callers } = scratch;
+        let Scratch { parse, answer, callers, .. } = scratch;
         match request::parse(request, parse) {
             Ok(parsed) => {
                 let caller = authenticate(parsed.authorization, callers);
@@ -352,7 +343,7 @@ impl Authorizer {
         }
     }
 
-    /// Evaluates the rules and builds the verdict. No other function allows a request.
+    /// Evaluates the rules and builds the verdict. Beside `evaluate_on_cluster`, no other function allows a request.
     fn evaluate<'a>(
         &'a self,
         request: &Request<'a>,
@@ -419,7 +410,7 @@ impl Authorizer {
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         let subject = caller.map(|cached| &cached.subject);
-        let AnswerScratch { with_rule, aliases, body } = scratch;
+        let AnswerScratch { with_rule, aliases, body, .. } = scratch;
         // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
         // `SECURITY.md`).
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
@@ -430,7 +421,14 @@ impl Authorizer {
         answer::render_rule(values, rule, with_rule);
         let changes =
             Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
-        Verdict::Allowed(Allowed { rule, subject, path: parsed.paths.first(), changes })
+        Verdict::Allowed(Allowed {
+            rule,
+            subject,
+            path: parsed.paths.first(),
+            cluster: None,
+            rewritten: None,
+            changes,
+        })
     }
 
     fn deny<'a>(
@@ -445,7 +443,8 @@ impl Authorizer {
         let rule = rule.map(|rule| self.rule_label(rule));
         self.denials.write_body(reason, rule, request.id, body);
         let headers = self.denials.headers(reason, is_bearer(parsed.authorization));
-        Verdict::Denied(Denied { reason, headers, body, rule, subject, path: parsed.paths.first() })
+        let path = parsed.paths.first();
+        Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
     }
 
     /// Denies a request that is invalid or exceeds a limit. Its canonical path is not known, so the verdict has none.
@@ -458,7 +457,8 @@ impl Authorizer {
         let body = &mut scratch.body;
         self.denials.write_body(reason, None, request.id, body);
         let headers = self.denials.headers(reason, false);
-        Verdict::Denied(Denied { reason, headers, body, rule: None, subject: None, path: b"" })
+        let (rule, subject, path) = (None, None, &b""[..]);
+        Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
     }
 
     fn rule_label(&self, rule: RuleId) -> &str {

@@ -5,12 +5,13 @@ use crate::request::Request;
 /// What was probably meant, where the request looks like a mistake or like a rule: a lower-case method, or a path with a
 /// placeholder.
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
-    let (method, path) = (String::from_utf8_lossy(request.method), String::from_utf8_lossy(request.path));
-    meant_method(&method).into_iter().chain(meant_path(&path)).collect()
+    let path = String::from_utf8_lossy(request.path);
+    meant_method(request).into_iter().chain(meant_path(&path)).collect()
 }
 
 /// A method that is a common one in lower case (RFC 9110, 9.1: methods are case-sensitive).
-fn meant_method(method: &str) -> Option<String> {
+pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
+    let method = String::from_utf8_lossy(request.method);
     let upper = method.to_ascii_uppercase();
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
     (upper != method && known.contains(&upper.as_str()))

@@ -30,6 +30,12 @@ pub enum Reason {
     NotAllowed,
     /// A `deny` rule matches: 403.
     Denied,
+    /// What a request to a search cluster needs is not known: 400 if the request is invalid, otherwise 403.
+    Cluster(search::Problem),
+    /// The roles of a search cluster do not permit it: 403.
+    NotPermitted,
+    /// They permit it on some of its indices only: 403.
+    PartlyPermitted,
 }
 
 /// A limit that a request can exceed.
@@ -44,6 +50,8 @@ pub enum Limit {
     ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
     MessageSize,
+    /// The body, which the decision depends on, is larger than is buffered: 413.
+    BodySize,
     /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110, 15.6.4).
     Capacity,
     /// The message was not complete, or its credentials were not verified, in time: 503.
@@ -62,7 +70,14 @@ impl Reason {
             | Self::DuplicateAuthorization => 400,
             Self::Limit(limit) => limit.status(),
             Self::MissingCredentials | Self::InvalidCredentials(_) => 401,
-            Self::NotAllowed | Self::Denied => 403,
+            Self::Cluster(search::Problem::Invalid(_)) => 400,
+            Self::NotAllowed
+            | Self::Denied
+            | Self::Cluster(
+                search::Problem::UnknownRoute | search::Problem::Unsupported(_) | search::Problem::BodyNeeded,
+            )
+            | Self::NotPermitted
+            | Self::PartlyPermitted => 403,
         }
     }
 
@@ -78,7 +93,19 @@ impl Reason {
         let limits = Limit::ALL.map(Self::Limit);
         let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
         let unauthenticated = std::iter::once(Self::MissingCredentials).chain(credentials);
-        invalid.into_iter().chain(limits).chain(unauthenticated).chain([Self::NotAllowed, Self::Denied])
+        let cluster = [
+            search::Problem::UnknownRoute,
+            search::Problem::Unsupported(""),
+            search::Problem::Invalid(""),
+            search::Problem::BodyNeeded,
+        ];
+        let forbidden = [Self::NotAllowed, Self::Denied, Self::NotPermitted, Self::PartlyPermitted];
+        invalid
+            .into_iter()
+            .chain(limits)
+            .chain(unauthenticated)
+            .chain(forbidden)
+            .chain(cluster.map(Self::Cluster))
     }
 
     /// The name in logs, metrics and answers, such as `invalid_path`.
@@ -95,19 +122,31 @@ impl Reason {
             Self::InvalidCredentials(error) => error.name(),
             Self::NotAllowed => "not_allowed",
             Self::Denied => "denied",
+            Self::Cluster(search::Problem::UnknownRoute) => "unknown_operation",
+            Self::Cluster(search::Problem::Unsupported(_)) => "unsupported_operation",
+            Self::Cluster(search::Problem::Invalid(_)) => "invalid_operation",
+            Self::Cluster(search::Problem::BodyNeeded) => "body_needed",
+            Self::NotPermitted => "not_permitted",
+            Self::PartlyPermitted => "partly_permitted",
         }
     }
 }
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 5] =
-        [Self::HeaderLines, Self::ResponseSize, Self::MessageSize, Self::Capacity, Self::Deadline];
+    pub const ALL: [Self; 6] = [
+        Self::HeaderLines,
+        Self::ResponseSize,
+        Self::MessageSize,
+        Self::BodySize,
+        Self::Capacity,
+        Self::Deadline,
+    ];
 
     fn status(self) -> u16 {
         match self {
             Self::HeaderLines | Self::ResponseSize => 400,
-            Self::MessageSize => 413,
+            Self::MessageSize | Self::BodySize => 413,
             Self::Capacity | Self::Deadline => 503,
         }
     }
@@ -117,6 +156,7 @@ impl Limit {
             Self::HeaderLines => "too_many_headers",
             Self::ResponseSize => "response_too_large",
             Self::MessageSize => "message_too_large",
+            Self::BodySize => "body_too_large",
             Self::Capacity => "overloaded",
             Self::Deadline => "deadline_exceeded",
         }
@@ -129,6 +169,7 @@ impl fmt::Display for Limit {
             Self::HeaderLines => "too many header lines, or too many aliases of the headers to set or remove",
             Self::ResponseSize => "the headers to set are too large",
             Self::MessageSize => "the message is larger than `max-message-size`",
+            Self::BodySize => "the body is larger than `max-request-body`",
             Self::Capacity => "the server is overloaded",
             Self::Deadline => "the deadline has passed",
         })
@@ -148,6 +189,11 @@ impl fmt::Display for Reason {
             Self::InvalidCredentials(why) => why.fmt(f),
             Self::NotAllowed => f.write_str("no rule allows it"),
             Self::Denied => f.write_str("a `deny` rule matches"),
+            Self::Cluster(why) => why.fmt(f),
+            Self::NotPermitted => f.write_str("the roles of the search cluster do not permit it"),
+            Self::PartlyPermitted => {
+                f.write_str("the roles of the search cluster permit it on some of its indices only")
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Parses a request. One that is malformed or ambiguous is denied here, before its caller is authenticated.
 
 use policy::canonical::{self, Buffers, PathInterpretations};
+use search::RequestBody;
 
 use crate::reason::Reason;
 
 /// A request as Envoy passes it on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// The method as received: methods are case-sensitive.
     pub method: &'a [u8],
@@ -18,6 +19,10 @@ pub struct Request<'a> {
     pub headers: &'a [Header<'a>],
     /// The proxy's id of the request, shown in the body of a denial; may be empty.
     pub id: &'a [u8],
+    /// The client's address, as text; empty if it is not known. Only role mappings of a search cluster use it.
+    pub client: &'a [u8],
+    /// The body. Only requests to a search cluster use it.
+    pub body: RequestBody<'a>,
 }
 
 /// A header line.
@@ -92,7 +97,7 @@ fn may_have_commas(value: &[u8]) -> bool {
 }
 
 /// Whether this is a token (RFC 9110, 5.6.2).
-fn is_token(text: &[u8]) -> bool {
+pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty()
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }

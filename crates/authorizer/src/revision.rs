@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest::{Context, SHA256};
 use identity::FetchedKeys;
-use policy::Source;
+use policy::PolicyFile;
 use serde::Serialize;
 
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
@@ -16,25 +16,27 @@ pub struct Revision {
 }
 
 impl Revision {
-    pub(crate) fn of(sources: &[Source], fetched: &FetchedKeys) -> Self {
-        Self { policy: of_policy(sources), keys: None }.with_keys(fetched)
+    pub(crate) fn of(files: &[PolicyFile], fetched: &FetchedKeys) -> Self {
+        Self { policy: of_policy(files), keys: None }.with_keys(fetched)
     }
 
     /// The revision of the same policy with these keys.
     pub(crate) fn with_keys(&self, fetched: &FetchedKeys) -> Self {
-        Self { policy: self.policy.clone(), keys: (!fetched.is_empty()).then(|| of_keys(fetched)) }
+        // The inventory of a search cluster is no key, and may change with each new index.
+        let has_keys = fetched.keys().any(|url| !url.is_inventory());
+        Self { policy: self.policy.clone(), keys: has_keys.then(|| of_keys(fetched)) }
     }
 }
 
-fn of_policy(sources: &[Source]) -> Box<str> {
+fn of_policy(files: &[PolicyFile]) -> Box<str> {
     let mut context = Context::new(&SHA256);
-    add_count(&mut context, sources.len());
-    sources.iter().for_each(|source| add(&mut context, &source.bytes));
+    add_count(&mut context, files.len());
+    files.iter().for_each(|file| add(&mut context, &file.bytes));
     shown(context)
 }
 
 fn of_keys(fetched: &FetchedKeys) -> Box<str> {
-    let mut fetched: Vec<_> = fetched.iter().collect();
+    let mut fetched: Vec<_> = fetched.iter().filter(|(url, _)| !url.is_inventory()).collect();
     fetched.sort();
     let mut context = Context::new(&SHA256);
     for (url, keys) in fetched {

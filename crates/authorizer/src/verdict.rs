@@ -2,6 +2,7 @@
 //! request and its response.
 
 use identity::{Subject, Verification};
+use search::Need;
 
 use crate::answer::ResponseHeader;
 use crate::reason::Reason;
@@ -29,12 +30,16 @@ pub enum Verdict<'a> {
 /// An allowed request, and how its headers change before it is forwarded.
 #[derive(Debug)]
 pub struct Allowed<'a> {
-    /// The rule that allowed it, as `<role>: <rule>`.
+    /// The rule that allowed it, as `<role>: <rule>`; for a request to a search cluster, its operation.
     pub rule: &'a str,
     /// The caller; `None` is an anonymous one.
     pub subject: Option<&'a Subject>,
-    /// The canonical path.
+    /// The canonical path; that as received, without its query, for a request to a search cluster.
     pub path: &'a [u8],
+    /// What a request to a search cluster needs.
+    pub cluster: Option<Box<ClusterRequest<'a>>>,
+    /// The path and query with which a request to a search cluster is forwarded, if it is reduced to the permitted indices.
+    pub(crate) rewritten: Option<&'a str>,
     pub(crate) changes: Changes<'a>,
 }
 
@@ -54,15 +59,79 @@ pub struct Denied<'a> {
     pub rule: Option<&'a str>,
     /// The caller; `None` if it is anonymous or not authenticated.
     pub subject: Option<&'a Subject>,
-    /// The canonical path; empty if the request is invalid or was not parsed.
+    /// The canonical path; empty if the request is invalid or was not parsed. That as received, without its query, for a
+    /// request to a search cluster.
     pub path: &'a [u8],
+    /// More about the reason, for the decision log; may be empty.
+    pub detail: &'a str,
+    /// What a request to a search cluster needs, if that is known.
+    pub cluster: Option<Box<ClusterRequest<'a>>>,
+}
+
+/// What a request to a search cluster needs.
+#[derive(Debug)]
+pub struct ClusterRequest<'a> {
+    /// The name of the operation, such as `indices.create`.
+    pub operation: &'static str,
+    /// The actions, and what they are performed on.
+    pub needs: Vec<Need<'a>>,
+    /// The names of indices that the request is reduced to, if it is permitted on some of them only: the first ones.
+    pub permitted: Vec<String>,
+}
+
+impl ClusterRequest<'_> {
+    /// The names of the actions, without duplicates, in the order of the needs.
+    #[must_use]
+    pub fn actions(&self) -> Vec<&str> {
+        let mut actions = Vec::new();
+        for need in &self.needs {
+            for action in need.actions {
+                push_new(&mut actions, action.name());
+            }
+        }
+        actions
+    }
+
+    /// The indices as the request names them, without duplicates, in the order of the needs.
+    #[must_use]
+    pub fn indices(&self) -> Vec<&str> {
+        let mut indices = Vec::new();
+        for text in self.needs.iter().map(|need| need.target.text()).filter(|text| !text.is_empty()) {
+            if indices.len() == MAX_INDICES {
+                break;
+            }
+            push_new(&mut indices, text);
+        }
+        indices
+    }
+}
+
+/// How many names of indices are listed at most: the first ones.
+pub(crate) const MAX_INDICES: usize = 100;
+
+fn push_new<'t>(list: &mut Vec<&'t str>, text: &'t str) {
+    if !list.contains(&text) {
+        list.push(text);
+    }
+}
+
+impl<'a> ClusterRequest<'a> {
+    /// `None` if the operation is not known: the needs are then incomplete.
+    pub(crate) fn new(
+        operation: &'static str,
+        needs: Vec<Need<'a>>,
+        permitted: Vec<String>,
+    ) -> Option<Box<Self>> {
+        (!operation.is_empty()).then(|| Box::new(Self { operation, needs, permitted }))
+    }
 }
 
 impl<'a> Allowed<'a> {
     /// Request headers to set, with their values; each replaces all headers of its name. Names are in lower case;
-    /// values are not empty and have no control characters.
+    /// values are not empty and have no control characters. `:path` is among them if a request to a search cluster is
+    /// reduced to the permitted indices.
     pub fn set(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
-        self.changes.set()
+        self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
     /// Names of request headers to remove: those in `set_headers` whose value is empty, those in `remove_headers`, and
@@ -87,6 +156,13 @@ impl Verdict<'_> {
         let Self::Allowed(allowed) = self else { return false };
         let set = allowed.set().map(|(name, value)| name.len() + value.len());
         set.chain(allowed.remove().map(str::len)).sum::<usize>() > MAX_CHANGES
+    }
+
+    /// Whether the request is denied only because its body counts, and was [`Awaited`](crate::RequestBody::Awaited) or not
+    /// seen. Its caller is authenticated.
+    #[must_use]
+    pub fn needs_body(&self) -> bool {
+        matches!(self, Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. }))
     }
 
     /// The HTTP status: 200 for an allowed request.

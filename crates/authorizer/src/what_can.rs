@@ -1,5 +1,7 @@
 //! What a caller may do: the rules of its roles, which decide each of its requests.
 
+mod cluster;
+
 use std::fmt;
 
 use identity::{CredentialsError, Subject};
@@ -11,6 +13,7 @@ use crate::Authorizer;
 use crate::explain::{self, ExplainedRole};
 use crate::matched::{ExplainedRule, explained_rule};
 use crate::reason::Reason;
+pub use cluster::{ClusterPermission, ClusterRole};
 
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +36,9 @@ pub struct WhatCan {
     pub rules: Vec<HeldRule>,
     /// What was probably meant, where something is likely a mistake.
     pub notes: Vec<String>,
+    /// What its roles allow on a search cluster; `None` on other hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Vec<ClusterRole>>,
 }
 
 /// A rule that a caller has by one of its roles.
@@ -91,6 +97,7 @@ impl Authorizer {
             roles,
             rules,
             notes: note.into_iter().collect(),
+            cluster: None,
         }
     }
 }
@@ -142,13 +149,15 @@ impl WhatCan {
             roles: Vec::new(),
             rules: Vec::new(),
             notes: Vec::new(),
+            cluster: None,
         }
     }
 
-    /// Whether a rule allows anything.
+    /// Whether a rule or a role of the search cluster allows anything.
     #[must_use]
     pub fn allows_something(&self) -> bool {
-        self.rules.iter().any(|held| !held.rule.denies)
+        let on_cluster = self.cluster.iter().flatten().any(ClusterRole::allows_something);
+        on_cluster || self.rules.iter().any(|held| !held.rule.denies)
     }
 }
 
@@ -163,7 +172,8 @@ impl fmt::Display for WhatCan {
             write!(f, ", by a token of {issuer}")?;
         }
         if !self.groups.is_empty() {
-            write!(f, ", in {}", self.groups.join(", "))?;
+            let kind = if self.cluster.is_some() { "with the backend roles" } else { "in" };
+            write!(f, ", {kind} {}", self.groups.join(", "))?;
         }
         for role in &self.roles {
             write!(f, "\nroles:   {role}")?;
@@ -171,10 +181,16 @@ impl fmt::Display for WhatCan {
         for held in &self.rules {
             write!(f, "\nrule:    {held}")?;
         }
+        for role in self.cluster.iter().flatten() {
+            write!(f, "{role}")?;
+        }
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, "\nnothing: every request gets 401: {because} ({name})")?;
         } else if !self.allows_something() {
-            f.write_str("\nnothing: no rule allows anything")?;
+            f.write_str(match self.cluster {
+                Some(_) => "\nnothing: no role of the search cluster allows anything",
+                None => "\nnothing: no rule allows anything",
+            })?;
         }
         for note in &self.notes {
             write!(f, "\nnote:    {note}")?;

@@ -4,12 +4,15 @@
 //! prints them.
 
 mod callers;
+mod cluster;
 mod matches;
 mod text;
 
+use identity::UnixTime;
 use serde::Serialize;
 
 use crate::Authorizer;
+use crate::explain::ExplainedCluster;
 use crate::matched::ExplainedRule;
 use crate::notes;
 use crate::reason::Reason;
@@ -17,7 +20,7 @@ use crate::request::{self, ParseScratch, Request};
 use matches::Matches;
 
 /// Who may make a request.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct WhoCan {
     /// The name of the reason why the request is denied to every caller, if it is invalid.
     pub reason: Option<&'static str>,
@@ -31,6 +34,9 @@ pub struct WhoCan {
     pub rules: Vec<MatchingRule>,
     /// What was probably meant, where the request looks like a mistake or like a rule.
     pub notes: Vec<String>,
+    /// What a request to a search cluster needs; `None` for other requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Box<ExplainedCluster>>,
 }
 
 /// Callers who may make a request: those from one source who meet all conditions.
@@ -72,6 +78,27 @@ pub enum Attribute {
     Role(String),
     /// This group, with the prefix of its issuer.
     Group(String),
+    /// Nothing: every caller of the source has it.
+    Anyone,
+    /// A role or group that this pattern of a search cluster's role mapping matches.
+    BackendRole(String),
+    /// For each of these patterns, a role or group that it matches.
+    BackendRoles(Vec<String>),
+    /// A user name that this pattern matches.
+    Name(String),
+    /// An address of the client that this pattern matches.
+    Address(String),
+    /// An attribute that counts only for callers whose values make the pattern of a role match the names.
+    Where {
+        /// The attribute.
+        attribute: Box<Attribute>,
+        /// The pattern, with its variables.
+        pattern: String,
+        /// Names of indices of the request.
+        names: Vec<String>,
+        /// The only user name with which the pattern matches, if that is certain.
+        user: Option<String>,
+    },
 }
 
 /// A rule that matches the request.
@@ -89,20 +116,17 @@ pub struct MatchingRule {
 }
 
 impl Authorizer {
-    /// Who may make this request. It lists users where the policy knows them, and says what a token must have where
-    /// only its issuer knows who has such a token.
+    /// Who may make this request; only its body and headers that describe the body count beside method, host and path. It
+    /// lists users where the policy knows them, and says what a token must have where only its issuer knows who has such a
+    /// token.
     #[must_use]
-    pub fn who_can(&self, method: &[u8], host: &[u8], path: &[u8]) -> WhoCan {
+    pub fn who_can(&self, request: &Request<'_>, now: UnixTime) -> WhoCan {
+        if let Some(cluster) = self.cluster_of(request.host, &mut Vec::new()) {
+            return self.who_can_on_cluster(cluster, request, now);
+        }
         let mut scratch = ParseScratch::default();
-        let request = Request { method, host, path, headers: &[], id: b"" };
-        let nobody = WhoCan {
-            reason: None,
-            because: None,
-            paths: Vec::new(),
-            callers: Vec::new(),
-            rules: Vec::new(),
-            notes: notes::notes(&request),
-        };
+        let request = Request { headers: &[], ..*request };
+        let nobody = WhoCan { notes: notes::notes(&request), ..WhoCan::default() };
         let parsed = match request::parse(&request, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return nobody.because_of(reason),

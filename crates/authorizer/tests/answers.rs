@@ -50,9 +50,9 @@ fn changes(who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Ve
     let authorizer = authorizer(HEADERS);
     let headers: Vec<Header<'_>> =
         headers.iter().map(|name| Header { name: name.as_bytes(), value: b"mallory" }).collect();
-    let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, id: b"" };
+    let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
     let mut scratch = Scratch::default();
-    let Verdict::Allowed(allowed) = authorizer.check_as(&request, who, &mut scratch) else {
+    let Verdict::Allowed(allowed) = authorizer.check_as(&request, who, &mut scratch, NOW) else {
         panic!("denied")
     };
     let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -139,8 +139,9 @@ fn an_alias_is_removed_once_and_too_many_are_denied() {
     let authorizer = authorizer(&HEADERS.replace("x-debug-mode", "a-b-c-d-e"));
     let request = |names: &[String]| {
         let headers: Vec<_> = names.iter().map(|name| Header { name: name.as_bytes(), value: b"" }).collect();
-        let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, id: b"" };
-        match authorizer.check_as(&request, None, &mut Scratch::default()) {
+        let request =
+            Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
+        match authorizer.check_as(&request, None, &mut Scratch::default(), NOW) {
             Verdict::Allowed(allowed) => Ok(allowed.remove().count()),
             Verdict::Denied(denied) => Err((denied.reason.status(), denied.reason.name())),
         }
@@ -218,7 +219,14 @@ fn denial(
     let authorizer = authorizer(policy);
     let headers: Vec<Header<'_>> =
         credentials.iter().map(|value| Header { name: b"authorization", value: value.as_bytes() }).collect();
-    let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &headers, id };
+    let request = Request {
+        method: b"GET",
+        host: b"",
+        path: path.as_bytes(),
+        headers: &headers,
+        id,
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let status = verdict.status();

@@ -48,7 +48,7 @@ fn explain(method: &str, path: &str, subject: ExplainedSubject) -> Explanation {
         host: b"localhost",
         path: path.as_bytes(),
         headers: &[],
-        id: b"",
+        ..Request::default()
     };
     authorizer().explain(&request, subject, Duration::from_secs(1_800_000_000))
 }
@@ -108,7 +108,8 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
-    let request = Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, id: b"" };
+    let request =
+        Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, ..Request::default() };
     let why = authorizer().explain(&request, ExplainedSubject::OfCredentials, Duration::ZERO);
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
     let shown = format!("{why}{why:?}{}", serde_json::to_string(&why).unwrap());
@@ -122,7 +123,13 @@ fn an_explanation_agrees_with_the_verdict() {
         ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
     {
         for who in [None, Some(given("alice", &[], &[])), Some(given("carol", &["hr"], &[]))] {
-            let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
+            let request = Request {
+                method: b"GET",
+                host: b"",
+                path: path.as_bytes(),
+                headers: &[],
+                ..Request::default()
+            };
             let subject = match &who {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
                 Some(ExplainedSubject::OfCredentials | ExplainedSubject::Invalid(_)) | None => None,
@@ -130,7 +137,11 @@ fn an_explanation_agrees_with_the_verdict() {
             let why =
                 authorizer.explain(&request, who.unwrap_or(ExplainedSubject::OfCredentials), Duration::ZERO);
             let mut scratch = authorizer::Scratch::default();
-            assert_eq!(authorizer.check_as(&request, subject, &mut scratch).status(), why.status, "{path}");
+            assert_eq!(
+                authorizer.check_as(&request, subject, &mut scratch, std::time::Duration::ZERO).status(),
+                why.status,
+                "{path}"
+            );
         }
     }
 }

@@ -129,9 +129,13 @@ fn no_plausible_interpretation_of_an_allowed_path_is_denied() {
 }
 
 fn is_allowed(authorizer: &Authorizer, path: &str) -> bool {
-    let request = Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], id: b"" };
+    let request =
+        Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], ..Request::default() };
     let mut scratch = Scratch::default();
-    matches!(authorizer.check_as(&request, None, &mut scratch), Verdict::Allowed(_))
+    matches!(
+        authorizer.check_as(&request, None, &mut scratch, std::time::Duration::ZERO),
+        Verdict::Allowed(_)
+    )
 }
 
 /// Whether the policy denies this path, compared as text, as a server compares it.

@@ -46,7 +46,7 @@ fn check(authorizer: &Authorizer, (method, host, path, headers): TestRequest<'_>
         host: host.as_bytes(),
         path: path.as_bytes(),
         headers: &headers,
-        id: b"",
+        ..Request::default()
     };
     let mut scratch = Scratch::default();
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
@@ -246,7 +246,8 @@ fn each_reason_has_a_unique_name() {
 fn a_verified_password_is_cached_for_the_next_request() {
     let authorizer = authorizer();
     let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
-    let request = Request { method: b"GET", host: b"", path: b"/people", headers: &header, id: b"" };
+    let request =
+        Request { method: b"GET", host: b"", path: b"/people", headers: &header, ..Request::default() };
     let (mut first, mut second) = (Scratch::default(), Scratch::default());
     let authorizer::Outcome::Pending(check) = authorizer.check(&request, None, &mut first, NOW) else {
         panic!("the password is not verified yet")

@@ -5,12 +5,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use authorizer::{Attribute, Authorizer, CallerSource, Callers, WhoCan};
+use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, WhoCan};
 use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret, SourceId};
+use policy::model::{
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Secret, SourceId,
+};
 use policy::problem::Place;
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
@@ -52,7 +55,12 @@ fn who_can(method: &str, path: &str) -> WhoCan {
     let loaded =
         policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
-    authorizer.who_can(method.as_bytes(), b"localhost", path.as_bytes())
+    asked(&authorizer, (method, "localhost", path))
+}
+
+fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
+    let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
+    authorizer.who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
 }
 
 /// The lines that say who may, without those about the rules.
@@ -154,7 +162,7 @@ fn each_interpretation_of_the_path_must_be_allowed() {
 }
 
 /// A generated policy has Basic users with groups, one issuer whose tokens name everything, and one whose tokens name
-/// users and groups with prefixes. Each caller whom the policy can tell from others is decided by the reference
+/// users and groups with prefixes, and some roles or none. Each caller whom the policy can tell from others is decided by the reference
 /// evaluator.
 #[test]
 fn who_can_agrees_with_asking_for_each_caller() {
@@ -176,14 +184,13 @@ fn who_can_agrees_with_asking_for_each_caller() {
         let mut policy = generator.policy();
         policy.identity = identity(&mut rng, seed % 5 == 0);
         add_prefixed(&mut policy);
-        let policy = Arc::new(Loaded { policy, warnings: Vec::new(), sources: Vec::new() });
+        let policy = Arc::new(Loaded { policy, warnings: Vec::new(), files: Vec::new() });
         let authorizer = Authorizer::compile(policy.clone(), &FetchedKeys::new(), None).unwrap().0;
         for _ in 0..4 {
             let caller = generator.caller();
             let request = generator.request(&policy.policy, &caller);
             let path = with_parameters(&request.resource, &mut rng);
-            let who =
-                authorizer.who_can(request.action.as_bytes(), request.scope.as_bytes(), path.as_bytes());
+            let who = asked(&authorizer, (&request.action, &request.scope, &path));
             if who.reason.is_some() {
                 continue;
             }
@@ -220,6 +227,7 @@ fn includes(callers: &Callers, asker: &Asker) -> bool {
     let has = |attribute: &Attribute| match attribute {
         Attribute::Role(name) => subject.roles.iter().any(|role| **role == **name),
         Attribute::Group(name) => subject.groups.iter().any(|group| **group == **name),
+        other => panic!("only for a search cluster: {other:?}"),
     };
     *source == asker.source
         && users.as_ref().is_none_or(|users| users.contains(&user))
@@ -351,11 +359,14 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
         group_prefix: prefix.into(),
         at: at.clone(),
     };
-    let mut jwt = vec![issuer("all", "", true), issuer("prefixed", "p:", false)];
+    let some = ["role-3", "role-5"].map(|name| ListedRole { name: name.into(), at: at.clone() });
+    let some = if rng.percent(50) { some.into() } else { Vec::new() };
+    let mut jwt =
+        vec![issuer("all", "", RolesFromToken::All), issuer("prefixed", "p:", RolesFromToken::Only(some))];
     if rng.percent(50) {
         jwt.push(Issuer {
             claims: Claims { user: claim("sub").unwrap(), roles: None, groups: None },
-            ..issuer("plain", "", true)
+            ..issuer("plain", "", RolesFromToken::All)
         });
     }
     Identity { basic: Some(basic), jwt }

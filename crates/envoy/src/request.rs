@@ -27,6 +27,12 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
+    /// `attributes.request.http.raw_body` if it is not empty, else `body`. Only Envoy's `x-envoy-auth-partial-body`
+    /// among the headers says whether it is whole.
+    pub body: &'a [u8],
+    /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's configuration says that Envoy
+    /// sends each body.
+    pub buffers_body: bool,
     /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, because the lines that
     /// were not passed on may matter. It is not a decoding error, because a client can cause it, and on an error an Envoy
     /// with `failure_mode_allow` lets the request through.
@@ -67,9 +73,12 @@ impl<'a> CheckRequest<'a> {
     /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed on before the
     /// error.
     pub fn decode(message: &'a [u8], on_header: impl FnMut(Header<'a>)) -> Decoded<Self> {
-        let mut reader = Reader { request: Self::default(), lines: 0, has_http: false, on_header };
+        let (text_body, raw_body) = (&[][..], &[][..]);
+        let mut reader =
+            Reader { request: Self::default(), lines: 0, has_http: false, text_body, raw_body, on_header };
         reader.check_request(message)?;
-        if reader.has_http { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
+        let body = if reader.raw_body.is_empty() { reader.text_body } else { reader.raw_body };
+        if reader.has_http { Ok(Self { body, ..reader.request }) } else { Err(DecodeError::NoHttpRequest) }
     }
 
     /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if there is none, as
@@ -86,6 +95,9 @@ struct Reader<'a, H> {
     lines: usize,
     /// Whether the message has an `attributes.request.http`.
     has_http: bool,
+    /// The body, as text and as bytes.
+    text_body: &'a [u8],
+    raw_body: &'a [u8],
     on_header: H,
 }
 
@@ -135,6 +147,7 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
             match number {
                 1 => self.source(bytes(value, number, MESSAGE)?)?,
                 4 => self.request(bytes(value, number, MESSAGE)?)?,
+                10 => self.extension(bytes(value, number, MESSAGE)?)?,
                 _ => {}
             }
         }
@@ -173,9 +186,20 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
                 3 => self.line(bytes(value, number, MESSAGE)?, "HeadersEntry")?,
                 4 => request.path = bytes(value, number, MESSAGE)?,
                 5 => request.host = bytes(value, number, MESSAGE)?,
+                11 => self.text_body = bytes(value, number, MESSAGE)?,
+                12 => self.raw_body = bytes(value, number, MESSAGE)?,
                 13 => self.header_map(bytes(value, number, MESSAGE)?)?,
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Decodes an entry of `context_extensions`. Of two with the same key, the last counts.
+    fn extension(&mut self, message: &'a [u8]) -> Decoded<()> {
+        let Header { name, value } = any_line(message, "ContextExtensionsEntry")?;
+        if name == b"request_body" {
+            self.request.buffers_body = value == b"buffered";
         }
         Ok(())
     }

@@ -33,7 +33,8 @@ pub struct Encoder {
 const KEEP: usize = 16 << 10;
 
 impl Encoder {
-    /// The answer that lets a request through: `set` replaces headers of the request, `remove` names headers to remove.
+    /// The answer that lets a request through: `set` replaces headers of the request, or its `:path`; `remove` names headers to
+    /// remove.
     ///
     /// # Errors
     /// If a header name or value is invalid, or the answer is too large.
@@ -43,7 +44,14 @@ impl Encoder {
         remove: impl Iterator<Item = &'h str>,
     ) -> Result<Vec<u8>, EncodeError> {
         self.clear();
-        self.write_headers(set)?;
+        for (name, value) in set {
+            // The only pseudo-header: Envoy forwards the request with this path.
+            if name != ":path" || !is_path(value) {
+                check_name(name)?;
+            }
+            check_value(value)?;
+            write_header(&mut self.fields, name, value);
+        }
         for name in remove {
             check_name(name)?;
             write_text(&mut self.fields, HEADERS_TO_REMOVE, name);
@@ -69,7 +77,11 @@ impl Encoder {
         start(&mut self.fields, HTTP_STATUS, 1 + varint_length(status));
         self.fields.push(CODE);
         write_varint(&mut self.fields, status);
-        self.write_headers(headers)?;
+        for (name, value) in headers {
+            check_name(name)?;
+            check_value(value)?;
+            write_header(&mut self.fields, name, value);
+        }
         write_text(&mut self.fields, BODY, body);
         self.message(&[STATUS, 2, CODE, grpc_code(status)], DENIED_RESPONSE)
     }
@@ -77,18 +89,6 @@ impl Encoder {
     fn clear(&mut self) {
         self.fields.clear();
         self.fields.shrink_to(KEEP);
-    }
-
-    fn write_headers<'h>(
-        &mut self,
-        headers: impl Iterator<Item = (&'h str, &'h str)>,
-    ) -> Result<(), EncodeError> {
-        for (name, value) in headers {
-            check_name(name)?;
-            check_value(value)?;
-            write_header(&mut self.fields, name, value);
-        }
-        Ok(())
     }
 
     /// The whole answer: prefix, status, and the written fields as the message with the key `response`.
@@ -173,6 +173,11 @@ fn write_text(buffer: &mut Vec<u8>, key: u8, text: &str) {
 fn start(buffer: &mut Vec<u8>, key: u8, length: usize) {
     buffer.push(key);
     write_varint(buffer, length);
+}
+
+/// Whether this is a path with its query (RFC 9110, 4.2.3): visible ASCII.
+fn is_path(value: &str) -> bool {
+    value.starts_with('/') && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
 fn check_name(name: &str) -> Result<(), EncodeError> {

@@ -72,7 +72,11 @@ prop_compose! {
 prop_compose! {
     fn check_request()(
         source in proptest::option::of(peer()), destination in proptest::option::of(peer()), http in http(),
-        context_extensions in hash_map(text(), text(), 0..3),
+        context_extensions in hash_map(
+            prop_oneof![text(), Just("request_body".to_owned())],
+            prop_oneof![text(), Just("buffered".to_owned())],
+            0..3,
+        ),
     ) -> auth::CheckRequest {
         auth::CheckRequest { attributes: Some(auth::AttributeContext {
             source, destination, context_extensions,
@@ -114,7 +118,11 @@ proptest! {
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.host, http.host.as_bytes());
         prop_assert_eq!(read.id, http.id.as_bytes());
+        let body = if http.raw_body.is_empty() { http.body.as_bytes() } else { &http.raw_body[..] };
+        prop_assert_eq!(read.body, body);
         let attributes = request.attributes.as_ref().unwrap();
+        let extension = attributes.context_extensions.get("request_body");
+        prop_assert_eq!(read.buffers_body, extension.is_some_and(|value| value == "buffered"));
         prop_assert_eq!(read.source_ip(), if attributes.source.is_some() { &b"127.0.0.1"[..] } else { b"" });
     }
 
@@ -230,7 +238,7 @@ fn the_grpc_prefix_is_correct() {
 /// RFC 9110, 5.5 and 5.6.2; response splitting (CWE-113).
 #[test]
 fn harmful_headers_are_not_written() {
-    for name in ["", "a b", "a:b", ":path", "a\r\nb", "a\0", "ä"] {
+    for name in ["", "a b", "a:b", ":path", ":method", "a\r\nb", "a\0", "ä"] {
         let set = [(name, "v")];
         assert_eq!(
             Encoder::default().allowed(set.into_iter(), std::iter::empty()),
@@ -245,6 +253,12 @@ fn harmful_headers_are_not_written() {
         let remove = Encoder::default().allowed(std::iter::empty(), [name].into_iter());
         assert_eq!(remove, Err(EncodeError::HeaderName), "{name:?}");
     }
+    let path = |path| Encoder::default().allowed([(":path", path)].into_iter(), std::iter::empty());
+    assert!(path("/a,b/_search?index=%C3%BC").is_ok());
+    for value in ["", "a", "*", "/a b", "/a\r\nb", "/ä", "/a#b", "/\0"] {
+        assert_eq!(path(value), Err(EncodeError::HeaderName), "{value:?}");
+    }
+    assert!(Encoder::default().denied(403, [(":path", "/a")].into_iter(), "").is_err());
     for value in ["a\rb", "a\nb", "a\0", "\u{1b}[0m", "\u{7f}", "a\tb"] {
         let set = [("a", value)];
         assert_eq!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{OwnedAccessRequest, Rng, nowhere};
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
-    Rule, SourceId,
+    RolesFromToken, Rule, SourceId,
 };
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 use policy::problem::Place;
@@ -440,7 +440,7 @@ fn several(place: &Place) -> Identity {
         clock_skew: Duration::from_secs(60),
         required_type: None,
         max_age: None,
-        roles_from_token: true,
+        roles_from_token: RolesFromToken::All,
         user_prefix: prefix.into(),
         group_prefix: "".into(),
         at: place.clone(),

@@ -98,7 +98,9 @@ impl<T: HeapSize> Authenticator<T> {
             |(index, issuer)| Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems);
         let issuers = settings.jwt.iter().enumerate().map(compile).collect();
         let Some(hasher) = KeyedHasher::random() else {
-            problems.extend(place(settings).map(|at| Problem::error(at, "the system has no randomness")));
+            problems.extend(
+                place(settings).map(|at| Problem::error(at, "the system's random number generator failed")),
+            );
             return Err(problems);
         };
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
@@ -251,15 +253,19 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Found<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => self.credentials(basic, encoded, result, now, attach),
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.token(token, result, now, attach),
+            (Scheme::Basic(encoded), Some(basic)) => {
+                self.basic_credentials(basic, encoded, result, now, attach)
+            }
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
+                self.bearer_token(token, result, now, attach)
+            }
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
                 Err(CredentialsError::UnsupportedScheme.into())
             }
         }
     }
 
-    fn credentials(
+    fn basic_credentials(
         &self,
         basic: &Basic<T>,
         encoded: &[u8],
@@ -283,7 +289,7 @@ impl<T: HeapSize> Authenticator<T> {
             Lookup::Expired => true,
             Lookup::Missing => match basic.carried.find(key, now) {
                 Lookup::Valid(account) => {
-                    return Ok(basic.insert_account(key, account, self.credentials_window(now), attach));
+                    return Ok(basic.insert_account(key, account, self.basic_window(now), attach));
                 }
                 Lookup::Expired => true,
                 Lookup::Missing => false,
@@ -314,11 +320,11 @@ impl<T: HeapSize> Authenticator<T> {
         let key = self.hasher.hash(user.as_bytes());
         basic.find(key, now).valid().unwrap_or_else(|| {
             let cached = cached_subject(&basic.accounts.unverified_subject(user), attach);
-            basic.insert(key, cached, None, self.credentials_window(now))
+            basic.insert(key, cached, None, self.basic_window(now))
         })
     }
 
-    fn token(
+    fn bearer_token(
         &self,
         text: &[u8],
         result: Option<&VerificationResult>,
@@ -346,7 +352,7 @@ impl<T: HeapSize> Authenticator<T> {
             cached: Arc::clone(cached),
             window,
             bytes,
-            keep_for: Duration::MAX,
+            max_local_age: Duration::MAX,
         };
         self.tokens.find(hash, now, found).valid()
     }
@@ -359,7 +365,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Found<T>, CredentialsError>> {
-        self.resolve(result.filter(|result| result.credentials() == key)?, now, attach)
+        self.resolve(result.filter(|result| result.cache_key() == key)?, now, attach)
     }
 
     /// What the result of a verification means under this policy. `None` if it does not count, so that the credentials must
@@ -388,9 +394,9 @@ impl<T: HeapSize> Authenticator<T> {
         let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
         Some(match basic.accounts.match_of(result)? {
             PasswordMatch::Right(account) => {
-                let key = result.credentials;
+                let key = result.cache_key;
                 let found = basic.find(key, now).valid();
-                let insert = || basic.insert_account(key, account, self.credentials_window(now), attach);
+                let insert = || basic.insert_account(key, account, self.basic_window(now), attach);
                 Ok(found.unwrap_or_else(insert))
             }
             PasswordMatch::Wrong => Err(CredentialsError::BadPassword),
@@ -416,12 +422,12 @@ impl<T: HeapSize> Authenticator<T> {
             let cached = cached_subject(&token.subject, attach);
             let bytes = cached.bytes(Names::OwnedBySubject);
             self.tokens.insert(result.hash, Arc::clone(&cached), token.window, bytes);
-            Found { cached, window: token.window, bytes, keep_for: Duration::MAX }
+            Found { cached, window: token.window, bytes, max_local_age: Duration::MAX }
         })))
     }
 
-    fn credentials_window(&self, now: UnixTime) -> Window {
-        let until = now.saturating_add(self.limits.credentials_for);
+    fn basic_window(&self, now: UnixTime) -> Window {
+        let until = now.saturating_add(self.limits.basic_ttl);
         Window { from: now.saturating_sub(CLOCK_TOLERANCE), until }
     }
 }

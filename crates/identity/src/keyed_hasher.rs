@@ -11,7 +11,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 pub(crate) struct KeyedHasher(SipHasher24);
 
 impl KeyedHasher {
-    /// A hasher with a new random key; `None` if the system has no randomness.
+    /// A hasher with a new random key; `None` if the system's random number generator fails.
     ///
     /// The key comes straight from the system. aws-lc first gathers entropy of its own from timing jitter, which took
     /// 50 ms of each start (November 2026) and adds nothing to what the kernel gives.

@@ -1,6 +1,5 @@
 //! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified subject. The time and the
-//! keys are arguments; nothing here does I/O or waits, except to read
-//! random bytes from the system.
+//! keys are arguments; nothing here does I/O or waits, except to read random bytes from the system.
 //!
 //! Read [`Authenticator`] first: it takes the header's value and returns a [`CachedSubject`]. `authorization` splits
 //! the value into scheme and credentials. `basic` and `password` implement HTTP Basic and the formats of password

@@ -6,16 +6,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most verified Basic credentials to cache.
-    pub credentials: usize,
+    pub basic_credentials: usize,
     /// The most bytes of memory for all cached Basic credentials together, with what is attached to them. Credentials
     /// that are carried over a reload have another limit of the same size. One of those takes 162 bytes: its names
     /// belong to the policy and nothing is attached to it.
-    pub credential_bytes: usize,
+    pub basic_bytes: usize,
     /// How long Basic credentials count as verified, from their verification or their last use. A use in the first
     /// quarter of this time does not renew them: a renewal writes to memory that all threads read, so a busy caller
     /// must not cause one on each request. Setting the clock back to more than a minute before the last renewal ends
     /// them, so that a clock which was wrong for a while cannot extend them.
-    pub credentials_for: Duration,
+    pub basic_ttl: Duration,
     /// The most verified tokens to cache. Each is kept until it expires.
     pub tokens: usize,
     /// The most bytes of memory for all cached tokens together, with what is attached to them.
@@ -28,9 +28,9 @@ impl Default for Limits {
     /// mostly the one that is reached.
     fn default() -> Self {
         Self {
-            credentials: 1 << 16,
-            credential_bytes: 32 << 20,
-            credentials_for: Duration::from_secs(600),
+            basic_credentials: 1 << 16,
+            basic_bytes: 32 << 20,
+            basic_ttl: Duration::from_secs(600),
             tokens: 1 << 16,
             token_bytes: 32 << 20,
         }

@@ -53,8 +53,8 @@ pub(crate) struct Found<T> {
     pub(crate) window: Window,
     /// The memory that the subject takes, in bytes.
     pub(crate) bytes: usize,
-    /// How long it may be used without a look-up in the shared cache.
-    pub(crate) keep_for: Duration,
+    /// How long it may be used without a look-up in the shared cache; never longer than [`MAX_AGE`].
+    pub(crate) max_local_age: Duration,
 }
 
 impl<T> LocalCache<T> {
@@ -90,13 +90,13 @@ impl<T> LocalCache<T> {
         let entry = match slot.take_if(|entry| entry.key == key && entry.window.contains(now)) {
             Some(entry) => entry,
             None => {
-                let Found { cached, window, bytes, keep_for } = look_up()?;
+                let Found { cached, window, bytes, max_local_age } = look_up()?;
                 if bytes > MAX_BYTES {
                     return Ok(last.insert(cached));
                 }
                 // Valid from now on. If the clock is set back, even a little, the next look-up goes to the shared
                 // cache, which knows the whole window.
-                let until = window.until.min(now.saturating_add(keep_for.min(MAX_AGE)));
+                let until = window.until.min(now.saturating_add(max_local_age.min(MAX_AGE)));
                 Entry { key, window: Window { from: now, until }, cached }
             }
         };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn found(name: &str, window: Window) -> Found<()> {
-        Found { cached: subject(name), window, bytes: 100, keep_for: Duration::MAX }
+        Found { cached: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
     }
 
     fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Found<()>) {
@@ -175,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_used_no_longer_than_its_window_and_keep_for() {
+    fn an_entry_is_used_no_longer_than_its_window_and_max_local_age() {
         let mut cache = LocalCache::default();
         insert(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
         assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
         assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
-        insert(&mut cache, 1, 7, at(6_000), Found { keep_for: at(10), ..found("alice", ALWAYS) });
+        insert(&mut cache, 1, 7, at(6_000), Found { max_local_age: at(10), ..found("alice", ALWAYS) });
         assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
         assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
     }

@@ -66,6 +66,11 @@ impl Stored {
         let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
             return Err(HashError { message: "a password that is not hashed", help: HASH_AGAIN });
         };
+        if let "1" | "2" | "3" | "4" | "5" = id
+            && let Some(parsed) = pbkdf2::parse_of_opensearch(id, rest)
+        {
+            return wrap(parsed, Scheme::Pbkdf2);
+        }
         match id {
             "argon2id" => wrap(argon2id::parse(rest), Scheme::Argon2id),
             "2a" | "2b" | "2y" => wrap(bcrypt::parse(rest), Scheme::Bcrypt),

@@ -97,9 +97,9 @@ impl Verification {
 
 impl VerificationResult {
     /// The cache key of the credentials.
-    pub(crate) fn credentials(&self) -> u128 {
+    pub(crate) fn cache_key(&self) -> u128 {
         match &self.0 {
-            CredentialsResult::Password(result) => result.credentials,
+            CredentialsResult::Password(result) => result.cache_key,
             CredentialsResult::Token(result) => result.hash,
         }
     }

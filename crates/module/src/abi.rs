@@ -18,7 +18,7 @@ use std::fmt;
 pub use callbacks::{Buffer, Callbacks, Pair};
 pub use scheduler::Scheduler;
 pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
-pub use stream::{Attribute, Handled, Headers, Route, Stream};
+pub use stream::{Attribute, Body, Handled, Headers, Route, Stream};
 
 /// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its listeners.
 ///
@@ -42,18 +42,16 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// As [`Self::new`].
     fn route(name: &[u8], config: &[u8]) -> Result<Self::Route, String>;
 
-    /// Decides about a request, on the worker thread of its connection, or pauses it. Must not block.
-    fn request_headers(
-        &self,
-        state: &mut Self::State,
-        stream: Stream<'_, Self>,
-        end_of_stream: bool,
-    ) -> Handled;
+    /// Decides about a request, on the worker thread of its connection, or pauses it, or buffers its body. Must not block.
+    fn request_headers(&self, state: &mut Self::State, stream: Stream<'_, Self>) -> Handled;
+
+    /// Goes on with a request whose body is buffered ([`Stream::buffer`]): more of it has arrived. Must not block.
+    fn request_body(&self, state: &mut Self::State, stream: Stream<'_, Self>) -> Handled;
 
     /// Goes on with a paused request, after [`Scheduler::commit`] of `event`, on the same thread. Must not block.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// Counts a panic of one of the two methods above as an error, and returns the answer to that request.
+    /// Counts a panic of one of the three methods above as an error, and returns the answer to that request.
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 

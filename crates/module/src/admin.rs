@@ -1,7 +1,7 @@
 //! The admin listener of a policy: the pages of the crate [`admin`], on a thread of its own.
 //!
-//! Envoy creates the new configuration of a listener before it drops the old one. So an instance with other settings of the
-//! same policy takes over the address: the pages are about the newest instance.
+//! Envoy creates the new configuration of a listener before it drops the old one. So a policy with new settings takes over the
+//! address of the same policy with the old ones: the pages are about the newest.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use ::admin::{Address, Admin, Bound, Metrics, MetricsPage, Pages, Server, Source};
+use ::admin::{Address, Admin, AuthorizationStats, Backend, Bound, Metrics, MetricsPage, Pages};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::{Reloads, Runtime};
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
 
-/// An instance on the pages of its listener. Dropping it removes it, and the last one closes the listener.
+/// A shared policy on the pages of its listener. Dropping it removes it, and the last one closes the listener.
 #[derive(Debug)]
 pub(crate) struct Shown {
     listener: Arc<AdminListener>,
@@ -34,7 +34,7 @@ struct AdminListener {
     _end: oneshot::Sender<()>,
 }
 
-/// The instances at one address, the newest last.
+/// The shared policies at one address, the newest last.
 #[derive(Debug, Default)]
 struct Views(Mutex<Vec<View>>);
 
@@ -44,10 +44,10 @@ struct View {
     reloads: Reloads,
 }
 
-/// The counters of the threads that authorize requests with an instance.
+/// The counters of the threads that authorize requests with a shared policy.
 pub(crate) type Threads = Arc<Mutex<Vec<Arc<ThreadCounters>>>>;
 
-/// The counters of an instance.
+/// The counters of a shared policy.
 struct Counters {
     threads: Threads,
     hashing: Arc<Hashing>,
@@ -62,7 +62,7 @@ struct Known {
 
 static LISTENERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// Shows an instance at an address. Opens the listener if no other instance of the policy has done so.
+/// Shows a shared policy at an address. Opens the listener, if this policy with other settings has not done so.
 ///
 /// # Errors
 /// If the address cannot be bound, or another policy has it.
@@ -73,9 +73,9 @@ pub(crate) fn show(
     threads: Threads,
     hashing: Arc<Hashing>,
 ) -> Result<Shown, String> {
-    let server = Arc::new(Counters { threads, hashing });
+    let authorization = Arc::new(Counters { threads, hashing });
     let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
-    let metrics = Arc::new(Metrics { status, decisions, logs: None, server });
+    let metrics = Arc::new(Metrics { status, decisions, logs: None, authorization });
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {
@@ -130,7 +130,7 @@ impl AdminListener {
             drop((executor, file));
         };
         let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
-        tracing::info!(%address, "admin pages");
+        Pages::All.log(&address);
         let listener = Self { policy: policy.to_owned(), views, _end: end };
         thread.map(|thread| (listener, thread)).map_err(cannot_start)
     }
@@ -141,7 +141,7 @@ impl Views {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an instance, and returns its number.
+    /// Adds a shared policy, and returns its number.
     fn add(&self, metrics: Arc<Metrics>, reloads: Reloads) -> u64 {
         let mut views = self.lock();
         let number = views.last().map_or(0, |view| view.number + 1);
@@ -150,18 +150,18 @@ impl Views {
     }
 }
 
-impl Source for Views {
+impl Backend for Views {
     fn metrics(&self) -> Option<Arc<Metrics>> {
         self.lock().last().map(|view| Arc::clone(&view.metrics))
     }
 
-    /// All instances: an old one may still answer requests that have begun.
+    /// Of all shared policies: an old one may still answer requests that have begun.
     fn reload(&self) {
         self.lock().iter().for_each(|view| view.reloads.request());
     }
 }
 
-impl Server for Counters {
+impl AuthorizationStats for Counters {
     fn decisions(&self) -> Totals {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         Totals::sum(threads.iter().map(|counters| &**counters))

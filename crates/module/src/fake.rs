@@ -6,7 +6,7 @@
 
 mod callbacks;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -60,6 +60,9 @@ pub struct Sent {
     pub details: String,
 }
 
+/// How many bytes of a body are buffered at most, as by default (`per_connection_buffer_limit_bytes`).
+const BUFFER_LIMIT: u64 = 1 << 20;
+
 /// A header. Each is freed when it is replaced.
 type Line = (Box<[u8]>, Box<[u8]>);
 
@@ -75,6 +78,11 @@ struct Envoy {
     sent: RefCell<Option<Sent>>,
     resumed: Cell<u32>,
     route_cleared: Cell<u32>,
+    /// The body that was buffered, and the part that the hook for bodies is called with.
+    bodies: [RefCell<Vec<Box<[u8]>>>; 2],
+    /// Whether that part is the buffered body.
+    passes_buffered: Cell<bool>,
+    buffer_limit: Cell<u64>,
     /// What schedulers have committed, and whether the stream is there to receive it.
     events: Arc<Mutex<Events>>,
     /// Whether sending a response and going on end the stream at once, as they do in Envoy outside the hooks for headers.
@@ -142,6 +150,9 @@ impl<F: Filter> Host<F> {
             sent: RefCell::default(),
             resumed: Cell::new(0),
             route_cleared: Cell::new(0),
+            bodies: Default::default(),
+            passes_buffered: Cell::new(false),
+            buffer_limit: Cell::new(BUFFER_LIMIT),
             events: Arc::default(),
             ends_at_once: Cell::new(false),
             slot: Cell::new(ptr::null()),
@@ -204,6 +215,13 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
+    /// With this limit of the buffers for its body.
+    #[must_use]
+    pub fn with_buffer_limit(self, limit: u64) -> Self {
+        self.envoy.buffer_limit.set(limit);
+        self
+    }
+
     /// On this worker thread.
     #[must_use]
     pub fn on_worker(self, worker: u32) -> Self {
@@ -218,8 +236,8 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self
     }
 
-    /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`], [`hooks::STOP`] or
-    /// [`hooks::STOP_ALL_AND_WATERMARK`]. After the end of the stream nothing is called.
+    /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`] or [`hooks::STOP`]. After the end of the stream
+    /// nothing is called.
     pub fn request_headers(&self, end_of_stream: bool) -> u32 {
         let slot = self.envoy.slot.get();
         if slot.is_null() {
@@ -230,10 +248,37 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     }
 
     /// A part of its body has arrived. Returns the status.
-    #[must_use]
-    pub fn request_body(&self, end_of_stream: bool) -> u32 {
+    pub fn request_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
+        let slot = self.envoy.slot.get();
+        let [buffered, received] = &self.envoy.bodies;
+        received.borrow_mut().push(part.into());
+        if end_of_stream && !buffered.borrow().is_empty() {
+            // As Envoy does, so that the buffered body is the whole one.
+            buffered.borrow_mut().append(&mut received.borrow_mut());
+        }
         // SAFETY: the object is null or the stream has not ended.
-        unsafe { hooks::request_body::<F>(object(&self.envoy), self.envoy.slot.get(), end_of_stream) }
+        let status = unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let mut received = received.take();
+        if status == hooks::CONTINUE {
+            buffered.take();
+        } else {
+            buffered.borrow_mut().append(&mut received);
+        }
+        status
+    }
+
+    /// Its body has arrived: an earlier filter has buffered it. Returns the status.
+    pub fn request_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
+        for body in &self.envoy.bodies {
+            *body.borrow_mut() = pieces.iter().map(|piece| (*piece).into()).collect();
+        }
+        self.envoy.passes_buffered.set(true);
+        let slot = self.envoy.slot.get();
+        // SAFETY: the object is null or the stream has not ended.
+        let status = unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        self.envoy.passes_buffered.set(false);
+        self.envoy.bodies[1].take();
+        status
     }
 
     /// Its trailers have arrived. Returns the status.
@@ -241,6 +286,12 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     pub fn request_trailers(&self) -> u32 {
         // SAFETY: the object is null or the stream has not ended.
         unsafe { hooks::request_trailers::<F>(object(&self.envoy), self.envoy.slot.get()) }
+    }
+
+    /// How many bytes of its body are buffered at most; 0 is no limit.
+    #[must_use]
+    pub fn buffer_limit(&self) -> u64 {
+        self.envoy.buffer_limit.get()
     }
 
     /// Delivers the events that schedulers have committed. Returns how many there were.
@@ -322,7 +373,15 @@ impl<F: Filter> Drop for FakeStream<'_, F> {
     }
 }
 
+/// Which body: the part that was buffered before. Any other is the part that has just arrived.
+const BUFFERED: u32 = 1;
+
 impl Envoy {
+    fn body(&self, which: u32) -> Ref<'_, Vec<Box<[u8]>>> {
+        let [buffered, received] = &self.bodies;
+        if which == BUFFERED { buffered.borrow() } else { received.borrow() }
+    }
+
     fn end(&self) {
         let slot = self.slot.replace(ptr::null());
         if !slot.is_null() {

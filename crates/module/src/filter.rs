@@ -9,20 +9,20 @@ use runtime::hashing::{HashResult, NotHashed, Registration};
 use runtime::{ClientNetwork, Received};
 use tokio::task::AbortHandle;
 
-use crate::abi::{Attribute, Filter, Handled, Reply, Route, Setup, Stream};
-use crate::instance::Instance;
+use crate::abi::{Filter, Handled, Reply, Route, Setup, Stream};
 use crate::log;
 use crate::settings::{FilterSettings, RouteSettings};
+use crate::shared_policy::SharedPolicy;
 use crate::stats::Stats;
 use crate::token_queue::{ADMITTED, Admission, DISPLACED};
-use crate::worker::{Checked, Worker};
+use crate::worker::{self, Checked, Worker};
 
 /// Authorizes requests with one policy.
 #[derive(Debug)]
 pub struct Authorization {
     /// `None` if Envoy only validates its configuration: then nothing is started.
-    instance: Option<Arc<Instance>>,
-    /// `None` only together with `instance`.
+    policy: Option<Arc<SharedPolicy>>,
+    /// `None` only together with `policy`.
     stats: Option<Stats>,
 }
 
@@ -37,9 +37,9 @@ pub enum RoutePolicy {
 
 /// The policy of a route.
 #[derive(Debug)]
-pub struct OwnPolicy(Arc<Instance>);
+pub struct OwnPolicy(Arc<SharedPolicy>);
 
-/// What a request keeps while it is paused.
+/// What a request keeps while it waits.
 #[derive(Debug, Default)]
 pub struct State {
     paused: Option<Paused>,
@@ -47,7 +47,7 @@ pub struct State {
 
 #[derive(Debug)]
 struct Paused {
-    instance: Arc<Instance>,
+    policy: Arc<SharedPolicy>,
     received: Received,
     wait: Wait,
 }
@@ -57,6 +57,8 @@ enum Wait {
     Password(PasswordWait),
     /// For admission to verify a token.
     Token(Admission),
+    /// For the rest of the body.
+    Body,
 }
 
 /// The wait for a hash. Dropping it ends the wait.
@@ -89,12 +91,12 @@ impl Filter for Authorization {
         log::start();
         let settings = FilterSettings::read(config).map_err(named)?;
         if setup.validating() {
-            Instance::validate(&settings).map_err(named)?;
-            return Ok(Self { instance: None, stats: None });
+            SharedPolicy::validate(&settings).map_err(named)?;
+            return Ok(Self { policy: None, stats: None });
         }
-        let instance = Instance::with(settings).map_err(named)?;
+        let policy = SharedPolicy::get_or_start(settings).map_err(named)?;
         let stats = Stats::define(setup).map_err(|error| named(error.to_string()))?;
-        Ok(Self { instance: Some(instance), stats: Some(stats) })
+        Ok(Self { policy: Some(policy), stats: Some(stats) })
     }
 
     fn route(_name: &[u8], config: &[u8]) -> Result<RoutePolicy, String> {
@@ -102,57 +104,70 @@ impl Filter for Authorization {
         Ok(match RouteSettings::read(config).map_err(named)? {
             RouteSettings::Disabled => RoutePolicy::Disabled,
             RouteSettings::Policy(settings) => {
-                RoutePolicy::Own(OwnPolicy(Instance::with(*settings).map_err(named)?))
+                RoutePolicy::Own(OwnPolicy(SharedPolicy::get_or_start(*settings).map_err(named)?))
             }
         })
     }
 
-    fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>, _end_of_stream: bool) -> Handled {
-        let instance = match stream.route() {
-            Route::None => self.instance.clone(),
-            Route::Of(RoutePolicy::Own(OwnPolicy(instance))) => Some(Arc::clone(instance)),
+    fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
+        let policy = match stream.route() {
+            Route::None => self.policy.clone(),
+            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => Some(Arc::clone(policy)),
             Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
             Route::Foreign => None,
         };
-        let Some(instance) = instance else {
-            self.count(&stream, self.instance.as_ref(), ErrorKind::NotReady);
+        let Some(policy) = policy else {
+            self.count(&stream, self.policy.as_ref(), ErrorKind::NotReady);
             return stream.reply(&ERROR);
         };
-        self.authorize(state, stream, instance, Received::now(), None)
+        self.authorize(state, stream, policy, Received::now(), None)
+    }
+
+    fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
+        let Some(Paused { policy, received, wait: Wait::Body }) = state.paused.take() else {
+            self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
+            return stream.reply(&ERROR);
+        };
+        if stream.is_complete() {
+            return self.authorize(state, stream, policy, received, None);
+        }
+        if stream.body_size() > policy.settings.max_request_body {
+            return self.deny(stream, &policy, received, Limit::BodySize);
+        }
+        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        stream.buffer()
     }
 
     fn scheduled(&self, state: &mut State, stream: Stream<'_, Self>, event: u64) -> Handled {
-        let Some(Paused { instance, received, wait }) = state.paused.take() else {
-            let reply = self.panicked(&stream);
-            return stream.reply(&reply);
+        let Some(Paused { policy, received, wait }) = state.paused.take() else {
+            self.count(&stream, self.policy.as_ref(), ErrorKind::Internal);
+            return stream.reply(&ERROR);
         };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
                 let result = wait.result.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match result {
-                    Some(Ok(verified)) => self.authorize(state, stream, instance, received, Some(&verified)),
-                    Some(Err(NotHashed::Displaced)) => {
-                        self.deny(stream, &instance, received, Limit::Capacity)
-                    }
-                    Some(Err(NotHashed::Panicked)) | None => {
-                        self.fail(stream, &instance, ErrorKind::Panicked)
-                    }
+                    Some(Ok(verified)) => self.authorize(state, stream, policy, received, Some(&verified)),
+                    Some(Err(NotHashed::Displaced)) => self.deny(stream, &policy, received, Limit::Capacity),
+                    Some(Err(NotHashed::Failed)) | None => self.fail(stream, &policy, ErrorKind::Internal),
                 }
             }
-            (Wait::Password(_), TIMEOUT) => self.deny(stream, &instance, received, Limit::Deadline),
+            (Wait::Password(_), TIMEOUT) => self.deny(stream, &policy, received, Limit::Deadline),
             (Wait::Token(admission), ADMITTED) => {
-                let handled = self.verify(state, stream, instance, received);
+                let handled = self.verify(state, stream, policy, received);
                 drop(admission);
                 handled
             }
-            (Wait::Token(_), DISPLACED) => self.deny(stream, &instance, received, Limit::Capacity),
+            (Wait::Token(_), DISPLACED) => self.deny(stream, &policy, received, Limit::Capacity),
             // An event that nobody sends.
-            (Wait::Password(_) | Wait::Token(_), _) => self.fail(stream, &instance, ErrorKind::Panicked),
+            (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
+                self.fail(stream, &policy, ErrorKind::Internal)
+            }
         }
     }
 
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static> {
-        self.count(stream, self.instance.as_ref(), ErrorKind::Panicked);
+        self.count(stream, self.policy.as_ref(), ErrorKind::Internal);
         ERROR
     }
 }
@@ -163,16 +178,17 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        instance: Arc<Instance>,
+        policy: Arc<SharedPolicy>,
         received: Received,
         verified: Option<&VerificationResult>,
     ) -> Handled {
-        let worker = Worker::of(&instance);
-        let checked = worker.check(&stream.headers(), || client(&stream), verified, received);
+        let worker = Worker::of(&policy);
+        let checked = worker.check(&stream, policy.settings.max_request_body, verified, received);
         match checked {
-            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
-            Ok(Checked::Pending(verification)) => self.wait(state, stream, instance, received, verification),
-            Err(kind) => self.fail(stream, &instance, kind),
+            Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
+            Ok(Checked::Pending(verification)) => self.wait(state, stream, policy, received, verification),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
+            Err(kind) => self.fail(stream, &policy, kind),
         }
     }
 
@@ -181,18 +197,19 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        instance: Arc<Instance>,
+        policy: Arc<SharedPolicy>,
         received: Received,
     ) -> Handled {
-        let worker = Worker::of(&instance);
-        let checked = worker.check(&stream.headers(), || client(&stream), None, received);
+        let worker = Worker::of(&policy);
+        let checked = worker.check(&stream, policy.settings.max_request_body, None, received);
         match checked {
-            Ok(Checked::Decided) => self.finish(stream, &instance, &worker, received),
+            Ok(Checked::Decided) => self.apply_verdict(stream, &policy, &worker, received),
             Ok(Checked::Pending(verification)) => match worker.thread.verify(verification) {
-                Ok(verified) => self.authorize(state, stream, instance, received, Some(&verified)),
-                Err(kind) => self.fail(stream, &instance, kind),
+                Ok(verified) => self.authorize(state, stream, policy, received, Some(&verified)),
+                Err(kind) => self.fail(stream, &policy, kind),
             },
-            Err(kind) => self.fail(stream, &instance, kind),
+            Ok(Checked::BodyNeeded) => self.buffer(state, stream, policy, received),
+            Err(kind) => self.fail(stream, &policy, kind),
         }
     }
 
@@ -201,14 +218,14 @@ impl Authorization {
         &self,
         state: &mut State,
         stream: Stream<'_, Self>,
-        instance: Arc<Instance>,
+        policy: Arc<SharedPolicy>,
         received: Received,
         verification: Verification,
     ) -> Handled {
         let Some(scheduler) = stream.scheduler() else {
-            return self.fail(stream, &instance, ErrorKind::Unanswerable);
+            return self.fail(stream, &policy, ErrorKind::Unanswerable);
         };
-        let network = ClientNetwork::of(client(&stream));
+        let network = ClientNetwork::of(worker::client(&stream));
         let wait = match verification.kind() {
             VerificationKind::Password => {
                 let result = Arc::new(Mutex::new(None));
@@ -217,86 +234,96 @@ impl Authorization {
                     *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(hashed);
                     waker.commit(HASHED);
                 });
-                let registration = instance.hashing.submit_with(verification, network, on_result);
-                let timeout = instance.after(instance.settings.hash_timeout, scheduler, TIMEOUT);
+                let registration = policy.hashing.submit_with(verification, network, on_result);
+                let timeout = policy.after(policy.settings.hash_timeout, scheduler, TIMEOUT);
                 Wait::Password(PasswordWait { result, timeout, _registration: registration })
             }
-            VerificationKind::Token => match Worker::of(&instance).tokens.enqueue(network, scheduler) {
+            VerificationKind::Token => match Worker::of(&policy).tokens.enqueue(network, scheduler) {
                 Ok(admission) => Wait::Token(admission),
                 Err(runtime::fair_queue::Full) => {
-                    return self.deny(stream, &instance, received, Limit::Capacity);
+                    return self.deny(stream, &policy, received, Limit::Capacity);
                 }
             },
         };
-        state.paused = Some(Paused { instance, received, wait });
+        state.paused = Some(Paused { policy, received, wait });
         stream.pause()
+    }
+
+    /// Buffers the body of a request that counts, unless it has arrived and is too large. Only that of an authenticated caller,
+    /// up to `max-request-body`, which may be more than Envoy buffers by default.
+    fn buffer(
+        &self,
+        state: &mut State,
+        mut stream: Stream<'_, Self>,
+        policy: Arc<SharedPolicy>,
+        received: Received,
+    ) -> Handled {
+        if stream.is_complete() {
+            return self.deny(stream, &policy, received, Limit::BodySize);
+        }
+        stream.raise_buffer_limit(u64::try_from(policy.settings.max_request_body).unwrap_or(u64::MAX));
+        state.paused = Some(Paused { policy, received, wait: Wait::Body });
+        stream.buffer()
     }
 
     /// Denies a request that exceeds a limit.
     fn deny(
         &self,
         stream: Stream<'_, Self>,
-        instance: &Arc<Instance>,
+        policy: &Arc<SharedPolicy>,
         received: Received,
         limit: Limit,
     ) -> Handled {
-        let worker = Worker::of(instance);
-        let denied = worker.deny(limit, &stream.headers(), || client(&stream), received);
+        let worker = Worker::of(policy);
+        let denied = worker.deny(limit, &stream, received);
         match denied {
-            Ok(()) => self.finish(stream, instance, &worker, received),
-            Err(kind) => self.fail(stream, instance, kind),
+            Ok(()) => self.apply_verdict(stream, policy, &worker, received),
+            Err(kind) => self.fail(stream, policy, kind),
         }
     }
 
-    /// Counts the verdict that `worker` has, and applies it.
-    fn finish(
+    /// Applies the verdict that [`Worker::check`] or [`Worker::deny`] has left in `worker.verdict`: forwards the request, or
+    /// answers it. Counts it first.
+    fn apply_verdict(
         &self,
         stream: Stream<'_, Self>,
-        instance: &Arc<Instance>,
+        policy: &Arc<SharedPolicy>,
         worker: &Worker,
         received: Received,
     ) -> Handled {
         let verdict = worker.verdict.borrow();
         if let Some(stats) = &self.stats {
-            let time = worker.thread.answered(received).unwrap_or_default();
-            stats.decided(&stream, verdict.reason(), time);
+            let latency = worker.thread.record_latency(received).unwrap_or_default();
+            stats.decided(&stream, verdict.reason(), latency);
             if worker.is_time_for_gauges(received.at)
-                && let Some(statuses) = Instance::all_statuses()
+                && let Some(statuses) = SharedPolicy::all_statuses()
             {
                 stats.set(&stream, &statuses);
             }
         }
-        let handled = verdict.apply(stream, instance.settings.metadata);
+        let handled = verdict.apply(stream, policy.settings.metadata);
         drop(verdict);
         match handled {
             Ok(handled) => handled,
-            Err(stream) => self.fail(stream, instance, ErrorKind::Unanswerable),
+            Err(stream) => self.fail(stream, policy, ErrorKind::Unanswerable),
         }
     }
 
     /// Answers a request about which no decision can be made.
-    fn fail(&self, stream: Stream<'_, Self>, instance: &Arc<Instance>, kind: ErrorKind) -> Handled {
-        self.count(&stream, Some(instance), kind);
+    fn fail(&self, stream: Stream<'_, Self>, policy: &Arc<SharedPolicy>, kind: ErrorKind) -> Handled {
+        self.count(&stream, Some(policy), kind);
         stream.reply(&ERROR)
     }
 
     /// Counts a request about which no decision can be made.
-    fn count(&self, stream: &Stream<'_, Self>, instance: Option<&Arc<Instance>>, kind: ErrorKind) {
-        if let Some(worker) = instance.map(Worker::of) {
+    fn count(&self, stream: &Stream<'_, Self>, policy: Option<&Arc<SharedPolicy>>, kind: ErrorKind) {
+        if let Some(worker) = policy.map(Worker::of) {
             worker.thread.counters().error(kind);
         }
         if let Some(stats) = &self.stats {
             stats.failed(stream, kind);
         }
     }
-}
-
-/// The client's address without its port; empty if it has none.
-fn client<'s>(stream: &'s Stream<'_, Authorization>) -> &'s [u8] {
-    let address = stream.attribute(Attribute::SourceAddress).unwrap_or_default();
-    let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
-    let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
-    host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
 }
 
 /// A message for Envoy's log.

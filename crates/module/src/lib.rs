@@ -5,9 +5,9 @@
 //! returns large blocks to the system. Only these four have `unsafe`.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
-//! `worker`, by a policy that an `instance` keeps current. A request with an unverified token waits in `token_queue`. A
-//! verdict is applied to the request as an `owned_verdict`, and counted in `stats`. `log` writes to Envoy's log,
-//! and `admin` serves the admin pages.
+//! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current.
+//! A request with an unverified token waits in `token_queue`. A verdict is applied to the request as an `owned_verdict`,
+//! and counted in `stats`. `log` writes to Envoy's log, and `admin` serves the admin pages.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -19,10 +19,10 @@ mod exports;
 #[cfg(any(test, feature = "fake-host"))]
 pub mod fake;
 mod filter;
-mod instance;
 mod log;
 mod owned_verdict;
 mod settings;
+mod shared_policy;
 mod stats;
 mod token_queue;
 mod worker;

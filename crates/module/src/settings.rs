@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use admin::AdminAddress;
 use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
-use runtime::units;
+use runtime::units::{self, UnitError};
 use serde::{Deserialize, Deserializer, de};
 
 /// The configuration of a filter.
@@ -43,6 +43,9 @@ pub(crate) struct FilterSettings {
     /// Maximum time that a request waits for the verification of its password; then it is denied with 503.
     #[serde(default = "two_seconds", deserialize_with = "duration")]
     pub(crate) hash_timeout: Duration,
+    /// Maximum size of a body that a decision depends on, in bytes; a larger one gets 413. It is buffered as a whole.
+    #[serde(default = "ten_mebibytes", deserialize_with = "size")]
+    pub(crate) max_request_body: usize,
     /// Which decisions are logged, as one JSON object per line.
     #[serde(default, deserialize_with = "log")]
     decision_log: Log,
@@ -90,7 +93,10 @@ impl FilterSettings {
         if config.is_empty() {
             return Err("`filter_config` is missing: it needs at least `policy`".to_owned());
         }
-        serde_json::from_slice(config).map_err(|error| explained(&error))
+        let mut json = serde_json::Deserializer::from_slice(config);
+        let settings = serde_path_to_error::deserialize(&mut json).map_err(explained)?;
+        json.end().map_err(|error| error.to_string())?;
+        Ok(settings)
     }
 
     /// Those about how the policy is kept current.
@@ -135,38 +141,62 @@ impl RouteSettings {
     }
 }
 
-/// An error for people. Where the text is JSON, the place in it is left out: Envoy has made that text from YAML. An
-/// unknown name gets a suggestion if there is a similar one.
-fn explained(error: &serde_json::Error) -> String {
+/// An error for people, with the setting that it is about. Where the text is JSON, the place in it is left out: Envoy has made
+/// that text from YAML. An unknown name gets a suggestion if there is a similar one.
+fn explained(error: serde_path_to_error::Error<serde_json::Error>) -> String {
+    let path = error.path().to_string();
+    let error = error.into_inner();
     let text = error.to_string();
     if !error.is_data() {
         return text;
     }
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = text.strip_suffix(&place).unwrap_or(&text);
-    // Such as "unknown field `polling`, expected one of `policy`, `admin`".
-    if let Some((problem, expected)) = text.split_once(", expected ")
-        && let Some(name) = problem.strip_prefix("unknown ").and_then(|rest| rest.split('`').nth(1))
-        && let Some(meant) = policy::closest(name, expected.split('`').skip(1).step_by(2))
-    {
-        return format!("{problem}: did you mean `{meant}`?");
-    }
-    text.to_owned()
+    let text = text.replace(" field `", " setting `").replace("unknown variant `", "unknown value `");
+    let text = text.replace("expected u16", "expected a number from 0 to 65535");
+    let text = match text.split_once(", expected ") {
+        // Such as "unknown setting `polling`, expected one of `policy`, `admin`".
+        Some((problem, expected)) if problem.starts_with("unknown ") => {
+            let name = problem.split('`').nth(1).unwrap_or_default();
+            match policy::closest(name, expected.split('`').skip(1).step_by(2)) {
+                Some(meant) => format!("{problem}: did you mean `{meant}`?"),
+                None => text,
+            }
+        }
+        Some(_) | None => text,
+    };
+    // An unknown or missing setting is named already.
+    if text.contains(" setting `") { text } else { format!("`{path}`: {text}") }
 }
 
-/// A string such as `5s`. In YAML, which Envoy turns into JSON, `0` is a number.
+/// A string such as `5s`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    quantity(deserializer, "a duration is a string such as `500ms`, or 0", units::duration)
+}
+
+/// A string such as `10MiB`, or a number of bytes.
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    quantity(deserializer, "a size is a number of bytes, or a string such as `10MiB`", units::size)
+}
+
+/// A text with a unit. In YAML, which Envoy turns into JSON, a number without one is no text.
+fn quantity<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    expected: &'static str,
+    read: impl Fn(&str) -> Result<T, UnitError>,
+) -> Result<T, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a duration is a string such as `500ms`, or 0")]
+    #[serde(untagged)]
     enum Value {
         Text(String),
         Number(serde_json::Number),
     }
-    let text = match Value::deserialize(deserializer)? {
-        Value::Text(text) => text,
-        Value::Number(number) => number.to_string(),
+    let text = match Value::deserialize(deserializer) {
+        Ok(Value::Text(text)) => text,
+        Ok(Value::Number(number)) => number.to_string(),
+        Err(_) => return Err(de::Error::custom(expected)),
     };
-    units::duration(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
+    read(&text).map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
 }
 
 /// In YAML, which Envoy turns into JSON, `off` is `false`.
@@ -180,9 +210,7 @@ fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Log, D::Error> {
     match Value::deserialize(deserializer) {
         Ok(Value::Which(which)) => Ok(which),
         Ok(Value::Off(false)) => Ok(Log::Off),
-        Ok(Value::Off(true)) | Err(_) => {
-            Err(de::Error::custom("`decision-log` is not one of `off`, `denied` and `all`"))
-        }
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("not one of `off`, `denied` and `all`")),
     }
 }
 
@@ -196,10 +224,10 @@ fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::
     }
     match Value::deserialize(deserializer) {
         Ok(Value::Address(text)) => {
-            text.parse().map_err(|error| de::Error::custom(format!("`admin` `{text}` is {error}")))
+            text.parse().map_err(|error| de::Error::custom(format!("`{text}` is {error}")))
         }
         Ok(Value::Off(false)) => Ok(AdminAddress::Off),
-        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("`admin` is neither an address nor `off`")),
+        Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("neither an address nor `off`")),
     }
 }
 
@@ -219,6 +247,10 @@ fn five_seconds() -> Duration {
     Duration::from_secs(5)
 }
 
+fn ten_mebibytes() -> usize {
+    10 << 20
+}
+
 fn queue() -> u16 {
     256
 }
@@ -228,95 +260,4 @@ fn standard_output() -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
-        for (config, problem) in [
-            ("", "`filter_config` is missing"),
-            ("{}", "missing field `policy`"),
-            (
-                r#"{"policy": "p", "poll-intervall": "5s"}"#,
-                "unknown field `poll-intervall`: did you mean `poll-interval`?",
-            ),
-            (
-                r#"{"policy": "p", "decision_log": "all"}"#,
-                "unknown field `decision_log`: did you mean `decision-log`?",
-            ),
-            (r#"{"policy": "p", "on-stale": "keeps"}"#, "unknown variant `keeps`: did you mean `keep`?"),
-            (
-                r#"{"policy": "p", "listen": "off"}"#,
-                "unknown field `listen`, expected one of `policy`, `admin`",
-            ),
-            (r#"{"policy": "p", "poll-interval": "5"}"#, "`5` is not a duration: write one such as `500ms`"),
-            (r#"{"policy": "p", "on-stale": "allow"}"#, "unknown variant `allow`, expected one of `keep`"),
-            (r#"{"policy": "p", "hash-queue": -1}"#, "invalid value"),
-            (
-                r#"{"policy": "p", "decision-log": true}"#,
-                "`decision-log` is not one of `off`, `denied` and `all`",
-            ),
-            (r#"{"policy": "p", "admin": "9192"}"#, "`admin` `9192` is not an address: write one such as"),
-            (r#"{"policy": "p", "admin": true}"#, "`admin` is neither an address nor `off`"),
-            ("policy", "expected value at line 1 column 1"),
-        ] {
-            let error = FilterSettings::read(config.as_bytes()).unwrap_err();
-            assert!(error.contains(problem), "{config}: {error}");
-            // Of a text that is not JSON, which is the user's own, the place helps.
-            assert_eq!(error.contains(" at line "), config == "policy", "{config}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_stale_policy_is_kept_or_unavailable() {
-        let of = |value: &str| {
-            let settings = format!(r#"{{"policy": "p", "on-stale": "{value}"}}"#);
-            FilterSettings::read(settings.as_bytes()).unwrap().on_stale
-        };
-        assert_eq!(
-            (of("keep"), of("unavailable"), of("deny")),
-            (Stale::Keep, Stale::Unavailable, Stale::Unavailable)
-        );
-    }
-
-    /// `max-policy-age: 0` is a number in YAML.
-    #[test]
-    fn a_duration_of_zero_needs_no_unit_and_no_quotes() {
-        let of = |value: &str| {
-            FilterSettings::read(format!(r#"{{"policy": "p", "poll-interval": {value}}}"#).as_bytes())
-        };
-        assert_eq!(of("0").unwrap().poll_interval, Duration::ZERO);
-        assert_eq!(of("\"0\"").unwrap().poll_interval, Duration::ZERO);
-        for (value, problem) in [
-            ("5", "`5` is not a duration: write one such as `500ms`"),
-            ("-1", "`-1` is not a duration"),
-            ("true", "a duration is a string such as `500ms`, or 0"),
-        ] {
-            let error = of(value).unwrap_err();
-            assert!(error.contains(problem), "{value}: {error}");
-        }
-    }
-
-    /// Envoy's YAML reads `off` as `false`.
-    #[test]
-    fn a_decision_log_is_off_in_each_form() {
-        let of = |value: &str| {
-            FilterSettings::read(format!(r#"{{"policy": "p", "decision-log": {value}}}"#).as_bytes())
-        };
-        assert_eq!(of("false").unwrap().decision_log, Log::Off);
-        assert_eq!(of("\"off\"").unwrap().decision_log, Log::Off);
-        assert_eq!(of("\"all\"").unwrap().decision_log, Log::All);
-    }
-
-    #[test]
-    fn a_route_has_another_policy_or_none() {
-        assert_eq!(RouteSettings::read(br#"{"disabled": true}"#), Ok(RouteSettings::Disabled));
-        let other = FilterSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#).unwrap();
-        assert_eq!(other.hash_timeout, Duration::from_secs(1));
-        let route = RouteSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#);
-        assert_eq!(route, Ok(RouteSettings::Policy(Box::new(other))));
-        for config in ["", "{}", r#"{"disabled": false}"#, r#"{"disabled": true, "policy": "p"}"#] {
-            assert!(RouteSettings::read(config.as_bytes()).is_err(), "{config}");
-        }
-    }
-}
+mod tests;

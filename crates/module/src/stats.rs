@@ -64,7 +64,7 @@ impl Stats {
         &self,
         stream: &Stream<'_, F>,
         reason: Option<&'static str>,
-        time: Duration,
+        latency: Duration,
     ) {
         let counter = match reason {
             None => Some(self.allowed),
@@ -73,7 +73,7 @@ impl Stats {
         if let Some(counter) = counter {
             stream.count(counter, &[], 1);
         }
-        stream.record(self.time, &[], u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        stream.record(self.time, &[], u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Counts a request about which no decision could be made.

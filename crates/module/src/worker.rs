@@ -5,25 +5,27 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
-use authorizer::{Authorizer, Header, Limit, Outcome, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{Decided, Received, WorkerThread};
+use runtime::{DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
 
-use crate::abi::Headers;
-use crate::instance::Instance;
+use crate::abi::{Attribute, Filter, Headers, Stream};
 use crate::owned_verdict::OwnedVerdict;
+use crate::shared_policy::SharedPolicy;
 use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
-/// The part of an instance that belongs to one thread.
+/// The part of a shared policy that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) thread: WorkerThread,
     pub(crate) tokens: Rc<TokenQueue>,
     /// The verdict about the current request.
     pub(crate) verdict: RefCell<OwnedVerdict>,
+    /// A body that Envoy has in several pieces.
+    body: RefCell<Vec<u8>>,
     /// When the gauges are set again.
     gauges: Cell<Option<Instant>>,
 }
@@ -35,38 +37,44 @@ pub(crate) enum Checked {
     Decided,
     /// The credentials must be verified first.
     Pending(Verification),
+    /// They are valid, and the body counts, which has not arrived as a whole or is too large.
+    BodyNeeded,
 }
 
 /// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
 const MAX_HEADERS: usize = 10_000;
 
+/// The largest copy of a body that is kept for the next one, in bytes. Most bulk requests are smaller.
+const KEEP: usize = 1 << 20;
+
 /// The header lines of a request. Up to 48 are on the stack.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
-    /// The workers of this thread, with their instances: mostly one.
-    static WORKERS: RefCell<Vec<(Weak<Instance>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
+    /// The workers of this thread, with their shared policies: mostly one.
+    static WORKERS: RefCell<Vec<(Weak<SharedPolicy>, Rc<Worker>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Worker {
-    /// The worker of this instance on the calling thread, made on first use.
-    pub(crate) fn of(instance: &Arc<Instance>) -> Rc<Self> {
+    /// The worker of this policy on the calling thread, made on first use.
+    pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
-            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(instance));
+            let found = workers.iter().find(|(of, _)| Weak::as_ptr(of) == Arc::as_ptr(policy));
             if let Some((_, worker)) = found {
                 return Rc::clone(worker);
             }
-            workers.retain(|(instance, _)| instance.strong_count() > 0);
+            workers.retain(|(policy, _)| policy.strong_count() > 0);
             let counters = Arc::<ThreadCounters>::default();
-            instance.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-            let thread = WorkerThread::new(instance.policy.clone(), counters);
+            policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+            let thread = WorkerThread::new(policy.active.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),
                 verdict: RefCell::default(),
+                body: RefCell::default(),
                 gauges: Cell::default(),
             });
-            workers.push((Arc::downgrade(instance), Rc::clone(&worker)));
+            workers.push((Arc::downgrade(policy), Rc::clone(&worker)));
             worker
         })
     }
@@ -80,20 +88,27 @@ impl Worker {
         due
     }
 
-    /// Authorizes a request with the active snapshot. `client` is its address, as text, if it is needed.
+    /// Authorizes a request with the active snapshot. A body over `max_body` is not read.
     ///
     /// # Errors
     /// If no decision can be made: the request is then answered with 503, and counted as an error.
-    pub(crate) fn check<'a>(
+    pub(crate) fn check<F: Filter>(
         &self,
-        headers: &Headers<'a>,
-        client: impl Fn() -> &'a [u8],
+        stream: &Stream<'_, F>,
+        max_body: usize,
         verified: Option<&VerificationResult>,
         received: Received,
     ) -> Result<Checked, ErrorKind> {
         self.thread.with_snapshot(|authorizer, scratch| {
-            let mut lines = Lines::new();
-            let request = read(headers, &mut lines);
+            let (headers, mut lines) = (stream.headers(), Lines::new());
+            let (body, mut copy) = (stream.body(), self.body.borrow_mut());
+            let mut request = read(&headers, &mut lines);
+            if stream.is_complete() && stream.body_size() <= max_body {
+                request.body = RequestBody::Whole(body.bytes(&mut copy));
+            }
+            if authorizer.reads_client() {
+                request.client = client(stream);
+            }
             let too_many = headers.iter().len() > MAX_HEADERS;
             let started = Instant::now();
             let outcome = if too_many {
@@ -101,20 +116,27 @@ impl Worker {
             } else {
                 authorizer.check(&request, verified, scratch, received.time)
             };
-            match outcome {
-                Outcome::Pending(verification) => Ok(Checked::Pending(verification)),
-                Outcome::Decided(verdict) => {
-                    if verdict.is_too_large() {
-                        let verdict = authorizer.deny_over_limit(&request, Limit::ResponseSize, scratch);
-                        self.record(&verdict, authorizer, &request, &client, received, Instant::now());
-                        return Ok(Checked::Decided);
-                    }
-                    let decided = Instant::now();
-                    self.thread.counters().evaluated(decided.saturating_duration_since(started));
-                    self.record(&verdict, authorizer, &request, &client, received, decided);
-                    Ok(Checked::Decided)
+            let checked = match outcome {
+                Outcome::Pending(verification) => Checked::Pending(verification),
+                Outcome::Decided(verdict) if request.body == RequestBody::Awaited && verdict.needs_body() => {
+                    Checked::BodyNeeded
                 }
+                Outcome::Decided(verdict) if verdict.is_too_large() => {
+                    let verdict = authorizer.deny_over_limit(&request, Limit::ResponseSize, scratch);
+                    self.record(&verdict, authorizer, &request, stream, received, Instant::now());
+                    Checked::Decided
+                }
+                Outcome::Decided(verdict) => {
+                    let decided_at = Instant::now();
+                    self.thread.counters().evaluated(decided_at.saturating_duration_since(started));
+                    self.record(&verdict, authorizer, &request, stream, received, decided_at);
+                    Checked::Decided
+                }
+            };
+            if copy.capacity() > KEEP {
+                *copy = Vec::new();
             }
+            Ok(checked)
         })
     }
 
@@ -122,52 +144,65 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub(crate) fn deny<'a>(
+    pub(crate) fn deny<F: Filter>(
         &self,
         limit: Limit,
-        headers: &Headers<'a>,
-        client: impl Fn() -> &'a [u8],
+        stream: &Stream<'_, F>,
         received: Received,
     ) -> Result<(), ErrorKind> {
         self.thread.with_snapshot(|authorizer: &Authorizer, scratch: &mut Scratch| {
-            let mut lines = Lines::new();
-            let request = read(headers, &mut lines);
+            let (headers, mut lines) = (stream.headers(), Lines::new());
+            let request = read(&headers, &mut lines);
             let verdict = authorizer.deny_over_limit(&request, limit, scratch);
-            self.record(&verdict, authorizer, &request, &client, received, Instant::now());
+            self.record(&verdict, authorizer, &request, stream, received, Instant::now());
             Ok(())
         })
     }
 
-    fn record<'a>(
+    fn record<F: Filter>(
         &self,
         verdict: &Verdict<'_>,
         authorizer: &Authorizer,
         request: &Request<'_>,
-        client: &impl Fn() -> &'a [u8],
+        stream: &Stream<'_, F>,
         received: Received,
-        decided: Instant,
+        decided_at: Instant,
     ) {
         self.verdict.borrow_mut().set(verdict, request.headers, &authorizer.revision().policy);
-        let client = if self.thread.logs(verdict) { client() } else { &[] };
-        self.thread.record(verdict, Decided { authorizer, request, client, received, decided });
+        let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
+        self.thread.record(verdict, DecisionContext { authorizer, request, client, received, decided_at });
     }
 }
 
-/// The request of these headers. Envoy passes repeated headers as separate lines.
+/// The client's address without its port; empty if it has none.
+pub(crate) fn client<'s, F: Filter>(stream: &'s Stream<'_, F>) -> &'s [u8] {
+    let address = stream.attribute(Attribute::SourceAddress).unwrap_or_default();
+    let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
+    let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
+    host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)
+}
+
+/// The request of these headers, whose body can be had unless it upgrades to another protocol: then what follows is no body,
+/// and may never end. Envoy passes repeated headers as separate lines.
 fn read<'a, 'l>(headers: &Headers<'a>, lines: &'l mut Lines<'a>) -> Request<'l>
 where
     'a: 'l,
 {
     let (mut method, mut path, mut host, mut id) = (&[][..], &[][..], &[][..], &[][..]);
+    let mut body = RequestBody::Awaited;
     for (name, value) in headers.iter() {
         match name {
             b":method" => method = value,
             b":path" => path = value,
             b":authority" => host = value,
             b"x-request-id" => id = value,
+            b"upgrade" | b":protocol" => body = RequestBody::Unseen,
             _ => {}
         }
         lines.push(Header { name, value });
     }
-    Request { method, host, path, headers: lines, id }
+    if method == b"CONNECT" {
+        body = RequestBody::Unseen;
+    }
+    Request { method, host, path, headers: lines, id, body, ..Request::default() }
 }

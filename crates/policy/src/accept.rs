@@ -2,9 +2,11 @@
 //!
 //! The comment stands on the line of the warning, or on the lines directly above it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::files::Source;
+use crate::files::PolicyFile;
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
 use crate::warning::Warning;
@@ -17,49 +19,67 @@ struct Acceptance {
     kind: Warning,
     /// The line whose warnings it accepts.
     line: u32,
-    used: bool,
 }
 
-/// The warnings that no comment accepts, and warnings about comments that accept nothing. `sources` are the files of the
+/// The warnings that no comment accepts, and warnings about comments that accept nothing. `files` are the files of the
 /// policy.
+///
+/// A comment accepts one warning. If a line has more warnings of a kind than comments that accept them, none is accepted:
+/// a name that is added to a list must not be accepted by the comment about another one.
 #[must_use]
-pub fn unaccepted(sources: &[Source], warnings: Vec<Problem>) -> Vec<Problem> {
+pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> {
     let mut left = Vec::new();
     let mut acceptances: Vec<Acceptance> = Vec::new();
-    for source in sources {
-        if let Ok(text) = std::str::from_utf8(&source.bytes)
+    for file in files {
+        if let Ok(text) = std::str::from_utf8(&file.bytes)
             && text.contains(MARK)
         {
-            read(&source.path, text, &mut acceptances, &mut left);
+            read(&file.path, text, &mut acceptances, &mut left);
         }
     }
-    if acceptances.is_empty() {
-        left.splice(0..0, warnings);
-        return left;
+    // Per line and kind, the comments and the places of the warnings.
+    let mut lines: BTreeMap<Key, (Vec<Place>, BTreeSet<u32>)> = BTreeMap::new();
+    for Acceptance { at, kind, line } in acceptances {
+        lines.entry((at.file.clone(), line, kind)).or_default().0.push(at);
     }
-    for warning in warnings {
-        let mut accepted = false;
-        for acceptance in &mut acceptances {
-            if acceptance.accepts(&warning) {
-                (acceptance.used, accepted) = (true, true);
-            }
-        }
-        if !accepted {
-            left.push(warning);
+    for warning in &warnings {
+        if let Some((_, columns)) = key(warning).and_then(|key| lines.get_mut(&key)) {
+            columns.insert(warning.at.column);
         }
     }
-    for acceptance in acceptances.into_iter().filter(|acceptance| !acceptance.used) {
-        let message = format!("there is no warning `{}` here to accept", acceptance.kind);
-        let help = "leave the comment out, or put it on the line above the one of the warning";
-        left.push(Problem::warning(acceptance.at, Warning::Acceptance, message).help(help));
+    left.extend(warnings.into_iter().filter(|warning| {
+        let line = key(warning).and_then(|key| lines.get(&key));
+        line.is_none_or(|(comments, columns)| comments.len() < columns.len())
+    }));
+    for ((.., kind), (comments, columns)) in lines {
+        let all = columns.len();
+        let (about, message, help) = if comments.len() < all {
+            (
+                comments.get(..1),
+                format!(
+                    "there are {all} warnings `{kind}` here, and each comment accepts one: none is accepted"
+                ),
+                "write a comment for each of them, or put each on a line of its own",
+            )
+        } else {
+            (
+                comments.get(all..),
+                format!("there is no warning `{kind}` here to accept"),
+                "leave the comment out, or put it on the line above the one of the warning",
+            )
+        };
+        for at in about.unwrap_or_default() {
+            left.push(Problem::warning(at.clone(), Warning::Acceptance, message.as_str()).help(help));
+        }
     }
     left
 }
 
-impl Acceptance {
-    fn accepts(&self, problem: &Problem) -> bool {
-        problem.kind() == Some(self.kind) && problem.at.line == self.line && problem.at.file == self.at.file
-    }
+/// A line of a file, and a kind of warnings.
+type Key = (Arc<Path>, u32, Warning);
+
+fn key(warning: &Problem) -> Option<Key> {
+    Some((warning.at.file.clone(), warning.at.line, warning.kind()?))
 }
 
 /// Reads the comments of one file.
@@ -76,7 +96,7 @@ fn read(file: &Path, text: &str, acceptances: &mut Vec<Acceptance>, problems: &m
             let column = u32::try_from(column).unwrap_or(u32::MAX);
             let at = Place { file: file.into(), line: number, column };
             match acceptance(line.get(start + MARK.len()..).unwrap_or_default()) {
-                Ok(kind) => above.push(Acceptance { at, kind, line: number, used: false }),
+                Ok(kind) => above.push(Acceptance { at, kind, line: number }),
                 Err((message, help)) => {
                     problems.push(Problem::warning(at, Warning::Acceptance, message).help(help));
                 }

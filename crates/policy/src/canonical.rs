@@ -65,7 +65,7 @@ impl<'a> PathInterpretations<'a> {
 /// An already canonical path is borrowed; the interpretations of any other path are written to `buffers`.
 ///
 /// # Errors
-/// If it is ambiguous or not a path.
+/// If it is malformed, or its interpretations cannot be listed safely (`SECURITY.md`, "Paths, methods and hosts").
 pub fn path<'a>(
     method: &[u8],
     raw: &'a [u8],

@@ -33,6 +33,8 @@ pub struct Request {
     pub path: String,
     /// The HTTP host; `localhost` if not set.
     pub host: String,
+    /// The body; empty if not set. Only requests to a search cluster use it.
+    pub body: String,
     /// Headers besides those that the credentials add.
     pub headers: Vec<(String, String)>,
     /// The credentials of the request.

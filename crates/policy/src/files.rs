@@ -45,7 +45,7 @@ impl From<std::io::Error> for FileError {
 
 /// A file that was read.
 #[derive(Clone)]
-pub struct Source {
+pub struct PolicyFile {
     /// Its path.
     pub path: PathBuf,
     /// Its contents.
@@ -53,9 +53,9 @@ pub struct Source {
 }
 
 /// Omits the bytes, which may be password hashes and keys.
-impl std::fmt::Debug for Source {
+impl std::fmt::Debug for PolicyFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Source").field(&self.path).finish()
+        f.debug_tuple("PolicyFile").field(&self.path).finish()
     }
 }
 

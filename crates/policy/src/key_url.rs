@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::secret::Secret;
+
 /// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set, or of a discovery document that names it, and the certificate authorities that its server is
-/// trusted by. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
+/// The URL of a key set, of a discovery document that names it, or of the inventory of a search cluster; and the
+/// certificate authorities that its server is trusted by. Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the query,
 /// without user, password and fragment. All output, logs and metric labels use these.
 ///
 /// Two of these that differ only in what is hidden look the same, but are not equal.
@@ -17,6 +19,14 @@ pub struct KeyUrl {
     url: Arc<str>,
     discovery_of: Option<Arc<str>>,
     trusted_ca: Option<Arc<[u8]>>,
+    inventory: Option<InventoryAccess>,
+}
+
+/// How the inventory of a search cluster is asked for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct InventoryAccess {
+    /// `user:password`.
+    credentials: Option<Secret>,
 }
 
 impl KeyUrl {
@@ -25,6 +35,26 @@ impl KeyUrl {
     pub fn of_discovery(issuer: &Arc<str>) -> Self {
         let url = format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer));
         Self { discovery_of: Some(issuer.clone()), ..url.as_str().into() }
+    }
+
+    /// The URL of the inventory of the search cluster at `url`, with the `user:password` that the cluster is asked with.
+    #[must_use]
+    pub fn of_inventory(url: &str, credentials: Option<&str>) -> Self {
+        let url = format!("{}/_resolve/index/*?expand_wildcards=all", url.trim_end_matches('/'));
+        let credentials = credentials.map(|credentials| Secret(credentials.into()));
+        Self { inventory: Some(InventoryAccess { credentials }), ..url.as_str().into() }
+    }
+
+    /// Whether it is the URL of the inventory of a search cluster.
+    #[must_use]
+    pub fn is_inventory(&self) -> bool {
+        self.inventory.is_some()
+    }
+
+    /// The `user:password` that its server is asked with, if any. Only for fetching; never log or print it.
+    #[must_use]
+    pub fn credentials(&self) -> Option<&str> {
+        self.inventory.as_ref()?.credentials.as_ref().map(|secret| &*secret.0)
     }
 
     /// The same, trusting only the certificate authorities in this PEM text.
@@ -81,7 +111,7 @@ impl KeyUrl {
 
 impl From<Arc<str>> for KeyUrl {
     fn from(url: Arc<str>) -> Self {
-        Self { url, discovery_of: None, trusted_ca: None }
+        Self { url, discovery_of: None, trusted_ca: None, inventory: None }
     }
 }
 

@@ -24,12 +24,13 @@ mod parse;
 pub mod pattern;
 pub mod problem;
 pub mod reference;
+mod secret;
 mod similar;
 mod warning;
 
 pub use accept::unaccepted;
 pub use decision::{AccessRequest, Decision};
-pub use files::{FileError, Files, MapFiles, Source};
+pub use files::{FileError, Files, MapFiles, PolicyFile};
 pub use key_url::KeyUrl;
 pub use load::{Loaded, load, load_with};
 pub use model::Policy;

@@ -9,12 +9,14 @@ mod names;
 mod prefixed_users;
 mod reach;
 mod shared_users;
+mod token_roles;
 mod trie;
 mod warnings;
 
 pub(crate) use names::{identities, roles};
 pub(crate) use prefixed_users::prefixed_users;
 pub(crate) use shared_users::shared_users;
+pub(crate) use token_roles::token_roles;
 
 use crate::lint::trie::Trie;
 use crate::lint::warnings::Warnings;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::files::{Files, Source};
+use crate::files::{Files, PolicyFile};
 use crate::lint;
 use crate::model::{Identity, Policy};
 use crate::parse;
@@ -16,7 +16,7 @@ pub struct Loaded {
     /// Warnings, which do not prevent its use.
     pub warnings: Vec<Problem>,
     /// Every file that was read, in order of reading: the policy, included files, password files and key files.
-    pub sources: Vec<Source>,
+    pub files: Vec<PolicyFile>,
 }
 
 /// Loads the policy in `file`, with all files that it names.
@@ -37,9 +37,10 @@ pub fn load_with(
     file: &Path,
     check: impl FnOnce(&Identity) -> Vec<Problem>,
 ) -> Result<Loaded, Vec<Problem>> {
-    let parse::Parsed { policy: unresolved, mut problems, sources } = parse::parse(files, file);
+    let parse::Parsed { policy: unresolved, mut problems, files } = parse::parse(files, file);
     let missing = unresolved.missing;
     lint::identities(&unresolved, &mut problems);
+    lint::token_roles(&unresolved, &mut problems);
     let granted = unresolved.grants.len();
     let policy = parse::resolve(unresolved, &mut problems);
     lint::rules(&policy, missing.roles || missing.rules, &mut problems);
@@ -60,5 +61,5 @@ pub fn load_with(
     if broken {
         return Err(problems);
     }
-    Ok(Loaded { policy, warnings: problems, sources })
+    Ok(Loaded { policy, warnings: problems, files })
 }

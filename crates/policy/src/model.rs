@@ -1,14 +1,17 @@
 //! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and nothing is cyclic.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::files::PolicyFile;
 use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 use crate::problem::Place;
+pub use crate::secret::Secret;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct Policy {
     pub allow_response: AllowResponse,
     /// How a denied request is answered.
     pub deny_response: DenyResponse,
+    /// The search cluster whose requests are decided by its own roles, if there is one.
+    pub search: Option<Search>,
 }
 
 /// The reserved role that every caller has, including anonymous ones.
@@ -113,10 +118,6 @@ pub struct BasicUser {
     pub at: Place,
 }
 
-/// A secret string. `Debug` prints dots.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub Arc<str>);
-
 /// One issuer of JWTs.
 #[derive(Clone, Debug)]
 pub struct Issuer {
@@ -134,14 +135,53 @@ pub struct Issuer {
     pub required_type: Option<Arc<str>>,
     /// The maximum time since a token's `iat`, if limited. Tokens must then have an `iat`.
     pub max_age: Option<Duration>,
-    /// Whether roles from the token are used.
-    pub roles_from_token: bool,
+    /// Which of the roles in its tokens count.
+    pub roles_from_token: RolesFromToken,
     /// Prepended to user names.
     pub user_prefix: Arc<str>,
     /// Prepended to group names.
     pub group_prefix: Arc<str>,
     /// Where it is configured.
     pub at: Place,
+}
+
+/// Which of the roles in an issuer's tokens count.
+#[derive(Clone, Debug)]
+pub enum RolesFromToken {
+    /// Each that the policy defines.
+    All,
+    /// Those that are listed, sorted by name. An empty list is `roles_from_token: false`.
+    Only(Vec<ListedRole>),
+}
+
+/// A role that the tokens of an issuer may give.
+#[derive(Clone, Debug)]
+pub struct ListedRole {
+    /// The name of the role.
+    pub name: Arc<str>,
+    /// Where it is listed.
+    pub at: Place,
+}
+
+impl Issuer {
+    /// The claim that names roles, unless none of them counts.
+    #[must_use]
+    pub fn role_claim(&self) -> Option<&ClaimPath> {
+        let none = matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
+        self.claims.roles.as_ref().filter(|_| !none)
+    }
+
+    /// Whether a token with this role in its claim of roles has it.
+    #[must_use]
+    pub fn may_give(&self, role: &str) -> bool {
+        self.claims.roles.is_some()
+            && match &self.roles_from_token {
+                RolesFromToken::All => true,
+                RolesFromToken::Only(listed) => {
+                    listed.binary_search_by(|listed| (*listed.name).cmp(role)).is_ok()
+                }
+            }
+    }
 }
 
 /// The source of an issuer's keys (a JWKS, RFC 7517). `Debug` omits a file's contents, which may include a shared
@@ -249,6 +289,61 @@ pub enum ContentType {
     Html,
 }
 
+/// A search cluster (OpenSearch), whose own role files decide about requests to its hosts.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The folder of its files, resolved against the policy's folder.
+    pub folder: PathBuf,
+    /// Those of its files that exist, not yet parsed.
+    pub files: Vec<PolicyFile>,
+    /// The hosts of the cluster; empty means any.
+    pub hosts: Vec<Scope>,
+    /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
+    /// `config.yml` says.
+    pub evaluation: Option<Evaluation>,
+    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's `config.yml` says.
+    pub do_not_fail_on_forbidden: Option<bool>,
+    /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
+    pub system_indices: Vec<(Arc<str>, Place)>,
+    /// What the cluster contains, if that is known.
+    pub inventory: Option<Inventory>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// How a search cluster evaluates privileges (`privileges_evaluation_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evaluation {
+    /// `legacy`.
+    Legacy,
+    /// `v4`.
+    V4,
+}
+
+/// The source of the names of a cluster's indices, aliases and data streams: what it answers to
+/// `GET /_resolve/index/*?expand_wildcards=all`.
+#[derive(Clone, Debug)]
+pub enum Inventory {
+    /// In a file, read when the policy is loaded.
+    File {
+        /// Its path and contents.
+        source: PolicyFile,
+        /// The place in the policy that names it.
+        at: Place,
+    },
+    /// Asked of the cluster, in the background.
+    Url {
+        /// Where it is asked.
+        url: KeyUrl,
+        /// The interval between two requests; 30 s if not set.
+        refresh: Duration,
+        /// How long the last answer is used while the cluster does not answer; 5 min if not set.
+        max_age: Duration,
+        /// The place in the policy that names it.
+        at: Place,
+    },
+}
+
 /// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.
 pub const BASIC: &str = "basic";
 
@@ -317,12 +412,6 @@ pub enum Effect {
     Allow,
     /// Listed under `deny`.
     Deny,
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
 }
 
 impl fmt::Debug for Keys {

@@ -4,6 +4,7 @@
 //! [`Policy`](crate::Policy). The other modules parse one section or one kind of value each.
 
 mod basic;
+mod cached_files;
 mod grants;
 mod host;
 pub mod htpasswd;
@@ -18,7 +19,7 @@ mod resolve;
 mod response;
 mod roles;
 mod rule;
-mod sources;
+mod search;
 mod template;
 pub(crate) mod unresolved;
 mod user_ids;
@@ -28,17 +29,17 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::document::{Fields, Node, Reader, Scalar, Text, Value};
-use crate::files::{Files, Source, normalized};
+use crate::files::{Files, PolicyFile, normalized};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
 
-use self::sources::{Sources, beside, is_file_name, unreadable};
+use self::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use self::unresolved::{Missing, UnresolvedPolicy};
 
 pub(crate) use self::resolve::resolve;
 
 const KEYS: &[&str] =
-    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response"];
+    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response", "search"];
 
 /// The maximum number of unknown keys for which a likely intended key is searched.
 const MAX_SIMILAR: usize = 100;
@@ -51,19 +52,19 @@ pub(crate) struct Parsed {
     pub(crate) policy: UnresolvedPolicy,
     pub(crate) problems: Vec<Problem>,
     /// Every file that was read, in order of reading.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) files: Vec<PolicyFile>,
 }
 
 /// Parses a policy's main file and all files that it includes.
 pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
     let mut parser = PolicyParser {
-        sources: Sources::new(files),
+        files: CachedFiles::new(files),
         policy: UnresolvedPolicy::default(),
         problems: Vec::new(),
         open: Vec::new(),
         seen: HashSet::new(),
     };
-    match parser.sources.read(file) {
+    match parser.files.read(file) {
         Ok(bytes) => parser.file(file, &bytes),
         Err(error) => {
             parser.all_missing();
@@ -71,12 +72,12 @@ pub(crate) fn parse(files: &dyn Files, file: &Path) -> Parsed {
             parser.problems.push(Problem::error(Place::start_of(file), message));
         }
     }
-    Parsed { policy: parser.policy, problems: parser.problems, sources: parser.sources.finish() }
+    Parsed { policy: parser.policy, problems: parser.problems, files: parser.files.finish() }
 }
 
 /// Parses a policy's files one after another.
 struct PolicyParser<'f> {
-    sources: Sources<'f>,
+    files: CachedFiles<'f>,
     policy: UnresolvedPolicy,
     problems: Vec<Problem>,
     /// The chain of includes from the first file to the current one.
@@ -110,7 +111,7 @@ impl PolicyParser<'_> {
         self.mark_misspelled(fields);
         if let Some(node) = fields.value("identity") {
             let errors = reader.errors();
-            let read = identity::read(reader, &mut self.sources, file, node);
+            let read = identity::read(reader, &mut self.files, file, node);
             self.policy.missing.identity |= reader.errors() > errors;
             once(reader, "identity", fields, &mut self.policy.identity, read);
         }
@@ -129,6 +130,10 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("deny_response") {
             let read = response::deny(reader, node);
             once(reader, "deny_response", fields, &mut self.policy.deny_response, read);
+        }
+        if let Some((key, node)) = fields.field("search") {
+            let read = search::read(reader, &mut self.files, file, (key, node));
+            once(reader, "search", fields, &mut self.policy.search, read);
         }
         if let Some(node) = fields.value("include") {
             self.includes(reader, file, node);
@@ -182,7 +187,7 @@ impl PolicyParser<'_> {
             return vec![beside(file, text.text)];
         }
         let folder = beside(file, folder);
-        let names = match self.sources.list(&folder) {
+        let names = match self.files.list(&folder) {
             Ok(names) => names,
             Err(error) => {
                 unreadable(reader, text.at, &folder, &error);
@@ -219,7 +224,7 @@ impl PolicyParser<'_> {
             reader.error(text.at, format!("files include each other more than {MAX_DEPTH} deep"));
             return;
         }
-        match self.sources.read(path) {
+        match self.files.read(path) {
             Ok(bytes) => self.file(path, &bytes),
             Err(error) => unreadable(reader, text.at, path, &error),
         }

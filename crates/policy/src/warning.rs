@@ -78,6 +78,8 @@ warnings! {
     SingleSegment = "single-segment",
     /// A password hash that takes about a second or longer.
     SlowHash = "slow-hash",
+    /// A role that is granted by name, and that every token of an issuer can give too.
+    TokenRole = "token-role",
     /// A path with a slash at its end, and no rule for the path without it.
     TrailingSlash = "trailing-slash",
     /// A granted name that nobody has.

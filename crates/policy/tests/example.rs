@@ -58,8 +58,8 @@ fn the_example_names_its_callers() {
     assert_eq!(&*issuer.audiences[0], "people");
     assert_eq!(issuer.clock_skew, Duration::from_secs(60));
     assert_eq!(*issuer.claims.user.0, ["sub".into()]);
-    assert_eq!(*issuer.claims.roles.unwrap().0, ["realm_access".into(), "roles".into()]);
-    assert!(issuer.roles_from_token);
+    assert_eq!(*issuer.claims.roles.as_ref().unwrap().0, ["realm_access".into(), "roles".into()]);
+    assert!(issuer.may_give("admin"));
     let Keys::File { path, bytes, .. } = issuer.keys else { panic!("a file") };
     assert_eq!((&*path, &*bytes), ("p/jwks.json", b"{}".as_slice()));
 }
@@ -84,18 +84,22 @@ fn the_example_names_its_roles() {
 #[test]
 fn the_example_names_its_files() {
     let loaded = example();
-    let paths: Vec<_> = loaded.sources.iter().map(|source| source.path.to_str().unwrap()).collect();
+    let paths: Vec<_> = loaded.files.iter().map(|source| source.path.to_str().unwrap()).collect();
     assert_eq!(paths, ["p/policy.yaml", "p/jwks.json"]);
 }
 
 #[test]
-fn the_example_is_warned_of_names_that_two_sources_may_give() {
+fn the_example_is_warned_of_names_and_roles_that_two_sources_may_give() {
     let warnings: Vec<String> =
         example().warnings.iter().map(|warning| format!("{}: {}", warning.at, warning.message)).collect();
     let issuer = "may come from Basic and from `https://id.example.com`";
-    let expected = [("24:20", "user `alice`"), ("25:20", "user `bob`"), ("25:35", "group `staff`")];
-    assert_eq!(
-        warnings,
-        expected.map(|(at, name)| format!("p/policy.yaml:{at}: the granted {name} {issuer}"))
-    );
+    let gives = "but each token of `https://id.example.com` that names it gives it, too";
+    let expected = [
+        format!("24:3: the role `guest` is granted here, {gives}"),
+        format!("24:20: the granted user `alice` {issuer}"),
+        format!("25:3: the role `admin` is granted here, {gives}"),
+        format!("25:20: the granted user `bob` {issuer}"),
+        format!("25:35: the granted group `staff` {issuer}"),
+    ];
+    assert_eq!(warnings, expected.map(|warning| format!("p/policy.yaml:{warning}")));
 }

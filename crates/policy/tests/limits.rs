@@ -104,7 +104,7 @@ fn the_same_file_is_read_once_whatever_it_is_called() {
         MapFiles::of("p/policy.yaml", "version: 1\ninclude: [a.yaml, ./a.yaml, b/../a.yaml, \"*.yaml\"]\n")
             .and("p/a.yaml", "roles: { anyone: { allow: [GET /a] } }\n");
     let loaded = load(&files, Path::new("p/policy.yaml")).unwrap();
-    assert_eq!(loaded.sources.len(), 2);
+    assert_eq!(loaded.files.len(), 2);
     assert_eq!(loaded.policy.roles[0].at.to_string(), "p/a.yaml:1:10");
 }
 

@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../policies/README.md");
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
 /// key `?`.
-const MAPPINGS: [(&str, &str, &str); 15] = [
+const MAPPINGS: [(&str, &str, &str); 17] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
@@ -26,6 +26,8 @@ const MAPPINGS: [(&str, &str, &str); 15] = [
     ("a grant", "## A grant", "grants: { admin: { ?: x } }"),
     ("`allow_response`", "### `allow_response`", "allow_response: { ?: x }"),
     ("`deny_response`", "### `deny_response`", "deny_response: { ?: x }"),
+    ("`search`", "### `search`", "search: { ?: x }"),
+    ("`inventory`", "### `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("a case", "### A case", "- { ?: x }"),
     ("a request", "### A request", "- { request: { ?: x } }"),
     ("`expect`", "### `expect`", "- { expect: { ?: x } }"),
@@ -36,7 +38,7 @@ fn every_example_gives_what_the_page_says() {
     let mut examples = 0;
     for (example, after) in examples_in(PAGE) {
         let expected = if is_wrong(example) {
-            after.trim_start().strip_prefix("```text\n").unwrap().split_once("```").unwrap().0
+            after.trim_start().strip_prefix("```text\n").expect(example).split_once("```").unwrap().0
         } else {
             ""
         };
@@ -195,8 +197,11 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
         .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
         .and("jwks.json", "{}")
+        .and("cluster/roles.yml", "")
+        .and("inventory.json", "")
+        .and("lister", "lister:secret\n")
         .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")
         .and("roles/people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
     load(&files, Path::new("policy.yaml"))
-        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.sources, loaded.warnings.clone()))
+        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded.files, loaded.warnings.clone()))
 }

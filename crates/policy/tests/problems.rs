@@ -153,7 +153,7 @@ fn messages(given: &str) -> String {
 }
 
 fn unaccepted(loaded: &Loaded) -> Vec<Problem> {
-    let mut warnings = policy::unaccepted(&loaded.sources, loaded.warnings.clone());
+    let mut warnings = policy::unaccepted(&loaded.files, loaded.warnings.clone());
     warnings.sort_by(|one, other| one.at.cmp(&other.at));
     warnings
 }

@@ -177,7 +177,8 @@ struct Accepted<'p> {
     users: BTreeMap<&'p str, Vec<String>>,
     /// Whether any other user may come.
     is_open: bool,
-    takes_roles: bool,
+    /// The issuer whose tokens may give roles.
+    issuer: Option<&'p Issuer>,
     takes_groups: bool,
 }
 
@@ -194,7 +195,7 @@ impl<'p> Accepted<'p> {
                 .map(|user| (&*user.name, user.groups.iter().map(group).collect()))
                 .collect(),
             is_open: !basic.verify,
-            takes_roles: false,
+            issuer: None,
             takes_groups: false,
         }
     }
@@ -206,7 +207,7 @@ impl<'p> Accepted<'p> {
             group_prefix: &issuer.group_prefix,
             users: BTreeMap::new(),
             is_open: true,
-            takes_roles: issuer.roles_from_token && issuer.claims.roles.is_some(),
+            issuer: Some(issuer),
             takes_groups: issuer.claims.groups.is_some(),
         }
     }
@@ -290,7 +291,8 @@ fn attributes(
     let mut shown: BTreeMap<(bool, String), Attribute> = BTreeMap::new();
     for (index, (side, accepted)) in sides.iter().zip(accepted).enumerate() {
         let Some(accepted) = accepted else { continue };
-        let roles = side.policy.roles.entries().filter(|_| accepted.takes_roles);
+        let gives = |name: &str| accepted.issuer.is_some_and(|issuer| issuer.may_give(name));
+        let roles = side.policy.roles.entries().filter(|(_, role)| gives(&role.name));
         let roles = roles.map(|(id, role)| {
             let name = role.name.to_string();
             ((false, name.clone()), Attribute::Role(name), vec![id])

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use policy::Policy;
 use policy::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse, Issuer,
-    Keys, Piece, Template,
+    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse, Inventory,
+    Issuer, Keys, Piece, RolesFromToken, Search, Template,
 };
 use serde::Serialize;
 
@@ -86,6 +86,7 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     for (name, old, new) in found.map("identity.jwt", issuers(old), issuers(new)) {
         issuer(&mut found, &format!("identity.jwt.{name}"), old, new);
     }
+    search(&mut found, old, new);
     allow_response(&mut found, &old.allow_response, &new.allow_response);
     role_names(&mut found, old, new);
     deny_response(&mut found, &old.deny_response, &new.deny_response);
@@ -130,9 +131,65 @@ fn issuer(found: &mut Found, setting: &str, old: &Issuer, new: &Issuer) {
     value("max_age", old.max_age.and_then(|age| shown(&age)), new.max_age.and_then(|age| shown(&age)));
     let of_type = |issuer: &Issuer| issuer.required_type.as_ref().map(|name| name.to_ascii_lowercase());
     value("required_type", of_type(old), of_type(new));
-    value("roles_from_token", shown(&old.roles_from_token), shown(&new.roles_from_token));
+    value("roles_from_token", Some(token_roles(old)), Some(token_roles(new)));
     found.list(&format!("{setting}.audiences"), &old.audiences, &new.audiences);
     keys(found, &format!("{setting}.keys"), &old.keys, &new.keys);
+}
+
+fn token_roles(issuer: &Issuer) -> String {
+    match &issuer.roles_from_token {
+        RolesFromToken::All => "true".to_owned(),
+        RolesFromToken::Only(listed) if listed.is_empty() => "false".to_owned(),
+        RolesFromToken::Only(listed) => listed.iter().map(|role| &*role.name).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The settings of a search cluster, whose own files decide: they are not compared by what they mean.
+fn search(found: &mut Found, old: &Policy, new: &Policy) {
+    let (old, new) = match (&old.search, &new.search) {
+        (None, None) => return,
+        (None, Some(_)) => return found.push("search".to_owned(), "added"),
+        (Some(_), None) => return found.push("search".to_owned(), "removed"),
+        (Some(old), Some(new)) => (old, new),
+    };
+    let hosts = |search: &Search| search.hosts.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    found.value("search.hosts", &hosts(old), &hosts(new), |hosts| {
+        Some(hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+    });
+    let files = |search: &Search| -> BTreeMap<String, Arc<[u8]>> {
+        let name = |file: &policy::PolicyFile| {
+            file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        search.files.iter().map(|file| (name(file), Arc::clone(&file.bytes))).collect()
+    };
+    let (old_files, new_files) = (files(old), files(new));
+    for name in old_files.keys().chain(new_files.keys()).collect::<BTreeSet<_>>() {
+        let setting = format!("search.folder: {name}");
+        found.value(&setting, &old_files.get(name), &new_files.get(name), |_| None);
+    }
+    let evaluation =
+        |search: &Search| search.evaluation.map(|evaluation| format!("{evaluation:?}").to_lowercase());
+    found.value("search.evaluation", &evaluation(old), &evaluation(new), Clone::clone);
+    found.value(
+        "search.do_not_fail_on_forbidden",
+        &old.do_not_fail_on_forbidden,
+        &new.do_not_fail_on_forbidden,
+        |value| value.map(|value| value.to_string()),
+    );
+    let indices = |search: &Search| -> Vec<Arc<str>> {
+        search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()
+    };
+    // The name and the contents of a file, or the whole URL: not shown.
+    let inventory = |search: &Search| match search.inventory.as_ref()? {
+        Inventory::File { source, .. } => {
+            Some((source.path.display().to_string(), Arc::clone(&source.bytes)))
+        }
+        Inventory::Url { url, refresh, .. } => {
+            Some((format!("{refresh:?}"), url.with_secrets().as_bytes().into()))
+        }
+    };
+    found.value("search.inventory", &inventory(old), &inventory(new), |_| None);
+    found.list("search.system_indices", &indices(old), &indices(new));
 }
 
 fn keys(found: &mut Found, setting: &str, old: &Keys, new: &Keys) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use authorizer::Authorizer;
 use identity::{Authenticator, FetchedKeys};
-use policy::model::{Identity, Issuer, Keys};
+use policy::model::{Identity, Inventory, Issuer, Keys};
 use policy::{KeyUrl, Loaded, Place, Problem};
 
 use crate::files::{RecordedFiles, Seen};
@@ -43,7 +43,9 @@ pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 pub struct KeySource {
     /// Interval between two fetches.
     pub refresh: Duration,
-    /// The issuers of the keys, at least one. Two URLs may look the same without their secrets, so logs and metrics
+    /// How long what was fetched last is used, if the policy limits it.
+    pub max_age: Option<Duration>,
+    /// The issuers of the keys, at least one; none for the inventory of a search cluster. Two URLs may look the same without their secrets, so logs and metrics
     /// identify them by issuer.
     pub issuers: Issuers,
 }
@@ -111,7 +113,7 @@ impl CompiledPolicy {
             Ok(_) if !unusable.is_empty() => Err(sorted([loaded.warnings.clone(), unusable].concat())),
             Ok((authorizer, more)) => {
                 let warnings = [loaded.warnings.clone(), more].concat();
-                let warnings = sorted(policy::unaccepted(&loaded.sources, warnings));
+                let warnings = sorted(policy::unaccepted(&loaded.files, warnings));
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
             Err(problems) => Err(sorted([loaded.warnings.clone(), problems, unusable].concat())),
@@ -130,17 +132,22 @@ impl CompiledPolicy {
         }
     }
 
-    /// The URLs that its keys are fetched from.
+    /// The URLs that its keys are fetched from, and the inventory of its search cluster.
     #[must_use]
     pub fn key_urls(&self) -> KeyUrls {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {
-                let new = || KeySource { refresh: *refresh, issuers: Issuers::default() };
+                let new = || KeySource { refresh: *refresh, max_age: None, issuers: Issuers::default() };
                 let source = urls.entry(url.clone()).or_insert_with(new);
                 source.refresh = source.refresh.min(*refresh);
                 source.issuers.0.push(issuer.issuer.clone());
             }
+        }
+        let inventory = self.loaded.policy.search.as_ref().and_then(|search| search.inventory.as_ref());
+        if let Some(Inventory::Url { url, refresh, max_age, .. }) = inventory {
+            let issuers = Issuers::default();
+            urls.insert(url.clone(), KeySource { refresh: *refresh, max_age: Some(*max_age), issuers });
         }
         urls
     }

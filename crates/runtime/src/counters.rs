@@ -26,8 +26,8 @@ pub enum ErrorKind {
     /// The verdict cannot be encoded as headers. Inside Envoy also: Envoy does not let the request wait until its
     /// credentials are verified.
     Unanswerable,
-    /// A bug: the code panicked on this request.
-    Panicked,
+    /// A bug: a panic while this request was processed, or an event of Envoy that is not possible.
+    Internal,
     /// The gRPC client gave up before the answer.
     Cancelled,
 }
@@ -40,7 +40,7 @@ impl ErrorKind {
         Self::Framing,
         Self::Compressed,
         Self::Unanswerable,
-        Self::Panicked,
+        Self::Internal,
         Self::Cancelled,
     ];
 
@@ -53,7 +53,7 @@ impl ErrorKind {
             Self::Framing => "framing",
             Self::Compressed => "compressed",
             Self::Unanswerable => "unanswerable",
-            Self::Panicked => "panicked",
+            Self::Internal => "internal",
             Self::Cancelled => "cancelled",
         }
     }

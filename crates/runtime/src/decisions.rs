@@ -2,7 +2,8 @@
 //!
 //! A worker thread only puts a line into the bounded queue of [`Lines`], so no request ever waits for the reader.
 //!
-//! A line has no query, no credentials and no header value but `x-request-id`: [`DecisionRecord`] does not contain others.
+//! A line has no credentials, no header value but `x-request-id`, and no query but the part that decides about a request to
+//! a search cluster: [`DecisionRecord`] does not contain others.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -76,6 +77,12 @@ struct Line<'a> {
     detail: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    indices: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permitted_indices: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +100,8 @@ struct Line<'a> {
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_path: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    query: &'a str,
     #[serde(skip_serializing_if = "is_false")]
     inexact: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -117,17 +126,22 @@ impl<'a> Line<'a> {
         let subject = record.subject;
         let user = subject.map(|subject| exact(&subject.user));
         let (method, host) = (exact(record.method), exact(record.host));
-        let raw_path = exact(record.raw_path);
+        let (raw_path, query) = (exact(record.raw_path), exact(record.query));
         let names = |list: fn(&Subject) -> &[Arc<str>]| subject.map(list).unwrap_or_default();
         let (groups, roles) = (names(|subject| &subject.groups), names(|subject| &subject.roles));
         let (some_groups, some_roles) = (first(groups), first(roles));
+        let cluster_detail = Some(record.cluster_detail).filter(|detail| !detail.is_empty());
+        let detail = record.attempted.detail.as_deref().or(cluster_detail);
         inexact |= some_groups.len() < groups.len() || some_roles.len() < roles.len();
         Self {
             time: record.time,
             decision: if record.allowed { "allowed" } else { "denied" },
             reason: record.reason,
-            detail: record.attempted.detail.as_deref().map(|detail| cut(detail, LONGEST)),
+            detail: detail.map(|detail| cut(detail, LONGEST)),
             rule: record.rule,
+            actions: first(record.actions),
+            indices: first(record.indices),
+            permitted_indices: first(record.permitted_indices),
             user,
             issuer: subject.and_then(|subject| subject.issuer.as_deref()),
             groups: some_groups,
@@ -138,6 +152,7 @@ impl<'a> Line<'a> {
             host,
             path: cut(record.path, LONGEST),
             raw_path: (record.raw_path != record.path).then_some(raw_path),
+            query,
             inexact,
             client: cut(record.client, LONGEST_CLAIMED),
             request_id: cut(record.request_id, LONGEST),
@@ -159,13 +174,13 @@ fn cut(text: &str, longest: usize) -> &str {
 }
 
 /// The first names of a list, together not longer than [`LONGEST_LIST`].
-fn first(names: &[Arc<str>]) -> Vec<&str> {
+fn first<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
     let mut length = 0;
     let fits = |name: &&str| {
         length += name.len();
         length <= LONGEST_LIST
     };
-    names.iter().map(|name| &**name).take_while(fits).collect()
+    names.iter().map(AsRef::as_ref).take_while(fits).collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -13,15 +13,15 @@ use policy::{FileError, Files};
 /// whether loading again could have another result.
 #[derive(Debug, Default)]
 pub struct RecordedFiles {
-    seen: Mutex<BTreeMap<Source, u64>>,
+    seen: Mutex<BTreeMap<Watched, u64>>,
 }
 
 /// What was read from the file system, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen(BTreeMap<Source, u64>);
+pub struct Seen(BTreeMap<Watched, u64>);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
+enum Watched {
     File(PathBuf),
     Folder(PathBuf),
 }
@@ -30,13 +30,13 @@ impl Files for RecordedFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let answer = read(path);
         let known = answer.as_deref().map(of_parts);
-        self.remember(Source::File(path.to_owned()), fingerprint(&known));
+        self.remember(Watched::File(path.to_owned()), fingerprint(&known));
         answer.map_err(FileError::new)
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let answer = list(folder);
-        self.remember(Source::Folder(folder.to_owned()), fingerprint(&answer));
+        self.remember(Watched::Folder(folder.to_owned()), fingerprint(&answer));
         answer.map_err(FileError::new)
     }
 }
@@ -48,8 +48,8 @@ impl RecordedFiles {
         Seen(self.seen.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, source: Source, fingerprint: u64) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(source, fingerprint);
+    fn remember(&self, watched: Watched, fingerprint: u64) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(watched, fingerprint);
     }
 }
 
@@ -57,11 +57,11 @@ impl Seen {
     /// Whether reading all of it again would give the same results.
     #[must_use]
     pub fn still(&self) -> bool {
-        self.0.iter().all(|(source, known)| {
+        self.0.iter().all(|(watched, known)| {
             *known
-                == match source {
-                    Source::File(path) => fingerprint(&skim(path)),
-                    Source::Folder(path) => fingerprint(&list(path)),
+                == match watched {
+                    Watched::File(path) => fingerprint(&skim(path)),
+                    Watched::Folder(path) => fingerprint(&list(path)),
                 }
         })
     }
@@ -70,16 +70,16 @@ impl Seen {
     /// folder of such a file.
     #[must_use]
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
-        let sources = self.0.keys().chain(before.0.keys());
-        let changed: BTreeSet<&Source> =
-            sources.filter(|source| self.0.get(source) != before.0.get(source)).collect();
-        let is_shown = |source: &&Source| match source {
-            Source::File(_) => true,
-            Source::Folder(folder) => !changed
+        let all = self.0.keys().chain(before.0.keys());
+        let changed: BTreeSet<&Watched> =
+            all.filter(|watched| self.0.get(watched) != before.0.get(watched)).collect();
+        let is_shown = |watched: &&Watched| match watched {
+            Watched::File(_) => true,
+            Watched::Folder(folder) => !changed
                 .iter()
-                .any(|other| matches!(other, Source::File(path) if path.parent() == Some(folder.as_path()))),
+                .any(|other| matches!(other, Watched::File(path) if path.parent() == Some(folder.as_path()))),
         };
-        changed.iter().copied().filter(is_shown).map(|source| source.path().to_owned()).collect()
+        changed.iter().copied().filter(is_shown).map(|watched| watched.path().to_owned()).collect()
     }
 
     /// This, and what only `older` has seen.
@@ -94,14 +94,14 @@ impl Seen {
     /// links.
     #[must_use]
     pub fn folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Source::folders).collect();
+        let mut folders: Vec<PathBuf> = self.0.keys().flat_map(Watched::folders).collect();
         folders.sort_unstable();
         folders.dedup();
         folders
     }
 }
 
-impl Source {
+impl Watched {
     fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Folder(path) => path,

@@ -41,8 +41,8 @@ pub struct Wait {
 pub enum NotHashed {
     /// The queue was full of verifications that take precedence.
     Displaced,
-    /// The thread panicked while it hashed the password, or hashing has ended.
-    Panicked,
+    /// A bug: hashing the password panicked, or the threads that hash have ended.
+    Failed,
 }
 
 /// Called with each result: caches the credentials if the password was right, and returns whether it was.
@@ -179,7 +179,7 @@ impl Hashing {
 impl Wait {
     /// The hash, as soon as it is computed.
     pub async fn hashed(&mut self) -> HashResult {
-        (&mut self.result).await.unwrap_or(Err(NotHashed::Panicked))
+        (&mut self.result).await.unwrap_or(Err(NotHashed::Failed))
     }
 }
 
@@ -212,7 +212,7 @@ impl Shared {
             }));
             let (result, right) = match hashed {
                 Ok((result, right)) => (Ok(result), right),
-                Err(_) => (Err(NotHashed::Panicked), false),
+                Err(_) => (Err(NotHashed::Failed), false),
             };
             // Not under the lock: what a waiter does may take it.
             let waiters = self.lock().finish(key, network, right);

@@ -1,4 +1,4 @@
-//! Fetches the keys of issuers, off the request path.
+//! Fetches the keys of issuers and the inventory of a search cluster, off the request path.
 //!
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps until the next fetch. A token
 //! with an unknown `kid` triggers an early fetch, so that a key rotation is noticed at once; [`EarlyFetches`] limits
@@ -83,7 +83,7 @@ impl Fetcher {
 
     fn start(&self, url: KeyUrl, source: KeySource, client: &Client) -> Task {
         let (unknown, unknown_kids) = mpsc::channel(1);
-        let KeySource { refresh, issuers } = source.clone();
+        let KeySource { refresh, issuers, .. } = source.clone();
         let (events, status) = (self.events.clone(), self.status.clone());
         let client = client.for_url(&url);
         let mut requests = self.requests.clone();
@@ -207,9 +207,12 @@ impl Fetches {
 
     fn log_failure(&self, error: &FetchError, next: Instant) {
         let Self { url, issuers, .. } = self;
-        let loaded = self.status.facts().keys.get(url).is_some_and(|facts| facts.loaded);
+        let loaded = self.status.of_url(url).is_some_and(|facts| facts.loaded);
         let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
-        if loaded {
+        if url.is_inventory() {
+            let until = if loaded { "the last one is used until it is too old" } else { "there is none yet" };
+            tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s");
+        } else if loaded {
             tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active; next try in {wait} s");
         } else {
             tracing::warn!(%url, %issuers, %error, "no keys yet: tokens of {issuers} get 401; next try in {wait} s");

@@ -40,4 +40,4 @@ pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use runtime::{LoadedPolicy, Reloads, Runtime};
-pub use worker_thread::{Decided, Received, WorkerThread};
+pub use worker_thread::{DecisionContext, Received, WorkerThread};

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use authorizer::{Authorizer, Header, Reason, Request, Revision, Verdict};
+use authorizer::{Authorizer, Denied, Header, Reason, Request, Revision, Verdict, deciding_query};
 use identity::{Attempted, Subject};
 
-/// One decided request. It holds no query, no credentials, and no header value except `x-request-id`.
+/// One decided request. It holds no query but what decides about a request to a search cluster, no credentials, and no header value except `x-request-id`.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionRecord<'a> {
     /// When the request was received, as time since the Unix epoch.
@@ -27,6 +27,8 @@ pub struct DecisionRecord<'a> {
     pub path: &'a str,
     /// The path as received, without its query and fragment.
     pub raw_path: &'a str,
+    /// Of a request to a search cluster: the parameters of its query that decide what it needs; may be empty.
+    pub query: &'a str,
     /// Whether the method, the host or the path has bytes that are not UTF-8, which are replaced.
     pub replaced: bool,
     /// The subject, if known.
@@ -37,8 +39,16 @@ pub struct DecisionRecord<'a> {
     pub allowed: bool,
     /// The name of the reason for a denial; `None` when allowed.
     pub reason: Option<&'static str>,
-    /// The rule that decided, if one did.
+    /// The rule that decided, if one did; the operation, if a search cluster's roles permitted it.
     pub rule: Option<&'a str>,
+    /// More about why a request to a search cluster is denied; may be empty.
+    pub cluster_detail: &'a str,
+    /// The actions of a request to a search cluster.
+    pub actions: &'a [&'a str],
+    /// The indices of a request to a search cluster, as it names them: the first ones.
+    pub indices: &'a [&'a str],
+    /// The indices that it is reduced to, if it is permitted on some of them only: the first ones.
+    pub permitted_indices: &'a [&'a str],
     /// Which policy and which keys decided.
     pub revision: &'a Revision,
     /// Time from the complete message to the verdict.
@@ -77,10 +87,19 @@ pub(crate) fn offer(
     authorizer: &Authorizer,
     Logged { request, client, time, duration }: Logged<'_>,
 ) {
-    let (path, subject, reason, rule) = match verdict {
-        Verdict::Allowed(allowed) => (allowed.path, allowed.subject, None, Some(allowed.rule)),
-        Verdict::Denied(denied) => (denied.path, denied.subject, Some(denied.reason), denied.rule),
+    let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
+        Verdict::Allowed(allowed) => {
+            (allowed.path, allowed.subject, None, Some(allowed.rule), "", &allowed.cluster)
+        }
+        Verdict::Denied(denied) => {
+            let Denied { path, subject, reason, rule, detail, cluster, .. } = denied;
+            (*path, *subject, Some(*reason), *rule, *detail, cluster)
+        }
     };
+    let (actions, indices) =
+        cluster.as_ref().map(|cluster| (cluster.actions(), cluster.indices())).unwrap_or_default();
+    let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
+    let permitted: Vec<&str> = permitted.map(String::as_str).collect();
     let attempted = match reason {
         Some(Reason::InvalidCredentials(error)) => authorizer.attempted(request, error, time),
         Some(
@@ -92,10 +111,15 @@ pub(crate) fn offer(
             | Reason::Limit(_)
             | Reason::MissingCredentials
             | Reason::NotAllowed
-            | Reason::Denied,
+            | Reason::Denied
+            | Reason::Cluster(_)
+            | Reason::NotPermitted
+            | Reason::PartlyPermitted,
         )
         | None => Attempted::default(),
     };
+    let is_of_cluster = cluster.is_some() || reason.is_some_and(is_of_cluster);
+    let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
     let raw_path = without_query(request.path);
     // A path that cannot be parsed has no canonical form: the path as received is used instead.
     let path = if path.is_empty() { raw_path } else { path };
@@ -111,15 +135,37 @@ pub(crate) fn offer(
         host: &host,
         path: &lossy(path),
         raw_path: &raw_path,
+        query: query.as_deref().unwrap_or_default(),
         replaced,
         subject,
         attempted: &attempted,
         allowed: reason.is_none(),
         reason: reason.map(Reason::name),
         rule,
+        cluster_detail,
+        actions: &actions,
+        indices: &indices,
+        permitted_indices: &permitted,
         revision: authorizer.revision(),
         duration,
     });
+}
+
+/// Whether only a request to a search cluster is denied for this reason.
+const fn is_of_cluster(reason: Reason) -> bool {
+    match reason {
+        Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted => true,
+        Reason::InvalidMethod
+        | Reason::InvalidPath(_)
+        | Reason::InvalidHost(_)
+        | Reason::ControlBytes
+        | Reason::DuplicateAuthorization
+        | Reason::Limit(_)
+        | Reason::MissingCredentials
+        | Reason::InvalidCredentials(_)
+        | Reason::NotAllowed
+        | Reason::Denied => false,
+    }
 }
 
 /// Whether the decision log shows this header.

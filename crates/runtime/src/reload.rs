@@ -5,7 +5,7 @@
 //! snapshot in one atomic step. If the files do not load, the last good policy is kept; a log line, a metric and its
 //! age report that.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,7 +20,7 @@ use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeyUrls};
+use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
 use crate::memory;
 use crate::priority;
@@ -30,6 +30,7 @@ use crate::status::Status;
 mod active;
 mod background;
 mod change;
+mod fetched;
 mod folders;
 
 use active::ActiveSnapshot;
@@ -304,30 +305,6 @@ impl Reloader {
         self.publish_key_urls();
     }
 
-    fn forget_unused_keys(&mut self) {
-        let wanted = self.good.key_urls();
-        self.fetched.retain(|url, _| wanted.contains_key(url));
-        self.fetched_at.retain(|url, _| wanted.contains_key(url));
-    }
-
-    fn publish_key_urls(&self) {
-        let wanted = self.good.key_urls();
-        self.status.note(|facts| {
-            let mut known = mem::take(&mut facts.keys);
-            let keys = wanted.iter().map(|(url, source)| {
-                let mut keys = known.remove(url).unwrap_or_default();
-                keys.issuers = source.issuers.clone();
-                (url.clone(), keys)
-            });
-            facts.keys = keys.collect();
-        });
-        self.key_urls.send_if_modified(|known| {
-            let changed = *known != wanted;
-            *known = wanted;
-            changed
-        });
-    }
-
     fn keep(&self, problems: &[Problem]) {
         self.status.note(|facts| {
             facts.policy.failures += 1;
@@ -343,92 +320,13 @@ impl Reloader {
         }
     }
 
-    /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
-    fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
-        if !self.good.key_urls().contains_key(url) {
-            return;
-        }
-        if self.fetched.get(url).is_some_and(|known| *known == keys) {
-            return self.note_fetched(url);
-        }
-        let before = self.fetched.insert(url.clone(), keys);
-        match self.compile() {
-            Ok(compiled) => {
-                // First active, then reported: who reads the log or the status may rely on it.
-                let (before, after) = (self.good.authorizer.clone(), compiled.authorizer.clone());
-                self.replace(compiled);
-                self.note_fetched(url);
-                self.log_change(url, &before.kids(url), &after.kids(url));
-            }
-            Err(problems) => {
-                match before {
-                    Some(before) => self.fetched.insert(url.clone(), before),
-                    None => self.fetched.remove(url),
-                };
-                self.status.note_keys(url, |keys| keys.rejected += 1);
-                log_problems(&problems);
-                let issuers = self.issuers_of(url);
-                if self.fetched.contains_key(url) {
-                    tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
-                } else {
-                    tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
-                }
-            }
-        }
-    }
-
-    fn log_change(&self, url: &KeyUrl, before: &BTreeSet<&str>, after: &BTreeSet<&str>) {
-        let issuers = self.issuers_of(url);
-        let added = identity::excerpts(after.difference(before).copied());
-        let removed = identity::excerpts(before.difference(after).copied());
-        tracing::info!(%url, %issuers, added, removed, "keys changed");
-    }
-
-    fn note_fetched(&mut self, url: &KeyUrl) {
-        self.fetched_at.insert(url.clone(), Instant::now());
-        self.status.note_keys(url, |keys| {
-            (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
-        });
-    }
-
-    /// The issuers whose keys are fetched from this URL.
-    fn issuers_of(&self, url: &KeyUrl) -> Issuers {
-        self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
-    }
-
-    fn compile(&self) -> Result<CompiledPolicy, Vec<Problem>> {
-        let CompiledPolicy { authorizer, loaded, .. } = &self.good;
-        compiled_policy::survive(&self.file, || {
-            CompiledPolicy::compile(loaded.clone(), &self.fetched, Some(authorizer))
-        })
-    }
-
-    /// Activates the same policy with other keys. This does not make a stale policy fresh.
-    fn replace(&mut self, compiled: CompiledPolicy) {
-        self.good = compiled;
-        let facts = self.status.facts().policy;
-        if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
-            let revision = self.good.authorizer.revision();
-            self.active.replace(Some(self.good.authorizer.clone()));
-            self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
-            let (policy, keys) = (&revision.policy, revision.keys.as_deref());
-            tracing::info!(%policy, keys, "policy active with other keys");
-        }
-    }
-
     fn check_age(&mut self, now: Instant) {
         let facts = self.status.facts().policy;
         let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
         if !facts.stale && age.is_some_and(|age| is_over(age, self.rules.max_policy_age)) {
             self.mark_policy_stale();
         }
-        let max = self.rules.max_keys_age;
-        let over = |at: &Instant| is_over(now.saturating_duration_since(*at), max);
-        let stale: Vec<_> =
-            self.fetched_at.iter().filter(|(_, at)| over(at)).map(|(url, _)| url.clone()).collect();
-        for url in stale {
-            self.mark_keys_stale(&url);
-        }
+        self.check_fetched(now);
     }
 
     fn mark_policy_stale(&mut self) {
@@ -442,28 +340,6 @@ impl Reloader {
         });
         let action = if unavailable { "every check gets an error" } else { "it stays active" };
         tracing::error!(file = %self.file.display(), "the policy exceeds its maximum staleness: {action}");
-    }
-
-    fn mark_keys_stale(&mut self, url: &KeyUrl) {
-        self.fetched_at.remove(url);
-        let unavailable = self.rules.on_stale == OnStale::Unavailable;
-        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
-        let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
-        let issuers = self.issuers_of(url);
-        tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
-        if unavailable {
-            self.fetched.remove(url);
-            match self.compile() {
-                Ok(compiled) => self.replace(compiled),
-                // The policy compiled with these keys. If it does not compile without them, no policy is better than
-                // one with stale keys.
-                Err(problems) => {
-                    log_problems(&problems);
-                    self.active.replace(None);
-                    self.status.note(|facts| facts.policy.revision = None);
-                }
-            }
-        }
     }
 }
 

@@ -126,13 +126,14 @@ impl Runtime {
         fetcher.run(self.key_urls.clone())
     }
 
-    /// Waits for the first attempt to fetch the keys of each issuer, so that the first tokens find them. The wait is
+    /// Waits for the first attempt to fetch the keys of each issuer and the inventory of the search cluster, so that the
+    /// first requests find them. The wait is
     /// bounded, because requests that do not need keys must not wait for an issuer that is down.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
             let end = Instant::now() + wait;
-            while !status.facts().all_keys_tried() && Instant::now() < end {
+            while !status.facts().all_tried() && Instant::now() < end {
                 sleep(Duration::from_millis(5)).await;
             }
             let facts = status.facts();

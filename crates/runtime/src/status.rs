@@ -30,6 +30,8 @@ pub struct Facts {
     pub policy: PolicyFacts,
     /// The fetched keys, by URL.
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
+    /// The fetched inventory of the search cluster, if the policy has the URL of one.
+    pub inventory: Option<KeyFacts>,
 }
 
 /// The status of the policy.
@@ -88,9 +90,18 @@ impl Status {
         change(&mut self.lock());
     }
 
-    /// Changes the status of the keys of a URL, unless the policy does not use that URL any more.
+    /// The status of what is fetched from a URL: keys, or the inventory.
+    pub fn of_url(&self, url: &KeyUrl) -> Option<KeyFacts> {
+        let facts = self.lock();
+        if url.is_inventory() { facts.inventory.clone() } else { facts.keys.get(url).cloned() }
+    }
+
+    /// Changes the status of what is fetched from a URL, unless the policy does not use that URL any more.
     pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
-        self.note(|facts| _ = facts.keys.get_mut(url).map(change));
+        self.note(|facts| {
+            let known = if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
+            known.map(change);
+        });
     }
 
     /// Marks the process as answering requests.
@@ -152,9 +163,11 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether keys from every URL are active, or could not be fetched at the first attempt.
-    pub fn all_keys_tried(&self) -> bool {
-        self.keys.values().all(|keys| keys.loaded || keys.failures + keys.rejected > 0)
+    /// Whether keys from every URL, and the inventory of the search cluster, are active or could not be fetched at the
+    /// first attempt.
+    pub fn all_tried(&self) -> bool {
+        let all = self.keys.values().chain(&self.inventory);
+        all.into_iter().all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     fn has(&self, needed: KeysNeeded) -> bool {

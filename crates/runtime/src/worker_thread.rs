@@ -20,8 +20,8 @@ pub struct WorkerThread {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts that are not answered yet.
-    answers: Cell<u64>,
+    /// Number of verdicts that were recorded, and whose latency was not.
+    unanswered: Cell<u64>,
 }
 
 /// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
@@ -34,9 +34,9 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// A request that is decided, and what is counted and logged with its verdict.
+/// What [`WorkerThread::record`] needs besides the verdict.
 #[derive(Clone, Copy, Debug)]
-pub struct Decided<'a> {
+pub struct DecisionContext<'a> {
     /// What authorized it.
     pub authorizer: &'a Authorizer,
     /// The request.
@@ -46,7 +46,7 @@ pub struct Decided<'a> {
     /// When it was received.
     pub received: Received,
     /// When it was decided.
-    pub decided: Instant,
+    pub decided_at: Instant,
 }
 
 impl Received {
@@ -61,7 +61,7 @@ impl WorkerThread {
     /// Authorizes requests with `policy`.
     #[must_use]
     pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { policy, counters, scratch: RefCell::default(), answers: Cell::new(0) }
+        Self { policy, counters, scratch: RefCell::default(), unanswered: Cell::new(0) }
     }
 
     /// The counters of this thread.
@@ -85,7 +85,7 @@ impl WorkerThread {
             |_| {
                 // The panic may have left the buffers half changed.
                 self.scratch.take();
-                Err(ErrorKind::Panicked)
+                Err(ErrorKind::Internal)
             },
         )
     }
@@ -96,7 +96,7 @@ impl WorkerThread {
     /// If it panics.
     pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
         self.counters.token_verified();
-        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Panicked)
+        catch_unwind(AssertUnwindSafe(|| verification.run())).map_err(|_| ErrorKind::Internal)
     }
 
     /// Whether the decision log takes verdicts like this one.
@@ -106,10 +106,10 @@ impl WorkerThread {
     }
 
     /// Counts a verdict, and offers it to the decision log.
-    pub fn record(&self, verdict: &Verdict<'_>, decided: Decided<'_>) {
+    pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
         if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {
-            let Decided { authorizer, request, client, received, decided } = decided;
-            let duration = decided.saturating_duration_since(received.at);
+            let DecisionContext { authorizer, request, client, received, decided_at } = context;
+            let duration = decided_at.saturating_duration_since(received.at);
             record::offer(
                 sink,
                 verdict,
@@ -121,17 +121,18 @@ impl WorkerThread {
             Verdict::Allowed(_) => self.counters.allowed(),
             Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
         }
-        self.answers.set(self.answers.get() + 1);
+        self.unanswered.set(self.unanswered.get() + 1);
     }
 
-    /// Records that all verdicts so far are answered, or are answered now. The answers of a batch leave in one write, so
-    /// the clock is read once for all of them. Returns how long they took; `None` if there are none.
-    pub fn answered(&self, received: Received) -> Option<Duration> {
-        let answers = self.answers.take();
+    /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
+    /// were none. To be called when their answers are passed to the transport. Those of a batch leave in one write, so the
+    /// clock is read once for all of them.
+    pub fn record_latency(&self, received: Received) -> Option<Duration> {
+        let answers = self.unanswered.take();
         (answers > 0).then(|| {
-            let duration = received.at.elapsed();
-            self.counters.answered(duration, answers);
-            duration
+            let latency = received.at.elapsed();
+            self.counters.record_latency(latency, answers);
+            latency
         })
     }
 }

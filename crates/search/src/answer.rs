@@ -1,6 +1,7 @@
 //! The answer to a request, and the rules that depend on how the cluster is set up.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::action::Action;
@@ -69,6 +70,23 @@ pub enum Reason {
     CannotFilter,
     /// The query of a role has a variable that the subject lacks.
     MissingVariable,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotGranted => "not granted",
+            Self::SystemIndex => "a system index",
+            Self::SecurityIndex => "the index of the security configuration",
+            Self::ProtectedIndex => "a protected index",
+            Self::ServiceAccount => "a service account may use system indices only",
+            Self::NeedsFilter => "a role shows only some documents or fields",
+            Self::CannotFilter => {
+                "a role shows only some documents or fields, and the action cannot be filtered"
+            }
+            Self::MissingVariable => "the query of a role has a variable that the caller lacks",
+        })
+    }
 }
 
 /// What the cluster must filter in one index.
@@ -148,12 +166,12 @@ pub(crate) enum Filtering {
 }
 
 impl Rules {
-    /// The rules that the files ask for. Where they do not say, the evaluation is [`EvaluationType::V4`]: it is denied
-    /// what `legacy` would reduce.
+    /// The rules that the files ask for. Where they do not say, the evaluation is [`EvaluationType::Legacy`], as in
+    /// OpenSearch.
     #[must_use]
     pub fn of(settings: &crate::config::Settings) -> Self {
         Self {
-            evaluation: settings.evaluation.unwrap_or(EvaluationType::V4),
+            evaluation: settings.evaluation.unwrap_or(EvaluationType::Legacy),
             do_not_fail_on_forbidden: settings.do_not_fail_on_forbidden,
             do_not_fail_on_forbidden_empty: settings.do_not_fail_on_forbidden_empty,
             ignore_unauthorized_indices: settings.ignore_unauthorized_indices,

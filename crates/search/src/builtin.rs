@@ -90,6 +90,12 @@ pub(crate) const ROLES: &[BuiltinRole] = &[
     ),
 ];
 
+/// Whether every cluster has this role.
+#[must_use]
+pub fn is_builtin_role(name: &str) -> bool {
+    ROLES.iter().any(|role| role.name == name)
+}
+
 /// Names of action groups, and their members: actions, patterns of actions, and other groups.
 pub(crate) const ACTION_GROUPS: &[(&str, &[&str])] = &[
     ("unlimited", &["*"]),

@@ -8,10 +8,12 @@
 
 mod actions;
 mod decide;
+mod explain;
 mod expressions;
 mod filters;
 mod patterns;
 mod permits;
+mod requirement;
 mod role_set;
 
 use std::collections::BTreeSet;
@@ -27,8 +29,10 @@ use crate::pattern::Pattern;
 use crate::subject::{Resolution, Subject};
 
 use actions::{ActionSet, ActionSets};
+pub use explain::Restriction;
 use expressions::Expressions;
 use patterns::{PatternId, Patterns};
+pub use requirement::{HeldRole, Matching, Requirement};
 use role_set::RoleSet;
 
 /// How many sets of roles are kept. Callers with others are served too, each with a set of its own.
@@ -99,6 +103,19 @@ struct Special {
     protected: RoaringBitmap,
 }
 
+impl Caller {
+    /// The memory that it takes on the heap, in bytes, without what it shares with other callers of the same roles.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        let rendered = |one: &Rendered| {
+            one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
+        };
+        size_of_val(&*self.templates)
+            + self.templates.iter().map(rendered).sum::<usize>()
+            + self.variables.heap_size()
+    }
+}
+
 impl Privileges {
     /// Compiles a configuration.
     #[must_use]
@@ -138,6 +155,12 @@ impl Privileges {
             inventory,
             config,
         }
+    }
+
+    /// What the cluster contains, if that is known.
+    #[must_use]
+    pub fn inventory(&self) -> Option<&Inventory> {
+        self.inventory.as_deref()
     }
 
     /// Prepares to decide about requests of a subject.

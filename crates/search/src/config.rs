@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::model::Secret;
-use policy::{Files, Place, Problem, Severity, Source};
+use policy::{Files, Place, PolicyFile, Problem, Severity};
 
 use crate::groups::ActionGroups;
 use crate::pattern::Pattern;
@@ -141,7 +141,7 @@ pub struct Loaded {
     /// Warnings, which do not prevent its use.
     pub warnings: Vec<Problem>,
     /// Every file that was read.
-    pub sources: Vec<Source>,
+    pub sources: Vec<PolicyFile>,
 }
 
 impl Default for Settings {
@@ -195,7 +195,7 @@ struct Loader<'f> {
     folder: &'f Path,
     names: Vec<String>,
     problems: Vec<Problem>,
-    sources: Vec<Source>,
+    sources: Vec<PolicyFile>,
 }
 
 impl Loader<'_> {
@@ -208,7 +208,7 @@ impl Loader<'_> {
         match self.files.read(&path) {
             Ok(bytes) => {
                 let bytes: Arc<[u8]> = bytes.into();
-                self.sources.push(Source { path: path.clone(), bytes: bytes.clone() });
+                self.sources.push(PolicyFile { path: path.clone(), bytes: bytes.clone() });
                 Some((path, bytes))
             }
             Err(error) => {

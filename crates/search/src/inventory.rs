@@ -3,6 +3,8 @@
 //! Names are kept sorted, and a name's position in that order is its number in bitmaps: the names with a common prefix
 //! are a range of numbers.
 
+mod resolved;
+
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Range;

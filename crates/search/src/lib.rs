@@ -2,8 +2,7 @@
 //! roles of its subject permit them.
 //!
 //! [`read`] reads a request (method, path, query, body) into needs: each [`Need`] is a list of actions and what they act on,
-//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may. No
-//! program uses this crate yet.
+//! the cluster or indices. [`Privileges`], compiled from the cluster's own role files, decides whether a subject may.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -19,6 +18,7 @@ mod groups;
 mod inventory;
 mod json;
 mod lookups;
+mod narrow;
 mod need;
 mod parameters;
 mod pattern;
@@ -34,14 +34,17 @@ pub use action::Action;
 pub use answer::{
     Answer, Cell, Filter, MAX_MISSING, MAX_NAMES, Part as PermittedPart, Reason, Rules, Verdict,
 };
-pub use compiled::{Caller, Privileges};
+pub use builtin::is_builtin_role;
+pub use compiled::{Caller, HeldRole, Matching, Privileges, Requirement, Restriction};
 pub use config::SecurityConfig;
 pub use expression::{Expression, Options, Part, Parts, matches};
 pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};
+pub use narrow::narrowed;
 pub use need::{Need, Target};
+pub use parameters::deciding_query;
 pub use pattern::{Pattern, RegexError};
 pub use problem::Problem;
 pub use reading::{Request, RequestBody};
 pub use request::read;
-pub use subject::{Resolution, Subject};
+pub use subject::{Resolution, RoleSource, Subject};

@@ -15,6 +15,19 @@ pub struct Need<'a> {
     pub target: Target<'a>,
 }
 
+impl Target<'_> {
+    /// The names and patterns, as the request has them: `_all` for all indices, and empty for the cluster.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Cluster => "",
+            Self::Name(name) | Self::Missing(name) | Self::NewAlias(name) => name,
+            Self::Indices(expression) | Self::Fixed(expression) if expression.is_all() => "_all",
+            Self::Indices(expression) | Self::Fixed(expression) => expression.text(),
+        }
+    }
+}
+
 /// What an action is performed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target<'a> {

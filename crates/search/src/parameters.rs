@@ -6,6 +6,45 @@ use crate::problem::Problem;
 
 const ENCODED: Problem = Problem::Invalid("its path or query is not percent-encoded UTF-8");
 
+/// The parameters whose value decides what a request needs: names of indices and what they stand for.
+const DECIDING: &[&str] = &[
+    "allow_no_indices",
+    "expand_wildcards",
+    "ignore_unavailable",
+    "index",
+    "name",
+    "new_index",
+    "pipeline",
+    "target",
+    "version_type",
+];
+
+/// Those that only matter by being there. Their values are contents of documents and queries.
+const UNREAD: &[&str] = &["ids", "source"];
+
+/// The part of a request's query that decides what it needs, as it is written. It has no other value, since those may
+/// be contents of queries, or credentials.
+#[must_use]
+pub fn deciding_query(target: &str) -> String {
+    let Some((_, query)) = target.split_once('?') else { return String::new() };
+    let mut deciding = String::new();
+    for pair in query.split(['&', ';']) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (is_deciding, is_unread) = match decode(name, Plus::IsSpace) {
+            Ok(name) => (DECIDING.contains(&&*name), UNREAD.contains(&&*name)),
+            Err(_) => (false, true),
+        };
+        if is_deciding || is_unread {
+            let separator = if deciding.is_empty() { "" } else { "&" };
+            deciding.extend([separator, name]);
+            if is_deciding && !value.is_empty() {
+                deciding.extend(["=", value]);
+            }
+        }
+    }
+    deciding
+}
+
 /// The query of a request, not decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query<'a>(pub(crate) &'a str);
@@ -13,6 +52,7 @@ pub(crate) struct Query<'a>(pub(crate) &'a str);
 impl<'a> Query<'a> {
     /// The value of a parameter. One that is given twice is refused: a node takes the last, others the first.
     pub(crate) fn get(&self, wanted: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+        debug_assert!(DECIDING.contains(&wanted) || UNREAD.contains(&wanted), "`{wanted}` is not listed");
         let mut found = None;
         // A node takes `;` for a separator too.
         for pair in self.0.split(['&', ';']) {
@@ -94,6 +134,20 @@ mod tests {
             ["index=a&index=b", "index=a&ind%65x=b", "index=%", "%zz", "index=%c3", "index=%00", "index=%+1"]
         {
             assert!(get(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn only_what_decides_is_kept_of_a_query() {
+        for (target, wanted) in [
+            ("/a", ""),
+            ("/a?", ""),
+            ("/a?q=secret&index=b&token=secret", "index=b"),
+            ("/a?ind%65x=b%2Cc;ignore_unavailable;x", "ind%65x=b%2Cc&ignore_unavailable"),
+            ("/a?source=%7Bsecret%7D&index=a&index=b", "source&index=a&index=b"),
+            ("/a?%zz=secret", "%zz"),
+        ] {
+            assert_eq!(deciding_query(target), wanted, "{target}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why what a request needs is not known. It is then denied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Problem {
     /// No route has this method and path.
     UnknownRoute,

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::action::Action;
@@ -30,10 +32,13 @@ pub struct Request<'a> {
 }
 
 /// What is known of a request's body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestBody<'a> {
     /// There may be one, but it was not sent along, or only its beginning was.
+    #[default]
     Unseen,
+    /// It can be had: a request whose needs depend on it is not read before.
+    Awaited,
     /// The whole body. It is empty where there is none.
     Whole(&'a [u8]),
 }
@@ -46,6 +51,15 @@ pub(crate) struct Reading<'r, 'a> {
     /// What the patterns of its path and query expand to.
     pub(crate) options: Options,
     pub(crate) needs: &'r mut Vec<Need<'a>>,
+}
+
+impl Request<'_> {
+    /// The time as `now` has it, from the time since the Unix epoch. What cannot be a time is the epoch.
+    #[must_use]
+    pub fn time(since_epoch: Duration) -> Timestamp {
+        let milliseconds = i64::try_from(since_epoch.as_millis()).unwrap_or_default();
+        Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
 }
 
 impl<'a> Reading<'_, 'a> {
@@ -106,7 +120,7 @@ impl<'a> Reading<'_, 'a> {
     /// The bytes of the body, if its type is JSON. They are empty where there is none.
     pub(crate) fn body(&self) -> Result<&'a [u8], Problem> {
         let bytes = match self.request.body {
-            RequestBody::Unseen => return Err(Problem::BodyNeeded),
+            RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
         // A node takes the body from here where there is none, and refuses the request where there is.
@@ -135,7 +149,7 @@ impl<'a> Reading<'_, 'a> {
 
     /// Whether the body is there, or known to be empty.
     pub(crate) fn is_body_seen(&self) -> bool {
-        self.request.body != RequestBody::Unseen
+        matches!(self.request.body, RequestBody::Whole(_))
     }
 }
 

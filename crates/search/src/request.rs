@@ -5,8 +5,12 @@ use crate::expression::Options;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{Reading, Request};
-use crate::routes::{Method, Place, ROUTES};
+use crate::reading::{Reading, Request, RequestBody};
+use crate::routes::{Body, Method, Place, ROUTES};
+
+/// How many needs a request may have: a bulk request has two for each index that it names. Evaluating so many takes
+/// some 15 ms, in which the thread serves no other request.
+const MAX_NEEDS: usize = 50_000;
 
 /// What a request needs, in `needs`, and the name of its operation, such as `indices.create`.
 ///
@@ -14,19 +18,11 @@ use crate::routes::{Method, Place, ROUTES};
 ///
 /// If that is not known. `needs` is then incomplete, and the request is denied.
 pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'static str, Problem> {
-    let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
-    if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
-        return Err(Problem::Invalid("its path has a fragment or dot segments"));
+    let mut reading = route(request, needs)?;
+    let group = reading.found.group;
+    if request.body == RequestBody::Awaited && group.body != Body::Ignored {
+        return Err(Problem::BodyNeeded);
     }
-    let method = Method::named(request.method).ok_or(Problem::UnknownRoute)?;
-    let found = ROUTES.find(method, path).ok_or(Problem::UnknownRoute)?;
-    let group = found.group;
-    if let Some(why) = group.denied {
-        return Err(Problem::Unsupported(why));
-    }
-    let query = Query(query);
-    let options = options(group.options, &query)?;
-    let mut reading = Reading { request, query, found, options, needs };
     for pattern in &group.needs {
         match target(&reading, pattern.place)? {
             Some(target) => reading.need(&pattern.actions, target),
@@ -35,15 +31,37 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         }
     }
     // An ingest pipeline that the request names may move documents to any index.
-    if query.get("pipeline")?.is_some_and(|name| name != "_none") {
+    if reading.query.get("pipeline")?.is_some_and(|name| name != "_none") {
         reading.need_all(body::WRITE_ANYWHERE);
     }
     body::read(&mut reading)?;
+    if reading.needs.len() > MAX_NEEDS {
+        return Err(Problem::Unsupported("a body that names more than 25,000 indices"));
+    }
     Ok(group.name)
 }
 
+/// A request with its route.
+pub(crate) fn route<'r, 'a>(
+    request: &'r Request<'a>,
+    needs: &'r mut Vec<Need<'a>>,
+) -> Result<Reading<'r, 'a>, Problem> {
+    let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
+    if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(Problem::Invalid("its path has a fragment or dot segments"));
+    }
+    let method = Method::named(request.method).ok_or(Problem::UnknownRoute)?;
+    let found = ROUTES.find(method, path).ok_or(Problem::UnknownRoute)?;
+    if let Some(why) = found.group.denied {
+        return Err(Problem::Unsupported(why));
+    }
+    let query = Query(query);
+    let options = options(found.group.options, &query)?;
+    Ok(Reading { request, query, found, options, needs })
+}
+
 /// What a request names at a place, if anything.
-fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Option<Target<'a>>, Problem> {
+pub(crate) fn target<'a>(reading: &Reading<'_, 'a>, place: Place) -> Result<Option<Target<'a>>, Problem> {
     let name = |parameter| match reading.parameter(parameter)? {
         Some(name) => reading.name(name).map(Some),
         None => Ok(None),

@@ -158,9 +158,12 @@ impl Method {
 impl<'a> Match<'a> {
     /// The raw segment of the path at the parameter with this name.
     pub(crate) fn parameter(&self, name: &str) -> Option<&'a str> {
-        let template = self.route.path.split('/').skip(1);
-        let mut pairs = template.zip(self.segments.all());
-        pairs.find_map(|(part, segment)| (parameter_name(part) == Some(name)).then_some(*segment))
+        self.segments.all().get(self.position(name)?).copied()
+    }
+
+    /// The number of that segment.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.route.path.split('/').skip(1).position(|part| parameter_name(part) == Some(name))
     }
 }
 

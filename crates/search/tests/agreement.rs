@@ -1,5 +1,5 @@
 //! The compiled evaluator gives the same answer as the reference evaluator, on generated roles, clusters, subjects and
-//! requests.
+//! requests; and those meet the requirement of a request whom the reference evaluator permits it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
 
@@ -246,6 +246,15 @@ fn both_evaluators_give_the_same_answer() {
                 let is_whole = expected.verdict == Verdict::Permitted && expected.filters.is_empty();
                 let permits = privileges.permits(&caller, &needs);
                 assert!(!permits || is_whole, "{expected:?} {needs:?}");
+                if !subject.is_service && rng.below(4) == 0 {
+                    let roles = config.roles_of(&subject, resolution);
+                    let requirement = privileges.requirement(&needs, |_| true);
+                    let is_met = requirement.is_met_by(&roles, &subject.variables(&roles));
+                    assert_eq!(
+                        is_met, is_whole,
+                        "{text}\n{rules:?}\n{inventory:?}\n{subject:?}\n{needs:?}\n{requirement:?}"
+                    );
+                }
                 whole += usize::from(is_whole);
                 by_look_up += usize::from(permits);
                 assert_same(&found, &expected, || {

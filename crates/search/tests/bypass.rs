@@ -395,6 +395,12 @@ fn an_unseen_body_is_not_an_empty_one() {
     // An update without its body may have a script.
     let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", b"") };
     assert!(needs_of(&update).expect("it is read").contains(&"indices:data/write/delete on a".to_owned()));
+    // A body that can be had is waited for only where it matters.
+    let awaited = |method, target| Request { body: RequestBody::Awaited, ..request(method, target, b"") };
+    assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
+    for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
+        assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, b"")), "{target}");
+    }
 }
 
 #[test]
@@ -453,4 +459,15 @@ fn permits(permission: &str, expression: &str) -> bool {
         target: Target::Indices(Expression::new(expression, Options::OPEN)),
     };
     reference.evaluate(&subject, &[need]).verdict == Verdict::Permitted
+}
+
+#[test]
+fn a_body_that_names_very_many_indices_is_denied() {
+    let bulk = |count: usize| -> String {
+        (0..count)
+            .map(|number| format!("{{\"delete\":{{\"_index\":\"i{number}\",\"_id\":\"1\"}}}}\n"))
+            .collect()
+    };
+    assert!(needs("POST", "/_bulk", &bulk(20_000)).is_ok());
+    assert_denied("POST", "/_bulk", &bulk(60_000));
 }

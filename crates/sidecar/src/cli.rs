@@ -117,13 +117,16 @@ Examples:
   rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
   rolegate explain --policy policies/people GET /people        without credentials
+  rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
 
-`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again.";
+`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again. The line of a
+request to a search cluster does not have the body: give it by `--body` if you have it.";
 
 const WHO_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate who-can --policy policies/people POST /people
+  rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/status
 
 User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
@@ -134,6 +137,7 @@ Examples:
   rolegate what-can --policy policies/people --role admin
   rolegate what-can --policy policies/people --user bob
   rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
+  rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
 
 It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
@@ -242,7 +246,7 @@ pub struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["method", "target", "host", "headers", "basic", "bearer", "user", "issuer"]
+        conflicts_with_all = ["method", "target", "host", "headers", "client", "basic", "bearer", "user", "issuer"]
     )]
     pub decision: Option<PathBuf>,
     /// The caller.
@@ -254,6 +258,12 @@ pub struct ExplainArgs {
     /// A header of the request; repeat the flag for more than one.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub headers: Vec<(String, String)>,
+    /// The body.
+    #[command(flatten)]
+    pub body: BodyArgs,
+    /// The client's address, for role mappings of a search cluster with `hosts`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<std::net::IpAddr>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
@@ -299,6 +309,18 @@ pub struct RequestArgs {
     pub host: Option<String>,
 }
 
+/// The body of a request. Only a search cluster's roles depend on it.
+#[derive(Args, Debug)]
+pub struct BodyArgs {
+    /// The body of a request to a search cluster, or `@FILE`; `-` reads it from standard input. Without this flag it is
+    /// empty.
+    #[arg(long, value_name = "TEXT|@FILE|-")]
+    pub body: Option<String>,
+    /// The type of the body.
+    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
+    pub content_type: String,
+}
+
 /// The arguments of `who-can`.
 #[derive(Args, Debug)]
 pub struct WhoCanArgs {
@@ -308,6 +330,9 @@ pub struct WhoCanArgs {
     /// The request.
     #[command(flatten)]
     pub request: RequestArgs,
+    /// The body.
+    #[command(flatten)]
+    pub body: BodyArgs,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,
@@ -319,7 +344,7 @@ pub struct WhatCanArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// A role of the caller; repeat the flag for more than one.
+    /// A role of the caller, on a host of a search cluster one of the cluster; repeat the flag for more than one.
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
@@ -330,9 +355,14 @@ pub struct WhatCanArgs {
     /// `user_prefix` is the longest that the name begins with.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
-    /// A group of the caller, with its prefix, if the policy sets one; repeat the flag for more than one.
+    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
+    /// flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub groups: Vec<String>,
+    /// The host of the caller's requests: on a host of a search cluster, the caller's privileges by the cluster's own roles
+    /// are listed.
+    #[arg(long, default_value = "localhost")]
+    pub host: String,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub output: Format,

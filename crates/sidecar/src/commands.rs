@@ -1,5 +1,6 @@
 //! The commands of `rolegate`, one file each.
 
+mod body;
 mod caller;
 mod check;
 mod completions;

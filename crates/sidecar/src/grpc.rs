@@ -17,6 +17,7 @@ mod options;
 mod other_services;
 mod phase;
 mod registry;
+mod request_body;
 mod respond;
 mod server;
 mod slices;

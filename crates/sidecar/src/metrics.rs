@@ -20,7 +20,7 @@ impl Served {
     }
 }
 
-impl admin::Server for Served {
+impl admin::AuthorizationStats for Served {
     fn decisions(&self) -> Totals {
         self.totals().checks
     }
@@ -71,7 +71,7 @@ mod tests {
     /// A server that has counted something of each kind.
     struct Counted;
 
-    impl admin::Server for Counted {
+    impl admin::AuthorizationStats for Counted {
         fn decisions(&self) -> Totals {
             Totals { errors: vec![(ErrorKind::Malformed, 1)], ..Totals::default() }
         }
@@ -91,11 +91,12 @@ mod tests {
         let status = Status::default();
         status.note(|facts| {
             facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
+            facts.inventory = Some(KeyFacts::default());
             let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
             facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });
         let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
-        let metrics = Metrics { status: Arc::new(status), decisions, logs, server: Arc::new(Counted) };
+        let metrics = Metrics { status: Arc::new(status), decisions, logs, authorization: Arc::new(Counted) };
         let rendered = Arc::new(metrics).render().unwrap();
         let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {

@@ -107,14 +107,12 @@ impl Server {
         let runtime = policy.start(io::stdout())?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
-        let metrics = Arc::new(Metrics { status, decisions, logs: Some(logs), server: served.clone() });
-        let source = Arc::new(Source { metrics, reloads: runtime.reloads() });
+        let metrics =
+            Arc::new(Metrics { status, decisions, logs: Some(logs), authorization: served.clone() });
+        let backend = Arc::new(AdminBackend { metrics, reloads: runtime.reloads() });
         for (which, address, listener) in pages {
-            tokio::spawn(Admin::new(listener, which, source.clone())?.run());
-            match which {
-                Pages::All => tracing::info!(%address, "admin pages"),
-                Pages::Metrics => tracing::info!(%address, "metrics"),
-            }
+            tokio::spawn(Admin::new(listener, which, backend.clone())?.run());
+            which.log(&address);
         }
         tokio::spawn(runtime.fetch_keys());
         runtime.first_keys(settings.keys_wait).await;
@@ -137,12 +135,12 @@ impl Server {
 }
 
 /// What the admin listener serves.
-struct Source {
+struct AdminBackend {
     metrics: Arc<Metrics>,
     reloads: Reloads,
 }
 
-impl admin::Source for Source {
+impl admin::Backend for AdminBackend {
     fn metrics(&self) -> Option<Arc<Metrics>> {
         Some(self.metrics.clone())
     }

@@ -1,12 +1,16 @@
 //! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, including invalid ones.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Uri};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
@@ -28,8 +32,8 @@ pub struct Connection(Sender);
 
 #[derive(Debug)]
 enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<Pieces>),
+    Http2(http2::SendRequest<Pieces>),
 }
 
 /// A response.
@@ -112,6 +116,21 @@ impl Connection {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Answer, Failed> {
+        self.send_pieces(method, path, host, headers, Pieces::whole(body)).await
+    }
+
+    /// The same with a body that arrives in pieces.
+    ///
+    /// # Errors
+    /// Like [`Self::send`].
+    pub async fn send_pieces(
+        &mut self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[(String, String)],
+        body: Pieces,
+    ) -> Result<Answer, Failed> {
         let answering = async {
             let request = self.request(method, path, host, headers, body)?;
             let (head, body) = match &mut self.0 {
@@ -141,8 +160,8 @@ impl Connection {
         path: &str,
         host: &str,
         headers: &[(String, String)],
-        body: &[u8],
-    ) -> Result<Request<Full<Bytes>>, Failed> {
+        body: Pieces,
+    ) -> Result<Request<Pieces>, Failed> {
         let request = match &self.0 {
             Sender::Http1(_) => Request::builder().uri(path).header("host", host.as_bytes()),
             Sender::Http2(_) => Request::builder().uri(
@@ -151,9 +170,82 @@ impl Connection {
         };
         let lines = headers.iter();
         let request = lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
-        request.method(method).body(Full::new(Bytes::copy_from_slice(body))).map_err(wrong)
+        request.method(method).body(body).map_err(wrong)
     }
 }
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    pieces: VecDeque<Bytes>,
+    end: End,
+}
+
+/// How a body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With its last piece.
+    Data,
+    /// With trailers.
+    Trailers,
+    /// Never.
+    Never,
+}
+
+impl Pieces {
+    /// A body in one piece, whose length is announced.
+    #[must_use]
+    pub fn whole(body: &[u8]) -> Self {
+        let piece = (!body.is_empty()).then(|| Bytes::copy_from_slice(body));
+        Self { pieces: piece.into_iter().collect(), end: End::Data }
+    }
+
+    /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not announced if there is more than
+    /// one, or it does not end with data.
+    #[must_use]
+    pub fn of(body: &[u8], size: usize, end: End) -> Self {
+        Self { pieces: body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect(), end }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        match std::mem::replace(&mut self.end, End::Data) {
+            End::Data => Poll::Ready(None),
+            End::Trailers => {
+                let trailers = HeaderMap::from_iter([(TRAILER, HeaderValue::from_static("1"))]);
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            End::Never => {
+                self.end = End::Never;
+                Poll::Pending
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty() && self.end == End::Data
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.pieces.len() > 1 || self.end != End::Data {
+            return SizeHint::default();
+        }
+        SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
+/// The trailer of a body that ends with one.
+const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
 
 impl Answer {
     /// The body as text.

@@ -63,6 +63,8 @@ pub struct Settings {
     pub normalize_path: bool,
     /// The maximum number of body bytes sent to rolegate; `None` for no body.
     pub with_request_body: Option<u32>,
+    /// Whether these are whole bodies, as `deploy/envoy/search.yaml` has it.
+    pub whole_bodies: bool,
     /// The timeout of a Check call.
     pub timeout: Duration,
     /// Whether Envoy uses Google's gRPC library instead of its own client.
@@ -82,6 +84,7 @@ impl Default for Settings {
             encode_raw_headers: true,
             normalize_path: true,
             with_request_body: None,
+            whole_bodies: false,
             timeout: Duration::from_secs(2),
             google_grpc: false,
             health_checks: true,
@@ -318,10 +321,13 @@ impl Listener {
         let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);
         let body = settings.with_request_body.map_or_else(String::new, |bytes| {
             format!(
-                "\n{:22}with_request_body: {{ max_request_bytes: {bytes}, allow_partial_message: true, pack_as_bytes: true }}",
-                ""
+                "\n{:22}with_request_body: {{ max_request_bytes: {bytes}, allow_partial_message: {}, pack_as_bytes: true }}",
+                "", !settings.whole_bodies
             )
         });
+        if settings.whole_bodies {
+            text.replace(DOMAINS, &format!("{DOMAINS}{BUFFERED}"))?;
+        }
         text.replace("encode_raw_headers: true", &(raw + &body))?;
         let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.cluster_name());
         if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
@@ -392,6 +398,13 @@ const FILE: &str = "deploy/envoy/envoy.yaml";
 /// The first lines of its filters.
 const EXT_AUTHZ: &str = "                  - name: envoy.filters.http.ext_authz\n";
 const ROUTER: &str = "                  - name: envoy.filters.http.router";
+const DOMAINS: &str = "                      domains: [\"*\"]\n";
+/// What tells rolegate that Envoy sends each body.
+const BUFFERED: &str = "                      typed_per_filter_config:
+                        envoy.filters.http.ext_authz:
+                          \"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute
+                          check_settings: { context_extensions: { request_body: buffered } }
+";
 /// The starts of the sections of the shipped configuration.
 const LISTENERS: &str = "  listeners:\n";
 const CLUSTERS: &str = "\n  clusters:\n";

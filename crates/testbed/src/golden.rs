@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use policy::cases::{Case, Credentials, Expect};
+use policy::cases::{Case, Credentials, Expect, Request};
 use policy::model::Identity;
 use serde_json::Value;
 
@@ -76,10 +76,10 @@ impl<'a> Caller<'a> {
         let credentials = authorization(&request.credentials, self.identity, self.signer)?;
         headers.extend(credentials.map(|value| ("authorization".to_owned(), value)));
         let before = self.stack.decisions().len();
-        let answer = self.send(&request.method, &request.path, &request.host, &headers).await?;
+        let answer = self.send(request, &request.path, &headers).await?;
         let decision = self.decision_after(before, &answer).await;
         if let Some(path) = repaired(case, &answer, &decision) {
-            let like = self.send(&request.method, path, &request.host, &headers).await?;
+            let like = self.send(request, path, &headers).await?;
             self.decision_after(before + 1, &like).await;
             let like = like.status;
             let wrong = (like != answer.status).then(|| format!("`{path}` itself gets {like}"));
@@ -96,16 +96,16 @@ impl<'a> Caller<'a> {
     /// new one.
     async fn send(
         &mut self,
-        method: &str,
+        request: &Request,
         path: &str,
-        host: &str,
         headers: &[(String, String)],
     ) -> Result<Answer, Failed> {
-        if let Ok(answer) = self.connection.send(method, path, host, headers, b"").await {
+        let (method, host, body) = (&request.method, &request.host, request.body.as_bytes());
+        if let Ok(answer) = self.connection.send(method, path, host, headers, body).await {
             return Ok(answer);
         }
         self.connection = self.stack.connect(self.version).await?;
-        self.connection.send(method, path, host, headers, b"").await
+        self.connection.send(method, path, host, headers, body).await
     }
 
     /// The decision log line for a response. It is written after the response.
@@ -186,6 +186,9 @@ fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
 
 /// A header as received by the application; duplicate lines are joined by `, `.
 fn echoed(echo: &Value, name: &str) -> Option<String> {
+    if name == ":path" {
+        return echo.get("path")?.as_str().map(str::to_owned);
+    }
     let lines = echo.get("headers")?.get(name.to_ascii_lowercase())?.as_array()?;
     Some(lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
 }

@@ -15,6 +15,7 @@ async fn without_rolegate_every_request_is_denied() {
             encode_raw_headers: false,
             normalize_path: false,
             with_request_body: Some(4096),
+            whole_bodies: true,
             timeout: Duration::from_millis(500),
             google_grpc: false,
             health_checks: false,

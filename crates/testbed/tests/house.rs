@@ -29,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("generator", &["policy"]),
     ("engine", &["policy"]),
     ("identity", &["policy"]),
-    ("authorizer", &["policy", "engine", "identity"]),
+    ("authorizer", &["policy", "engine", "identity", "search"]),
     ("search", &["policy"]),
     ("envoy", &[]),
     ("runtime", &["policy", "identity", "authorizer"]),

@@ -11,12 +11,12 @@ use runtime::hashing::HashingTotals;
 use runtime::lines::Counts;
 use runtime::status::{KeyFacts, Status};
 
-use super::{Metrics, MetricsPage, Server};
+use super::{AuthorizationStats, Metrics, MetricsPage};
 
 /// A server that has counted something.
 struct Counted;
 
-impl Server for Counted {
+impl AuthorizationStats for Counted {
     fn decisions(&self) -> Totals {
         Totals {
             allowed: 3,
@@ -50,7 +50,7 @@ fn metrics() -> Arc<Metrics> {
         }
     });
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
-    Arc::new(Metrics { status: Arc::new(status), decisions, logs, server: Arc::new(Counted) })
+    Arc::new(Metrics { status: Arc::new(status), decisions, logs, authorization: Arc::new(Counted) })
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{ExplainedRole, Explanation, RoleSource};
+use super::{ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, Explanation, RoleSource};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -26,6 +26,9 @@ impl Display for Explanation {
         }
         for near in &self.nearly {
             write!(f, "\nnearly:  {near}")?;
+        }
+        if let Some(cluster) = &self.cluster {
+            write!(f, "{cluster}")?;
         }
         for note in &self.notes {
             write!(f, "\nnote:    {note}")?;
@@ -51,6 +54,9 @@ impl Explanation {
         for path in others {
             write!(f, "\n         may also be read as {path}")?;
         }
+        if let Some(operation) = self.cluster.as_ref().and_then(|cluster| cluster.operation) {
+            write!(f, "\n         the operation `{operation}` of the search cluster")?;
+        }
         for path in &self.deny_only_paths {
             write!(f, "\n         must not be denied as {path}")?;
         }
@@ -65,8 +71,11 @@ impl Explanation {
         if let Some(issuer) = &self.issuer {
             write!(f, ", by a token of {issuer}")?;
         }
-        if !self.groups.is_empty() {
-            write!(f, ", in {}", self.groups.join(", "))?;
+        match &self.cluster {
+            Some(cluster) if cluster.backend_roles.is_empty() => {}
+            Some(cluster) => write!(f, ", with the backend roles {}", cluster.backend_roles.join(", "))?,
+            None if self.groups.is_empty() => {}
+            None => write!(f, ", in {}", self.groups.join(", "))?,
         }
         if self.roles.is_empty() {
             write!(f, "\nroles:   none")?;
@@ -81,7 +90,8 @@ impl Explanation {
 impl Display for ExplainedRole {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let from: Vec<String> = self.from.iter().map(ToString::to_string).collect();
-        write!(f, "{} ({})", self.name, from.join("; "))
+        let missing = if self.is_missing { "; the cluster has no such role" } else { "" };
+        write!(f, "{} ({}{missing})", self.name, from.join("; "))
     }
 }
 
@@ -95,6 +105,75 @@ impl Display for RoleSource {
             Self::CarriedByToken => f.write_str("carried by the token"),
             Self::Given => f.write_str("given by `--role`"),
             Self::ExtendedBy(role) => write!(f, "extended by `{role}`"),
+            Self::OfCluster(source) => source.fmt(f),
         }
+    }
+}
+
+impl Display for ExplainedCluster {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        for need in &self.needs {
+            write!(f, "\nneeds:   {need}")?;
+        }
+        for missing in &self.missing {
+            let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
+            write!(f, "\nmissing: {} on {name} ({})", missing.action, missing.because)?;
+            if !missing.granted_by.is_empty() {
+                write!(f, ": granted by {}", missing.granted_by.join(", "))?;
+            }
+        }
+        if !self.permitted_in_part.is_empty() {
+            write!(f, "\nin part: permitted on {}", self.permitted_in_part.join(", "))?;
+        }
+        for filter in &self.filters {
+            write!(f, "\nfilter:  {filter}")?;
+        }
+        for role in &self.permitting {
+            write!(f, "\npermits: the role `{}`, mapped from ", role.name)?;
+            match role.mapped_from.as_slice() {
+                [] => f.write_str("nobody")?,
+                from => f.write_str(&from.join(", "))?,
+            }
+        }
+        match self.inventory {
+            Some(names) => write!(f, "\ncluster: {names} names in the inventory"),
+            None => f.write_str("\ncluster: no inventory, so it is not known what patterns stand for"),
+        }
+    }
+}
+
+impl Display for ExplainedNeed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} on ", self.actions.join(", "))?;
+        match self.target {
+            "cluster" => f.write_str("the cluster"),
+            "new_index" => write!(f, "{}, if nothing has this name", self.on),
+            "new_alias" => write!(f, "{}, the name of an alias", self.on),
+            _ => f.write_str(&self.on),
+        }
+    }
+}
+
+impl Display for ExplainedFilter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "the role `{}` shows on {}", self.role, self.name)?;
+        let mut separator = " only";
+        if let Some(query) = &self.query {
+            write!(f, "{separator} documents that match {query}")?;
+            separator = ", and only";
+        }
+        if !self.fields.is_empty() {
+            write!(f, "{separator} the fields {}", self.fields.join(", "))?;
+            separator = ", and";
+        }
+        if !self.masked_fields.is_empty() {
+            write!(
+                f,
+                "{} masked the fields {}",
+                separator.trim_end_matches(" only"),
+                self.masked_fields.join(", ")
+            )?;
+        }
+        Ok(())
     }
 }

@@ -89,10 +89,8 @@ impl<'a> Source<'a> {
 
     fn of_issuer(id: SourceId, issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
         let mut attributes = Vec::new();
-        if issuer.roles_from_token && issuer.claims.roles.is_some() {
-            let roles = policy.roles.entries();
-            attributes.extend(roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id])));
-        }
+        let roles = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
+        attributes.extend(roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id])));
         if issuer.claims.groups.is_some() {
             let possible =
                 grants.to_group.iter().filter(|(group, _)| is_prefixed(group, &issuer.group_prefix));

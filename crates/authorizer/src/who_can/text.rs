@@ -9,7 +9,9 @@ impl Display for WhoCan {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, "nobody: the request is invalid: {because} ({name})")?;
         } else if self.callers.is_empty() {
-            f.write_str(if self.rules.iter().all(|rule| rule.rule.denies) {
+            f.write_str(if self.cluster.is_some() {
+                "nobody: no caller can have the roles of the search cluster that permit it"
+            } else if self.rules.iter().all(|rule| rule.rule.denies) {
                 "nobody: no rule allows it"
             } else {
                 "nobody: no caller can have a role that allows it without one that denies it"
@@ -19,6 +21,9 @@ impl Display for WhoCan {
         for callers in &self.callers {
             write!(f, "{separator}{callers}")?;
             separator = "\n";
+        }
+        for need in self.cluster.iter().flat_map(|cluster| &cluster.needs) {
+            write!(f, "\nneeds: {need}")?;
         }
         for rule in &self.rules {
             write!(f, "\nrule:  {rule}")?;
@@ -67,22 +72,60 @@ impl Display for MatchingRule {
     }
 }
 
-/// The role `a`, or the roles `a` or `b`, or the group `c`.
+/// The role `a`, or the roles `a` or `b`, or the group `c`, or a role or group that matches `d*`.
 fn any_of(attributes: &[Attribute]) -> String {
-    let names =
-        |name: fn(&Attribute) -> Option<&String>| attributes.iter().filter_map(name).cloned().collect();
-    let roles: Vec<String> = names(|attribute| match attribute {
-        Attribute::Role(name) => Some(name),
-        Attribute::Group(_) => None,
-    });
-    let groups: Vec<String> = names(|attribute| match attribute {
-        Attribute::Group(name) => Some(name),
-        Attribute::Role(_) => None,
-    });
+    let (mut roles, mut groups, mut backend_roles, mut others) = (vec![], vec![], vec![], vec![]);
+    for attribute in attributes {
+        match attribute {
+            Attribute::Role(name) => roles.push(name.clone()),
+            Attribute::Group(name) => groups.push(name.clone()),
+            Attribute::BackendRole(pattern) => backend_roles.push(format!("`{pattern}`")),
+            Attribute::Anyone
+            | Attribute::BackendRoles(_)
+            | Attribute::Name(_)
+            | Attribute::Address(_)
+            | Attribute::Where { .. } => others.push(attribute.to_string()),
+        }
+    }
     let kinds = [("role", roles), ("group", groups)];
     let kinds = kinds.iter().filter(|(_, names)| !names.is_empty());
-    kinds.map(|(kind, names)| the(kind, names, "or")).collect::<Vec<_>>().join(" or ")
+    let mut texts: Vec<String> = kinds.map(|(kind, names)| the(kind, names, "or")).collect();
+    texts.extend(
+        (!backend_roles.is_empty())
+            .then(|| format!("a role or group that matches {}", backend_roles.join(" or "))),
+    );
+    texts.extend(others);
+    texts.join(" or ")
 }
+
+impl Display for Attribute {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Role(name) => write!(f, "the role `{name}`"),
+            Self::Group(name) => write!(f, "the group `{name}`"),
+            Self::Anyone => f.write_str("any name"),
+            Self::BackendRole(pattern) => write!(f, "a role or group that matches `{pattern}`"),
+            Self::BackendRoles(patterns) => {
+                write!(f, "roles or groups that match each of `{}`", patterns.join("`, `"))
+            }
+            Self::Name(pattern) => write!(f, "a name that matches `{pattern}`"),
+            Self::Address(pattern) => write!(f, "an address that matches `{pattern}`"),
+            Self::Where { attribute, user: Some(user), .. } if **attribute == Self::Anyone => {
+                write!(f, "the name `{user}`")
+            }
+            Self::Where { attribute, user: Some(user), .. } => write!(f, "{attribute} and the name `{user}`"),
+            Self::Where { attribute, pattern, names, user: None } => {
+                let more = names.len().saturating_sub(MOST_NAMES);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let names: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
+                write!(f, "{attribute} where `{pattern}` matches {}{more}", names.join(", "))
+            }
+        }
+    }
+}
+
+/// How many names a pattern is shown to match.
+const MOST_NAMES: usize = 3;
 
 /// `the user `a``, `the users `a`, `b` and `c``.
 fn the(kind: &str, names: &[String], last: &str) -> String {

@@ -26,7 +26,7 @@ pub(super) struct Basic<T> {
     pub(super) carried: Carried,
     /// How long a thread may use an entry of its own cache without a look-up in `credentials`. A quarter of an entry's
     /// lifetime: after that, a look-up renews the entry, so a caller who keeps calling does not expire.
-    keep_for: Duration,
+    max_local_age: Duration,
 }
 
 /// A cache entry: a subject whose credentials were verified.
@@ -39,10 +39,10 @@ struct CachedCredentials<T> {
 impl<T: HeapSize> Basic<T> {
     pub(super) fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
         let accounts = Accounts::compile(settings, problems);
-        let credentials = Cache::new(limits.credentials, limits.credential_bytes);
-        let credentials = credentials.renewed_on_use(limits.credentials_for);
-        let keep_for = limits.credentials_for / 4;
-        Self { accounts, verify: settings.verify, credentials, carried: Carried::default(), keep_for }
+        let credentials = Cache::new(limits.basic_credentials, limits.basic_bytes);
+        let credentials = credentials.renewed_on_use(limits.basic_ttl);
+        let max_local_age = limits.basic_ttl / 4;
+        Self { accounts, verify: settings.verify, credentials, carried: Carried::default(), max_local_age }
     }
 
     /// The credentials verified here whose users have the same stored hash in `accounts`.
@@ -53,17 +53,17 @@ impl<T: HeapSize> Basic<T> {
                 carried.insert(key, account, window);
             }
         });
-        carried.limit(limits.credentials.min(limits.credential_bytes / Carried::ENTRY_BYTES));
+        carried.limit(limits.basic_credentials.min(limits.basic_bytes / Carried::ENTRY_BYTES));
         carried
     }
 
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<Found<T>> {
-        let keep_for = self.keep_for;
+        let max_local_age = self.max_local_age;
         self.credentials.find(key, now, |cached, window, bytes| Found {
             cached: Arc::clone(&cached.subject),
             window,
             bytes,
-            keep_for,
+            max_local_age,
         })
     }
 
@@ -95,6 +95,6 @@ impl<T: HeapSize> Basic<T> {
             window,
             bytes,
         );
-        Found { cached, window, bytes, keep_for: self.keep_for }
+        Found { cached, window, bytes, max_local_age: self.max_local_age }
     }
 }

@@ -18,7 +18,9 @@ pub(crate) struct PendingPassword {
     /// The user name in the credentials. It is copied for a user that exists too, so that both cost the same.
     user: Box<str>,
     password: Zeroizing<Vec<u8>>,
-    credentials: u128,
+    /// The key of the credentials in the cache: the keyed hash of user and password.
+    cache_key: u128,
+    /// The key of this verification: equal for equal credentials under the same stored hash.
     key: u128,
     verified_before: bool,
 }
@@ -33,23 +35,23 @@ pub(crate) struct PasswordResult {
     /// Whether the password is right. Never true where `exists` is false.
     pub(crate) right: bool,
     /// The cache key of the credentials.
-    pub(crate) credentials: u128,
+    pub(crate) cache_key: u128,
 }
 
 impl PendingPassword {
-    /// `credentials_hash` is the keyed hash of user and password.
+    /// `cache_key` is the keyed hash of user and password.
     pub(super) fn new(
         account: Arc<Account>,
         exists: bool,
         credentials: &Credentials,
-        credentials_hash: u128,
+        cache_key: u128,
         hasher: &KeyedHasher,
     ) -> Self {
         let hash_text = account.hash_text.as_ref().map_or("", |secret| &secret.0);
-        let key = hasher.hash_pair(&credentials_hash.to_le_bytes(), hash_text.as_bytes());
+        let key = hasher.hash_pair(&cache_key.to_le_bytes(), hash_text.as_bytes());
         let password = Zeroizing::new(credentials.password().to_vec());
         let user = credentials.user().into();
-        Self { account, exists, user, password, credentials: credentials_hash, key, verified_before: false }
+        Self { account, exists, user, password, cache_key, key, verified_before: false }
     }
 
     /// The same, with [`PendingPassword::verified_before`] set to this.
@@ -71,8 +73,8 @@ impl PendingPassword {
 
     /// Hashes the password: it takes milliseconds, and as long for a user that does not exist.
     pub(crate) fn run(self) -> PasswordResult {
-        let Self { account, exists, user, password, credentials, .. } = self;
+        let Self { account, exists, user, password, cache_key, .. } = self;
         let matches = account.stored.as_ref().is_some_and(|stored: &Stored| stored.matches(&password));
-        PasswordResult { right: matches & exists, account, exists, user, credentials }
+        PasswordResult { right: matches & exists, account, exists, user, cache_key }
     }
 }

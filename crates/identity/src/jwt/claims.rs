@@ -104,8 +104,8 @@ pub(crate) fn subject(
 ) -> Result<Subject, CredentialsError> {
     let user = user(&claims, issuer).ok_or(CredentialsError::MalformedClaims)?;
     let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix)?;
-    let roles = issuer.claims.roles.as_ref().filter(|_| issuer.roles_from_token);
-    let roles = names(&claims, roles, "")?;
+    let mut roles = names(&claims, issuer.role_claim(), "")?;
+    roles.retain(|role| issuer.may_give(role));
     let issuer = Some(Arc::clone(&issuer.issuer));
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
 }

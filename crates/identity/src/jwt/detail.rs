@@ -103,8 +103,8 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
     if super::claims::check_audience(claims, &issuer.audiences) == Err(CredentialsError::MalformedClaims) {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
-    let model::Claims { user, roles, groups } = &issuer.claims;
-    let paths = [Some(user), groups.as_ref(), roles.as_ref().filter(|_| issuer.roles_from_token)];
+    let model::Claims { user, groups, .. } = &issuer.claims;
+    let paths = [Some(user), groups.as_ref(), issuer.role_claim()];
     let names: Vec<String> =
         paths.into_iter().flatten().map(|path| format!("`{}`", path.0.join("/"))).collect();
     format!("one of these has the wrong type or is missing: {}", names.join(", "))

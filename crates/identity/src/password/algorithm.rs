@@ -55,8 +55,8 @@ pub enum HashPasswordError {
     /// The parameters are out of their range.
     #[error("parameters out of range")]
     Parameters,
-    /// The system has no randomness.
-    #[error("no randomness from the system")]
+    /// The system's random number generator failed.
+    #[error("the system's random number generator failed")]
     NoRandomness,
 }
 
@@ -70,8 +70,8 @@ impl Default for HashAlgorithm {
 /// Hashes a password with a new random salt. The result is what a policy has as the `password` of a user.
 ///
 /// # Errors
-/// If no user could authenticate with the password, a policy would reject the parameters, or the system has no
-/// randomness.
+/// If no user could authenticate with the password, a policy would reject the parameters, or the system's random number
+/// generator fails.
 pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String, HashPasswordError> {
     if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
         return Err(HashPasswordError::Unusable);

@@ -1,5 +1,7 @@
 //! PBKDF2 (RFC 8018) in a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`, or as passlib writes it,
-//! `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`.
+//! `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`, or as OpenSearch's security plugin writes it
+//! (`CompressedPBKDF2Function` of password4j): `$3$2576980377600256$salt$digest`. There 3 is SHA-256 and 5 is SHA-512, and the
+//! number has the rounds in its upper 32 bits and the length of the digest, in bits, in its lower ones.
 
 use std::num::NonZeroU32;
 
@@ -45,6 +47,29 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Hash> {
         return Err(too_costly("a PBKDF2 hash of more than 10,000,000 rounds: seconds a check"));
     }
     Ok((Hash { digest, rounds, salt, key }, weakness(digest, rounds)))
+}
+
+/// Parses what follows the number of the hash function in a hash of OpenSearch. What has other fields is none.
+pub(super) fn parse_of_opensearch(code: &str, text: &str) -> Option<Parsed<Hash>> {
+    let fields: Vec<&str> = text.split('$').collect();
+    let [costs, salt, key] = fields.as_slice() else { return None };
+    let costs = costs.bytes().all(|byte| byte.is_ascii_digit()).then(|| costs.parse::<u64>())?.ok()?;
+    let digest = match code {
+        "3" => Digest::Sha256,
+        "5" => Digest::Sha512,
+        _ => {
+            return Some(Err(damaged(
+                "a PBKDF2 hash with SHA-1, SHA-224 or SHA-384, which is not supported",
+            )));
+        }
+    };
+    let (rounds, bits) = (costs >> 32, costs & u64::from(u32::MAX));
+    // OpenSearch writes padding, others do not.
+    let (salt, key) = (salt.trim_end_matches('='), key.trim_end_matches('='));
+    if bits % 8 != 0 {
+        return Some(Err(damaged("a PBKDF2 hash whose digest is not as long as it says")));
+    }
+    Some(parse(digest, &format!("i={rounds},l={}${salt}${key}", bits / 8)))
 }
 
 /// The rounds, and the length of the digest if the text gives it.

@@ -38,6 +38,52 @@ fn hashes_written_by_other_programs_match_their_passwords() {
     }
 }
 
+/// As OpenSearch's security plugin writes them. The first was written by password4j, the others by Python's hashlib.
+const WRITTEN_FOR_OPENSEARCH: [(&str, &[u8]); 4] = [
+    (
+        "$3$1331439861760256$+Rqke26gKhtP60UkVR2a3SfszrOkVrMiJ6LZUWvl2vI5OpW815zKiod8Sdz3aOcuajo6c1iKEXcWjk61emmgTw==$CiH0mwqibUZD5R5HqFNpaYCkWjiYcTQe0sjG+4ZYw/A=",
+        b"test",
+    ),
+    (
+        "$3$4294967296256$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==$hyQwutmUFgxAqpDlm4PwW4PFGW1oR4dzxKEMAcMuwzU=",
+        b"wonderland",
+    ),
+    (
+        "$5$4294967296512$ZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXp7fH1+f4CBgoOEhYaHiImKi4yNjo+QkZKTlJWWl5iZmpucnZ6foKGiow==$aHZa9e0G37/CkgKDtxNq29MdwufDPj7RbJ6KBczFYOOt+LAS7Qbr52qtX1olk0GIUGfFJBZAJp064PD/2AL4Rg==",
+        b"wonderland",
+    ),
+    (
+        "$argon2id$v=19$m=15360,t=2,p=1$r35m/UGz8lq4ICjcNkb2GUcfYub07450QRTTapYwiJCQDOI9Maa0dlym/iL0AceTNNXgaxLUyGB5EfJoqr+Wng$WVnHZU8uwvufgWPlVh5T+MnTtX5Ry0hhCD0ej90L0Kk",
+        b"test",
+    ),
+];
+
+#[test]
+fn hashes_written_for_opensearch_match_their_passwords() {
+    for (text, password) in WRITTEN_FOR_OPENSEARCH {
+        let stored = stored(text);
+        assert!(stored.matches(password), "{text}");
+        assert!(!stored.matches(b"Test") && !stored.matches(b""), "{text}");
+    }
+}
+
+#[test]
+fn other_forms_of_opensearch_are_named() {
+    for (text, message) in [
+        ("$1$4294967296128$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "with SHA-1, SHA-224 or SHA-384"),
+        ("$2$4294967296128$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "with SHA-1, SHA-224 or SHA-384"),
+        ("$4$4294967296128$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "with SHA-1, SHA-224 or SHA-384"),
+        ("$3$4294967296064$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "not as long as its `l` says"),
+        ("$3$4294967296129$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "not as long as it says"),
+        ("$3$128$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "that is not"),
+        ("$3$18446744069414584448$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "more than 10,000,000 rounds"),
+        ("$1$salt$digest", "an MD5 hash"),
+        ("$3$x$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "unknown format"),
+    ] {
+        assert!(error(text).message.contains(message), "{text}: {}", error(text).message);
+    }
+}
+
 #[test]
 fn passwords_are_compared_as_bytes() {
     assert!(stored("$6$saltstring$6PSVl254uv0cWCoUS0qzSX5NenRA/YFCwPzGA9ONu.MmmxqXTWHerEzD8WyuBl3ukfIZZU9uxLD6Bn6p7S3rG.").matches("pässwörd".as_bytes()));

@@ -251,7 +251,7 @@ fn is_pending_after(auth: &Auth, header: &str, seconds: u64) -> bool {
 
 /// How long credentials count as verified, in seconds.
 fn lifetime() -> u64 {
-    Limits::default().credentials_for.as_secs()
+    Limits::default().basic_ttl.as_secs()
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_verification_reports_whether_its_credentials_were_verified_before() {
 fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<String> = (0..20).map(|number| format!("user{number}")).collect();
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
-    let limits = Limits { credentials: 5, ..Limits::default() };
+    let limits = Limits { basic_credentials: 5, ..Limits::default() };
     let auth = Auth::compile_with(&basic(&users), &identity::FetchedKeys::new(), None, limits).unwrap().0;
     let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
     assert!(headers.iter().all(|value| authenticate(&auth, value).is_ok()));

@@ -70,7 +70,7 @@ fn a_reload_does_not_extend_the_validity_of_credentials() {
     assert!(authenticate(&before, &alice).is_ok());
     let again = after(&before, &basic(&[("alice", BCRYPT)]));
     assert!(!is_pending(&again, &alice), "it is moved to the cache");
-    let later = now() + Limits::default().credentials_for;
+    let later = now() + Limits::default().basic_ttl;
     assert!(is_pending_at(&again, &alice, later));
     assert!(is_pending_at(&after(&again, &basic(&[("alice", BCRYPT)])), &alice, later));
 }
@@ -83,7 +83,7 @@ fn credentials_in_use_are_not_hashed_again_across_reloads() {
     let alice = header("alice:wonderland");
     assert!(authenticate(&auth, &alice).is_ok());
     for round in 1..20 {
-        let now = now() + Limits::default().credentials_for * round / 2;
+        let now = now() + Limits::default().basic_ttl * round / 2;
         auth = after(&auth, &basic(&users));
         assert!(try_authenticate(&auth, alice.as_bytes(), None, now).is_ok(), "in round {round}");
     }
@@ -94,7 +94,7 @@ fn verified_before_is_carried_over_if_the_hash_is_the_same() {
     let before = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
     assert!(authenticate(&before, &alice).is_ok());
-    let later = now() + Limits::default().credentials_for;
+    let later = now() + Limits::default().basic_ttl;
     let verified_before = |auth: &Auth| match try_authenticate(auth, alice.as_bytes(), None, later) {
         Err(NotAuthenticated::Pending(check)) => check.verified_before(),
         other => panic!("{other:?}"),
@@ -124,7 +124,7 @@ fn the_number_of_carried_over_credentials_is_bounded() {
     let before = compile(&basic(&users));
     let headers = users.map(|(name, _)| header(format!("{name}:wonderland")));
     assert!(headers.iter().all(|value| authenticate(&before, value).is_ok()));
-    let limits = Limits { credentials: 2, ..Limits::default() };
+    let limits = Limits { basic_credentials: 2, ..Limits::default() };
     let again = Auth::compile_with(&basic(&users), &FetchedKeys::new(), Some(&before), limits).unwrap().0;
     assert_eq!(headers.iter().filter(|value| !is_pending(&again, value)).count(), 2);
 }

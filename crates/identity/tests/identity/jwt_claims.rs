@@ -1,9 +1,11 @@
 //! The claims of a token (RFC 7519, 4.1; RFC 8725, 3.8 to 3.12): times, audience, issuer, subject.
 
+use std::path::Path;
 use std::time::Duration;
 
 use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
-use policy::model::Issuer;
+use policy::model::{Issuer, ListedRole, RolesFromToken};
+use policy::problem::Place;
 use serde_json::{Value, json};
 
 use crate::settings::*;
@@ -226,11 +228,27 @@ fn roles_come_from_the_configured_claim() {
     assert_eq!(names(&subject_under(pointer, &claims).unwrap().roles), ["x", "y"]);
 }
 
+/// `policies/README.md`: a list of roles under `roles_from_token`. A claim of another type is invalid all the same.
+#[test]
+fn only_listed_roles_count_where_roles_are_listed() {
+    let mut settings = test_issuer();
+    let at = Place::start_of(Path::new("policy.yaml"));
+    let listed = ["auditor", "guest"].map(|name| ListedRole { name: name.into(), at: at.clone() });
+    settings.roles_from_token = RolesFromToken::Only(listed.into());
+    let roles = |claim: Value| {
+        let subject = subject_under(settings.clone(), &claims_with("realm_access", Some(claim)));
+        subject.map(|subject| subject.roles.iter().map(|role| role.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(roles(json!({ "roles": ["admin", "guest", "Auditor"] })), Ok(vec!["guest".to_owned()]));
+    assert_eq!(roles(json!({ "roles": "auditor admin" })), Ok(vec!["auditor".to_owned()]));
+    assert_eq!(roles(json!({ "roles": 1 })), Err(CredentialsError::MalformedClaims));
+}
+
 /// `policies/README.md`: `roles_from_token: false` and the prefixes.
 #[test]
 fn roles_can_be_ignored_and_names_can_be_prefixed() {
     let mut settings = test_issuer();
-    settings.roles_from_token = false;
+    settings.roles_from_token = RolesFromToken::Only(Vec::new());
     settings.user_prefix = "id:".into();
     settings.group_prefix = "g:".into();
     let subject =

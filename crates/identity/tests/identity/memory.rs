@@ -11,7 +11,7 @@ const BOUND: usize = 4 << 20;
 
 /// The bytes that are still allocated after these callers have been authenticated, and how many of them are cached.
 fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
-    let limits = Limits { credential_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
+    let limits = Limits { basic_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
     let auth = Auth::compile_with(settings, &FetchedKeys::new(), None, limits).unwrap().0;
     let allocated =
         measure(|| headers.iter().for_each(|header| drop(authenticate_at(&auth, header.as_bytes(), now()))));

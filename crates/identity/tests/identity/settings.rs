@@ -8,7 +8,7 @@ use identity::{
     Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
     UnixTime, VerificationResult,
 };
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, Secret};
+use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Secret};
 use policy::problem::{Place, Problem};
 
 /// These tests attach the user's name.
@@ -61,7 +61,7 @@ pub(crate) fn issuer(keys: Keys) -> Issuer {
         clock_skew: Duration::from_secs(60),
         required_type: None,
         max_age: None,
-        roles_from_token: true,
+        roles_from_token: RolesFromToken::All,
         user_prefix: "".into(),
         group_prefix: "".into(),
         at: place(),

@@ -140,6 +140,19 @@ callbacks! {
     /// Stream, status, headers, how many, body, details.
     send_response: unsafe extern "C" fn(Object, u32, *const Pair, usize, Buffer, Buffer) =
         c"envoy_dynamic_module_callback_http_send_response";
+    /// Stream, which body: how many bytes it has. 0 if there is none.
+    body_size: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_size";
+    /// Stream, which body: how many pieces it is in. 0 if there is none.
+    body_pieces: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_chunks_size";
+    /// Stream, which body, room for as many pieces as `body_pieces` says: whether they were written there.
+    body: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool = c"envoy_dynamic_module_callback_http_get_body_chunks";
+    /// Stream: whether the body that the hook for bodies is called with is the buffered one.
+    is_body_buffered: unsafe extern "C" fn(Object) -> bool =
+        c"envoy_dynamic_module_callback_http_received_buffered_request_body";
+    /// Stream: how many bytes of a body are buffered at most.
+    buffer_limit: unsafe extern "C" fn(Object) -> u64 = c"envoy_dynamic_module_callback_http_get_buffer_limit";
+    /// Stream, how many that shall be.
+    set_buffer_limit: unsafe extern "C" fn(Object, u64) = c"envoy_dynamic_module_callback_http_set_buffer_limit";
     /// Stream, attribute, where its value goes: whether it has one that is a string.
     attribute: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool =
         c"envoy_dynamic_module_callback_http_filter_get_attribute_string";

@@ -17,11 +17,11 @@ use super::{Filter, Level, Reply, log};
 
 /// Results of the hooks for headers, bodies and trailers: goes on.
 pub const CONTINUE: u32 = 0;
-/// For headers and trailers: stops, because the request was answered.
+/// For headers and trailers: stops.
 pub const STOP: u32 = 1;
-/// For headers: stops, and lets no more of the body in than fits the buffers.
-pub const STOP_ALL_AND_WATERMARK: u32 = 4;
-/// For bodies: stops, and keeps what fits the buffers.
+/// For bodies: stops, and buffers them. Envoy answers a request whose body is larger than the buffers with 413.
+pub const STOP_AND_BUFFER: u32 = 1;
+/// For bodies: stops, and lets no more in than fits the buffers.
 pub const STOP_AND_WATERMARK: u32 = 2;
 
 /// Envoy has loaded the library. Returns the version of the interface, or null if this Envoy lacks a callback: then Envoy
@@ -130,6 +130,8 @@ pub unsafe extern "C" fn filter_new<F: Filter>(filter: *const c_void, _envoy: *m
             phase: Cell::new(Phase::New),
             entered: Cell::new(false),
             destroyed: Cell::new(false),
+            complete: Cell::new(false),
+            has_body: Cell::new(false),
             scheduler: OnceCell::new(),
         })
     })
@@ -186,13 +188,15 @@ pub unsafe extern "C" fn request_headers<F: Filter>(
         if at.slot.phase.get() != Phase::New {
             return at.refuse();
         }
-        at.call(|filter, state, stream| filter.request_headers(state, stream, end_of_stream))
+        at.slot.complete.set(end_of_stream);
+        at.call(|filter, state, stream| filter.request_headers(state, stream))
     };
     // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
     match unsafe { within(envoy, slot, decide) } {
         Phase::Allowed => CONTINUE,
-        Phase::Paused => STOP_ALL_AND_WATERMARK,
-        Phase::New | Phase::Replied => STOP,
+        // The hook for bodies is called meanwhile. After `StopAllIteration` it would not be, and `resume` would pass the
+        // headers on before the body has arrived.
+        Phase::Paused | Phase::Buffering | Phase::New | Phase::Replied => STOP,
     }
 }
 
@@ -219,33 +223,58 @@ pub unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c
     unsafe { within(envoy, slot, decide) };
 }
 
-/// A part of the body: passed on if the request was allowed.
+/// A part of the body: passed on if the request was allowed, and kept if it may be.
 ///
 /// # Safety
 /// As Envoy calls it, with what `filter_new` returned.
 pub unsafe extern "C" fn request_body<F: Filter>(
-    _envoy: *mut c_void,
+    envoy: *mut c_void,
     slot: *const c_void,
-    _end: bool,
+    end_of_stream: bool,
 ) -> u32 {
     // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
-    if unsafe { allowed::<F>(slot) } { CONTINUE } else { STOP_AND_WATERMARK }
+    match unsafe { more::<F>(envoy, slot, end_of_stream) } {
+        Phase::Allowed => CONTINUE,
+        Phase::Buffering => STOP_AND_BUFFER,
+        Phase::New | Phase::Paused | Phase::Replied => STOP_AND_WATERMARK,
+    }
 }
 
-/// The trailers: passed on if the request was allowed.
+/// The trailers, which end the body.
 ///
 /// # Safety
 /// As Envoy calls it, with what `filter_new` returned.
-pub unsafe extern "C" fn request_trailers<F: Filter>(_envoy: *mut c_void, slot: *const c_void) -> u32 {
+pub unsafe extern "C" fn request_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
     // SAFETY: Envoy passes what `filter_new` returned, until it calls `filter_destroy`.
-    if unsafe { allowed::<F>(slot) } { CONTINUE } else { STOP }
+    match unsafe { more::<F>(envoy, slot, true) } {
+        Phase::Allowed => CONTINUE,
+        Phase::New | Phase::Paused | Phase::Buffering | Phase::Replied => STOP,
+    }
 }
 
+/// Where a request is once more of it has arrived.
+///
 /// # Safety
-/// `slot` is null, or `filter_new` returned it and the stream has not ended.
-unsafe fn allowed<F: Filter>(slot: *const c_void) -> bool {
+/// As [`within`].
+unsafe fn more<F: Filter>(envoy: *mut c_void, slot: *const c_void, end_of_stream: bool) -> Phase {
     // SAFETY: says the caller.
-    unsafe { slot.cast::<Slot<F>>().as_ref() }.is_some_and(|slot| slot.phase.get() == Phase::Allowed)
+    if unsafe { slot.cast::<Slot<F>>().as_ref() }.is_some_and(|slot| slot.phase.get() == Phase::Allowed) {
+        return Phase::Allowed;
+    }
+    let decide = |at: &Entered<'_, F>| {
+        let before = at.slot.phase.get();
+        at.slot.has_body.set(true);
+        // After the end there is nothing more: what is decided about would not be what is passed on.
+        if at.slot.complete.replace(end_of_stream) && before != Phase::New {
+            return at.refuse();
+        }
+        match before {
+            Phase::Buffering => at.call(F::request_body),
+            Phase::New | Phase::Paused | Phase::Allowed | Phase::Replied => before,
+        }
+    };
+    // SAFETY: says the caller.
+    unsafe { within(envoy, slot, decide) }
 }
 
 /// Runs a hook of a stream that may end meanwhile. Returns where the request is then.

@@ -16,6 +16,10 @@ use super::{Filter, Reply};
 
 /// Which headers: those of the request.
 const REQUEST: u32 = 0;
+/// Which body: the part that the hook for bodies is called with.
+const RECEIVED: u32 = 0;
+/// Which body: the part that was buffered before.
+const BUFFERED: u32 = 1;
 
 /// An attribute of a request whose value is a string (Envoy's documentation: "Attributes"). Only those that 1.38 has too:
 /// it logs an error when it is asked for another one, such as `connection.requested_server_name`.
@@ -62,6 +66,8 @@ pub(super) enum Phase {
     New,
     /// It waits for a scheduler.
     Paused,
+    /// It waits for the rest of its body.
+    Buffering,
     /// It goes on to the next filter.
     Allowed,
     /// It was answered.
@@ -79,6 +85,10 @@ pub(super) struct Slot<F: Filter> {
     /// Whether a hook uses this object, which then frees it if the stream ends meanwhile.
     pub(super) entered: Cell<bool>,
     pub(super) destroyed: Cell<bool>,
+    /// Whether the request has arrived to its end.
+    pub(super) complete: Cell<bool>,
+    /// Whether more than its headers has arrived.
+    pub(super) has_body: Cell<bool>,
     pub(super) scheduler: OnceCell<Scheduler>,
 }
 
@@ -115,6 +125,66 @@ impl<F: Filter> Stream<'_, F> {
             unsafe { pairs.set_len(count) };
         }
         Headers { pairs, stream: PhantomData }
+    }
+
+    /// Whether the whole request has arrived: [`Self::body`] is then the whole body.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.slot.complete.get()
+    }
+
+    /// How many bytes of its body have arrived.
+    #[must_use]
+    pub fn body_size(&self) -> usize {
+        // SAFETY: `envoy` is alive.
+        let of = |which| unsafe { (self.callbacks.body_size)(self.envoy, which) };
+        self.bodies().iter().map(|which| of(*which)).sum()
+    }
+
+    /// The body, as far as it has arrived. Nothing is copied.
+    #[must_use]
+    pub fn body(&self) -> Body<'_> {
+        let mut body = Body { pieces: SmallVec::new(), stream: PhantomData };
+        self.bodies().iter().for_each(|which| self.append(*which, &mut body.pieces));
+        body
+    }
+
+    /// The parts that the body is in.
+    fn bodies(&self) -> &'static [u32] {
+        if !self.slot.has_body.get() {
+            return &[];
+        }
+        // An earlier filter has buffered the body, and passes it on as a whole.
+        // SAFETY: `envoy` is alive.
+        let are_the_same = unsafe { (self.callbacks.is_body_buffered)(self.envoy) };
+        if are_the_same { &[BUFFERED] } else { &[BUFFERED, RECEIVED] }
+    }
+
+    fn append(&self, which: u32, pieces: &mut SmallVec<[Buffer; PIECES]>) {
+        // SAFETY: `envoy` is alive.
+        let count = unsafe { (self.callbacks.body_pieces)(self.envoy, which) };
+        if count == 0 {
+            return;
+        }
+        let start = pieces.len();
+        pieces.resize(start + count, Buffer::NULL);
+        let room = pieces.get_mut(start..).unwrap_or_default().as_mut_ptr();
+        // SAFETY: there is room for the `count` pieces that Envoy writes.
+        let written = unsafe { (self.callbacks.body)(self.envoy, which, room) };
+        if !written {
+            pieces.truncate(start);
+        }
+    }
+
+    /// Has Envoy buffer at least this many bytes of a body, before it answers the request with 413.
+    pub fn raise_buffer_limit(&mut self, limit: u64) {
+        // SAFETY: `envoy` is alive.
+        let now = unsafe { (self.callbacks.buffer_limit)(self.envoy) };
+        // 0 is no limit.
+        if now != 0 && now < limit {
+            // SAFETY: the same.
+            unsafe { (self.callbacks.set_buffer_limit)(self.envoy, limit) };
+        }
     }
 
     /// The value of an attribute; `None` if the request has none.
@@ -223,9 +293,15 @@ impl<F: Filter> Stream<'_, F> {
         Handled(Phase::Allowed)
     }
 
-    /// Keeps the request until [`Scheduler::commit`] (`StopAllIterationAndWatermark`). If nobody commits, only Envoy's timeouts end it.
+    /// Keeps the request until [`Scheduler::commit`]. Of its body no more is let in than fits the buffers. If nobody commits,
+    /// only Envoy's timeouts end it.
     pub fn pause(self) -> Handled {
         Handled(Phase::Paused)
+    }
+
+    /// Keeps the request until more of its body has arrived: [`Filter::request_body`] is called next.
+    pub fn buffer(self) -> Handled {
+        Handled(Phase::Buffering)
     }
 
     /// Answers the request with a local reply. If a header's value has a line break or a zero byte, the answer is [`Reply::FAILURE`].
@@ -285,6 +361,44 @@ impl fmt::Debug for Headers<'_> {
     /// Without the values, which may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Headers").field("lines", &self.pairs.len()).finish()
+    }
+}
+
+/// The pieces of a body that need no allocation.
+const PIECES: usize = 8;
+
+/// A body, in the pieces in which Envoy has it.
+pub struct Body<'a> {
+    pieces: SmallVec<[Buffer; PIECES]>,
+    stream: PhantomData<&'a ()>,
+}
+
+impl<'a> Body<'a> {
+    /// Its bytes in a row. Only those of several pieces are copied, into `copy`.
+    pub fn bytes<'b>(&self, copy: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        let mut pieces = self.pieces.iter().filter(|piece| piece.length > 0).map(|piece| {
+            // SAFETY: Envoy keeps the pieces until the hook returns or a setter is called. Both end the borrow `'a` of the
+            // stream.
+            let bytes: &'a [u8] = unsafe { piece.bytes() };
+            bytes
+        });
+        let first = pieces.next().unwrap_or_default();
+        let Some(second) = pieces.next() else { return first };
+        copy.clear();
+        copy.extend_from_slice(first);
+        copy.extend_from_slice(second);
+        pieces.for_each(|piece| copy.extend_from_slice(piece));
+        copy
+    }
+}
+
+impl fmt::Debug for Body<'_> {
+    /// Without the bytes, which may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("pieces", &self.pieces.len()).finish()
     }
 }
 

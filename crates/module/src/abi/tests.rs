@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::hooks::{CONTINUE, STOP, STOP_ALL_AND_WATERMARK, STOP_AND_WATERMARK};
+use super::hooks::{CONTINUE, STOP, STOP_AND_BUFFER, STOP_AND_WATERMARK};
 use super::{Attribute, Counter, Filter, Gauge, Handled, Histogram, Level, Reply, Route, Scheduler};
 use super::{Setup, Stream, log};
 use crate::fake::{FakeStream, Host, Sent, logged};
@@ -65,7 +65,7 @@ impl Filter for Scripted {
         Ok(text)
     }
 
-    fn request_headers(&self, state: &mut State, mut stream: Stream<'_, Self>, end: bool) -> Handled {
+    fn request_headers(&self, state: &mut State, mut stream: Stream<'_, Self>) -> Handled {
         self.states.fetch_add(1, Ordering::SeqCst);
         state.alive = Some(Alive(Arc::clone(&self.states)));
         let todo = {
@@ -93,6 +93,10 @@ impl Filter for Scripted {
                 self.schedulers.lock().unwrap().extend(stream.scheduler());
                 stream.pause()
             }
+            b"buffer" => {
+                stream.raise_buffer_limit(8);
+                stream.buffer()
+            }
             b"panic" => panic!("a secret"),
             b"reply, then panic" => {
                 let _ = stream.reply(&Reply { status: 401, ..Reply::FAILURE });
@@ -102,7 +106,7 @@ impl Filter for Scripted {
             b"attributes" => {
                 assert_eq!(stream.attribute(Attribute::SourceAddress), Some(&b"10.0.0.1:5"[..]));
                 assert_eq!(stream.attribute(Attribute::PeerUriSan), None);
-                assert_eq!((stream.worker(), end), (3, true));
+                assert_eq!((stream.worker(), stream.is_complete()), (3, true));
                 stream.proceed()
             }
             b"route" => {
@@ -114,6 +118,24 @@ impl Filter for Scripted {
                 stream.reply(&Reply { body: body.as_bytes(), ..Reply::FAILURE })
             }
             _ => stream.reply(&DENIED),
+        }
+    }
+
+    /// Answers with the whole body, unless it says otherwise.
+    fn request_body(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
+        let (body, mut copy) = (stream.body(), Vec::new());
+        let body = body.bytes(&mut copy).to_vec();
+        assert_eq!(stream.body_size(), body.len());
+        match (&*body, stream.is_complete()) {
+            (b"panic", _) => panic!("a secret"),
+            (b"pause", _) => {
+                state.events.push(0);
+                self.schedulers.lock().unwrap().extend(stream.scheduler());
+                stream.pause()
+            }
+            (b"allow", true) => stream.proceed(),
+            (_, false) => stream.buffer(),
+            _ => stream.reply(&Reply { status: 403, body: &body, ..DENIED }),
         }
     }
 
@@ -197,7 +219,7 @@ fn a_request_is_changed_and_goes_on() {
         (stream.metadata("rolegate.decision").unwrap().as_str(), stream.route_cleared()),
         ("allowed", 1)
     );
-    assert_eq!((stream.request_body(true), stream.request_trailers()), (CONTINUE, CONTINUE));
+    assert_eq!((stream.request_body(b"a", true), stream.request_trailers()), (CONTINUE, CONTINUE));
     assert_eq!((stream.sent(), stream.resumed()), (None, 0));
 }
 
@@ -239,7 +261,7 @@ fn a_panic_denies_its_own_request_only() {
         assert_eq!(host.metric("panics"), panics * 2);
     }
     let stream = asking(&host, b"pause");
-    assert_eq!(stream.request_headers(true), STOP_ALL_AND_WATERMARK);
+    assert_eq!(stream.request_headers(true), STOP);
     stream.scheduled(3);
     assert_eq!(stream.sent().unwrap().details, "rolegate_panic");
     assert_eq!((stream.resumed(), host.metric("panics")), (0, 3));
@@ -277,8 +299,8 @@ fn a_paused_request_goes_on_or_is_denied_once() {
             let host = host();
             let stream = asking(&host, b"pause");
             let stream = if ending { stream.ending_at_once() } else { stream };
-            assert_eq!(stream.request_headers(false), STOP_ALL_AND_WATERMARK);
-            assert_eq!(stream.request_body(false), STOP_AND_WATERMARK);
+            assert_eq!(stream.request_headers(false), STOP);
+            assert_eq!(stream.request_body(b"a", false), STOP_AND_WATERMARK);
             let schedulers = std::mem::take(&mut *host.filter().schedulers.lock().unwrap());
             assert_eq!(stream.schedulers(), 1, "the two are one of Envoy's");
             let commits =
@@ -294,7 +316,10 @@ fn a_paused_request_goes_on_or_is_denied_once() {
                 (resumed, denied, ending)
             );
             if !ending {
-                assert_eq!(stream.request_body(true), if denied { STOP_AND_WATERMARK } else { CONTINUE });
+                assert_eq!(
+                    stream.request_body(b"a", true),
+                    if denied { STOP_AND_WATERMARK } else { CONTINUE }
+                );
             }
             stream.end();
             assert_eq!((stream.schedulers(), host.filter().states.load(Ordering::SeqCst)), (0, 0));
@@ -326,7 +351,7 @@ fn a_scheduler_outlives_its_stream() {
 fn hooks_in_a_wrong_order_forward_nothing() {
     let host = host();
     let stream = asking(&host, b"allow");
-    assert_eq!((stream.request_body(true), stream.request_trailers()), (STOP_AND_WATERMARK, STOP));
+    assert_eq!((stream.request_body(b"a", true), stream.request_trailers()), (STOP_AND_WATERMARK, STOP));
     stream.scheduled(1);
     assert_eq!((stream.resumed(), stream.request_headers(true)), (0, CONTINUE));
     // Its headers again: this is no request that was decided.
@@ -338,8 +363,105 @@ fn hooks_in_a_wrong_order_forward_nothing() {
     stream.end();
     assert_eq!((stream.request_headers(true), stream.request_trailers()), (STOP, STOP));
     let paused = asking(&host, b"pause");
-    assert_eq!(paused.request_headers(false), STOP_ALL_AND_WATERMARK);
+    assert_eq!(paused.request_headers(false), STOP);
     assert_eq!((paused.request_headers(false), paused.sent().unwrap().status), (STOP, 503));
+}
+
+/// A request with these parts of a body, the last of which ends it. Returns its last status.
+fn buffering<'a>(host: &'a Host<Scripted>, parts: &[&[u8]]) -> (FakeStream<'a, Scripted>, u32) {
+    let stream = asking(host, b"buffer");
+    assert_eq!(stream.request_headers(false), STOP);
+    let (last, rest) = parts.split_last().unwrap();
+    for part in rest {
+        assert_eq!(stream.request_body(part, false), STOP_AND_BUFFER);
+    }
+    let status = stream.request_body(last, true);
+    (stream, status)
+}
+
+#[test]
+fn a_body_is_decided_about_as_a_whole() {
+    let host = host();
+    let whole: [&[&[u8]]; 5] =
+        [&[b"allow"], &[b"all", b"ow"], &[b"al", b"", b"low", b""], &[b"", b"allow"], &[b"a"]];
+    for parts in whole {
+        let body = parts.concat();
+        let (stream, status) = buffering(&host, parts);
+        if body == b"allow" {
+            assert_eq!((status, stream.sent()), (CONTINUE, None));
+        } else {
+            assert_eq!((status, stream.sent().unwrap().body), (STOP_AND_WATERMARK, body));
+        }
+        assert_eq!(stream.resumed(), 0, "Envoy goes on by itself");
+    }
+    for (body, status) in [(&b"allow"[..], CONTINUE), (b"other", STOP)] {
+        let stream = asking(&host, b"buffer");
+        assert_eq!(
+            (stream.request_headers(false), stream.request_body(body, false)),
+            (STOP, STOP_AND_BUFFER)
+        );
+        assert_eq!(stream.request_trailers(), status);
+        assert_eq!(stream.sent().map(|sent| sent.body), (status == STOP).then(|| body.to_vec()));
+    }
+    // One that an earlier filter has buffered is not counted twice.
+    let stream = asking(&host, b"buffer");
+    assert_eq!(stream.request_headers(false), STOP);
+    assert_eq!(stream.request_buffered_body(&[b"al", b"low"], true), CONTINUE);
+}
+
+#[test]
+fn a_request_may_be_paused_after_its_body() {
+    let host = host();
+    for ending in [false, true] {
+        let (stream, status) = buffering(&host, &[b"pau", b"se"]);
+        let stream = if ending { stream.ending_at_once() } else { stream };
+        assert_eq!(status, STOP_AND_WATERMARK);
+        stream.scheduled(1);
+        assert_eq!((stream.resumed(), stream.ended()), (1, ending));
+    }
+    let (stream, _) = buffering(&host, &[b"pause"]);
+    stream.end();
+    assert_eq!((stream.schedulers(), host.filter().states.load(Ordering::SeqCst)), (0, 0));
+}
+
+#[test]
+fn a_body_that_is_not_whole_is_not_passed_on() {
+    let host = host();
+    // What follows after the end was not decided about.
+    let stream = asking(&host, b"buffer");
+    assert_eq!(
+        (stream.request_headers(true), stream.request_body(b"allow", true)),
+        (STOP, STOP_AND_WATERMARK)
+    );
+    assert_eq!(stream.sent().unwrap().status, 503);
+    let (stream, _) = buffering(&host, &[b"panic"]);
+    assert_eq!((stream.sent().unwrap().details.as_str(), host.metric("panics")), ("rolegate_panic", 1));
+    assert_eq!(stream.request_body(b"allow", true), STOP_AND_WATERMARK);
+    drop(stream);
+    // The client leaves.
+    let host = self::host();
+    let stream = asking(&host, b"buffer");
+    assert_eq!(
+        (stream.request_headers(false), stream.request_body(b"allow", false)),
+        (STOP, STOP_AND_BUFFER)
+    );
+    stream.end();
+    assert_eq!(stream.request_body(b"", true), STOP_AND_WATERMARK);
+    assert_eq!(host.filter().states.load(Ordering::SeqCst), 0);
+}
+
+/// Envoy's own limit is never lowered.
+#[test]
+fn the_buffers_of_a_request_can_be_enlarged() {
+    let host = host();
+    let (stream, _) = buffering(&host, &[b"other"]);
+    assert_eq!(stream.buffer_limit(), 1 << 20);
+    let stream = asking(&host, b"buffer").with_buffer_limit(4);
+    stream.request_headers(false);
+    assert_eq!(stream.buffer_limit(), 8);
+    let unlimited = asking(&host, b"buffer").with_buffer_limit(0);
+    unlimited.request_headers(false);
+    assert_eq!(unlimited.buffer_limit(), 0);
 }
 
 /// A stream whose hooks are called in a random order, as its model says.
@@ -348,11 +470,11 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
     let host = host();
     for seed in 0..20_000 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let todo = [&b"allow"[..], b"change", b"pause", b"panic", b"reply, then panic", b"deny"];
+        let todo = [&b"allow"[..], b"change", b"pause", b"panic", b"reply, then panic", b"deny", b"buffer"];
         let todo = todo[random.usize(..todo.len())];
         let stream = asking(&host, todo);
         let stream = if random.bool() { stream.ending_at_once() } else { stream };
-        let (mut allowed, mut decided) = (false, false);
+        let (mut allowed, mut decided, mut body) = (false, false, Vec::<u8>::new());
         for _ in 0..random.usize(..10) {
             match random.u8(..6) {
                 0 => {
@@ -368,10 +490,19 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
                     allowed |= waits && event == 1;
                 }
                 2 => {
-                    let goes_on = stream.request_body(random.bool()) == CONTINUE;
-                    assert!(!goes_on || allowed, "seed {seed}");
+                    let (part, end) = ([&b"all"[..], b"ow", b"allow"][random.usize(..3)], random.bool());
+                    body.extend(part);
+                    let goes_on = stream.request_body(part, end) == CONTINUE;
+                    let is_permitted = todo == b"buffer" && decided && end && body == b"allow";
+                    assert!(!goes_on || allowed || is_permitted, "seed {seed}");
+                    allowed |= goes_on;
                 }
-                3 => assert!(stream.request_trailers() != CONTINUE || allowed, "seed {seed}"),
+                3 => {
+                    let goes_on = stream.request_trailers() == CONTINUE;
+                    let is_permitted = todo == b"buffer" && decided && body == b"allow";
+                    assert!(!goes_on || allowed || is_permitted, "seed {seed}");
+                    allowed |= goes_on;
+                }
                 4 => {
                     let schedulers = host.filter().schedulers.lock().unwrap();
                     schedulers.iter().for_each(|scheduler| _ = scheduler.commit(4));

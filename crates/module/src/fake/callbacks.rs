@@ -28,6 +28,12 @@ pub(super) fn install() {
         set_header,
         add_header,
         send_response,
+        body_size,
+        body_pieces,
+        body,
+        is_body_buffered,
+        buffer_limit,
+        set_buffer_limit,
         attribute,
         set_metadata,
         clear_route_cache,
@@ -160,6 +166,36 @@ unsafe extern "C" fn send_response(
     if envoy.ends_at_once.get() {
         envoy.end();
     }
+}
+
+unsafe extern "C" fn body_size(envoy: *mut c_void, which: u32) -> usize {
+    stream(envoy).body(which).iter().map(|piece| piece.len()).sum()
+}
+
+unsafe extern "C" fn body_pieces(envoy: *mut c_void, which: u32) -> usize {
+    stream(envoy).body(which).len()
+}
+
+unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> bool {
+    let pieces = stream(envoy).body(which);
+    // SAFETY: the module has room for as many as `body_pieces` says; without any, no pointer is read.
+    let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
+    for (place, piece) in into.iter_mut().zip(pieces.iter()) {
+        place.write(Buffer::of(piece));
+    }
+    !pieces.is_empty()
+}
+
+unsafe extern "C" fn is_body_buffered(envoy: *mut c_void) -> bool {
+    stream(envoy).passes_buffered.get()
+}
+
+unsafe extern "C" fn buffer_limit(envoy: *mut c_void) -> u64 {
+    stream(envoy).buffer_limit.get()
+}
+
+unsafe extern "C" fn set_buffer_limit(envoy: *mut c_void, limit: u64) {
+    stream(envoy).buffer_limit.set(limit);
 }
 
 unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Buffer) -> bool {

@@ -17,8 +17,14 @@ async fn refused(policy: &Path, settings: &[&'static str]) -> String {
 async fn a_wrong_setting_stops_envoy_and_its_log_says_why() {
     let people = Example::named("people").unwrap();
     for (line, problem) in [
-        ("polling-interval: 5s", "rolegate: unknown field `polling-interval`: did you mean `poll-interval`?"),
-        ("hash-timeout: soon", "rolegate: `soon` is not a duration: write one such as `500ms`"),
+        (
+            "polling-interval: 5s",
+            "rolegate: unknown setting `polling-interval`: did you mean `poll-interval`?",
+        ),
+        (
+            "hash-timeout: soon",
+            "rolegate: `hash-timeout`: `soon` is not a duration: write one such as `500ms`",
+        ),
         ("decision-log-file: /nonexistent/log", "rolegate: "),
     ] {
         let said = refused(&people.file, &[line]).await;

@@ -10,6 +10,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "`REQUESTS` says how many requests are compared")]
 
+mod bodies;
 #[path = "../../../sidecar/tests/envoy/cases.rs"]
 mod cases;
 mod configuration;
@@ -17,6 +18,8 @@ mod differential;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;
+#[path = "../../../sidecar/tests/envoy/search.rs"]
+mod search;
 mod shipped;
 #[path = "../../../sidecar/tests/envoy/under_load.rs"]
 mod under_load;

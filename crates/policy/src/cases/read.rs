@@ -38,12 +38,14 @@ fn owned(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
 }
 
 fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
-    let known = ["method", "path", "host", "headers", "basic", "bearer", "claims", "user", "groups", "at"];
+    let known =
+        ["method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups", "at"];
     let fields = reader.fields(node, "a request", &known)?;
     let path = required(reader, &fields, "path").and_then(|node| owned(reader, node, "`path`"));
     let method = fields.value("method").and_then(|node| owned(reader, node, "`method`"));
     let host = fields.value("host").and_then(|node| owned(reader, node, "`host`"));
     let headers = fields.value("headers").map(|node| headers(reader, node));
+    let body = fields.value("body").and_then(|node| owned(reader, node, "`body`"));
     let credentials = credentials(reader, &fields);
     let at = fields.value("at").and_then(|node| {
         let text = reader.text(node, "`at`")?;
@@ -58,6 +60,7 @@ fn request(reader: &mut Reader, node: &Node) -> Option<Request> {
         method: method.unwrap_or_else(|| "GET".to_owned()),
         path: path?,
         host: host.unwrap_or_else(|| "localhost".to_owned()),
+        body: body.unwrap_or_default(),
         headers: headers.unwrap_or_default(),
         credentials: credentials?,
         at,

@@ -226,11 +226,16 @@ impl Reader {
 
     /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
     pub fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
+        self.boolean_or(node, what, "`true` or `false`, without quotes")
+    }
+
+    /// `true` or `false`, where something else is allowed, too: a message says that one of `expected` is.
+    pub fn boolean_or(&mut self, node: &Node, what: &str, expected: &str) -> Option<bool> {
         match &node.value {
             Value::Scalar(Scalar { text, plain: true, .. }) if is_true(text) => Some(true),
             Value::Scalar(Scalar { text, plain: true, .. }) if is_false(text) => Some(false),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, what, "`true` or `false`, without quotes", None);
+                self.unexpected(node, what, expected, None);
                 None
             }
         }

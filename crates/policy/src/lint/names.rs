@@ -4,7 +4,7 @@ use foldhash::HashSet;
 
 use crate::ids::IdVec;
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, RoleId};
+use crate::model::{ANYONE, AUTHENTICATED, Basic, Identity, Policy, Role, RoleId};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy};
 use crate::problem::{Place, Problem};
 use crate::similar::closest;
@@ -189,7 +189,7 @@ fn ambiguous(grant: &UnresolvedGrant, named: &NameRef, what: &str, sources: &[&S
 }
 
 /// The maximum number of sources that a warning names.
-const MAX_LISTED: usize = 8;
+pub(super) const MAX_LISTED: usize = 8;
 
 /// `from Basic, from `a` and from `b``.
 pub(super) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
@@ -362,19 +362,15 @@ fn no_grants(policy: &Policy, problems: &mut Vec<Problem>) {
 
 /// Warns of each role that no caller can have.
 pub(crate) fn roles(policy: &Policy, problems: &mut Vec<Problem>) {
-    let by_token = |identity: &Identity| {
-        identity.jwt.iter().any(|issuer| issuer.roles_from_token && issuer.claims.roles.is_some())
-    };
-    if by_token(&policy.identity) {
-        return;
-    }
-    if policy.grants.is_empty() {
+    let by_token = |role: &Role| policy.identity.jwt.iter().any(|issuer| issuer.may_give(&role.name));
+    let by_token = policy.roles.entries().filter(|(_, role)| by_token(role)).map(|(id, _)| id);
+    let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
+    if open.is_empty() {
         no_grants(policy, problems);
         return;
     }
     let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
-    let reserved = [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name));
-    let mut open: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(reserved).collect();
+    open.extend([ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)));
     while let Some(role) = open.pop() {
         if !std::mem::replace(had.at_mut(role), true) {
             open.extend(&policy.roles.at(role).extends);

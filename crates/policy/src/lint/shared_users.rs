@@ -3,7 +3,7 @@
 use crate::ids::IdVec;
 use crate::lint::names::{MAX_COMPARISONS, MAX_SOURCES, Source, listed, related, sources};
 use crate::lint::warnings::Warnings;
-use crate::model::{ANYONE, AUTHENTICATED, Identity, Policy, RoleId, Rule};
+use crate::model::{ANYONE, AUTHENTICATED, Identity, Issuer, Policy, RoleId, Rule};
 use crate::pattern::Segment;
 use crate::problem::Problem;
 use crate::warning::Warning;
@@ -57,9 +57,12 @@ fn has_user(rule: &Rule) -> bool {
 
 /// Which roles callers from a source can have.
 fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
-    let mut had: IdVec<RoleId, bool> = vec![by_token(&policy.identity, source); policy.roles.len()].into();
+    let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     let mut open: Vec<RoleId> =
         [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name)).collect();
+    if let Some(issuer) = issuer_of(&policy.identity, source) {
+        open.extend(policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name)).map(|(id, _)| id));
+    }
     let mut left = MAX_COMPARISONS / MAX_SOURCES;
     for grant in &policy.grants {
         let mut among = |names: &[std::sync::Arc<str>], of: &super::names::Names<'_>| {
@@ -78,8 +81,7 @@ fn roles_of(policy: &Policy, source: &Source<'_>) -> IdVec<RoleId, bool> {
     had
 }
 
-/// Whether the tokens of a source can give any role.
-fn by_token(identity: &Identity, source: &Source<'_>) -> bool {
-    let issuer = identity.jwt.iter().find(|issuer| std::ptr::eq(&raw const issuer.at, source.at));
-    issuer.is_some_and(|issuer| issuer.roles_from_token && issuer.claims.roles.is_some())
+/// The issuer that is this source.
+fn issuer_of<'i>(identity: &'i Identity, source: &Source<'_>) -> Option<&'i Issuer> {
+    identity.jwt.iter().find(|issuer| std::ptr::eq(&raw const issuer.at, source.at))
 }

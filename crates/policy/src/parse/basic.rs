@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::document::{Fields, Reader};
 use crate::document::{Key, Mark, Node, Value};
 use crate::model::{Basic, BasicUser, Secret};
+use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
 use crate::parse::names::{names, prefix};
-use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
 use crate::parse::{htpasswd, password};
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
@@ -21,7 +21,7 @@ const REALM: &str = "rolegate";
 /// Reads `basic`.
 pub(crate) fn read(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     (key, node): (&Key, &Node),
 ) -> Option<Basic> {
@@ -44,7 +44,7 @@ pub(crate) fn read(
         inline(reader, node, &mut users);
     }
     let users_file = fields.value("users_file");
-    let is_read = users_file.is_none_or(|node| from_file(reader, sources, file, node, &mut users));
+    let is_read = users_file.is_none_or(|node| from_file(reader, files, file, node, &mut users));
     // The passwords that are missing may be in a file or a line that could not be read.
     if is_read {
         users.finish(reader, users_file.is_some());
@@ -187,7 +187,7 @@ fn secret(reader: &mut Reader, node: &Node) -> Option<Secret> {
 /// Adds the users of the `users_file`; false if it, or a line of it, cannot be read.
 fn from_file(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
     users: &mut Users,
@@ -197,7 +197,7 @@ fn from_file(
         return false;
     }
     let path = beside(file, name.text);
-    match sources.read(&path) {
+    match files.read(&path) {
         Ok(bytes) => {
             let (read, problems) = htpasswd::parse(&path, &bytes);
             let faulty = problems.iter().any(|problem| !problem.is_warning());

@@ -4,18 +4,18 @@ use std::path::Path;
 
 use crate::document::{Node, Reader};
 use crate::model::Identity;
-use crate::parse::sources::Sources;
+use crate::parse::cached_files::CachedFiles;
 use crate::parse::{basic, jwt};
 
 /// Reads `identity`.
 pub(crate) fn read(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
 ) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
-    let basic = fields.field("basic").and_then(|field| basic::read(reader, sources, file, field));
-    let jwt = fields.value("jwt").map(|node| jwt::read(reader, sources, file, node));
+    let basic = fields.field("basic").and_then(|field| basic::read(reader, files, file, field));
+    let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, file, node));
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::document::Node;
-use crate::document::{Fields, Reader, Text};
+use crate::document::{Fields, Node, Reader, Text, Value};
 use crate::key_url::{KeyUrl, url_fault};
-use crate::model::{ClaimPath, Claims, Issuer, Keys};
-use crate::parse::names::{is_name, names, prefix};
-use crate::parse::sources::{Sources, beside, is_file_name, unreadable};
+use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken};
+use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
+use crate::parse::names::{is_name, name_refs, names, prefix};
 use crate::parse::values;
 use crate::problem::{Place, Problem};
 use crate::warning::Warning;
@@ -34,7 +33,12 @@ const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
 
 /// Reads `jwt`.
-pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Vec<Issuer> {
+pub(crate) fn read(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Vec<Issuer> {
     let Some(items) = reader.list(node, "`jwt`") else { return Vec::new() };
     if items.is_empty() {
         reader.error_help(node.at, "`jwt` is empty", "add an issuer, or leave `jwt` out");
@@ -42,7 +46,7 @@ pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, 
     let mut known: HashMap<Arc<str>, Place> = HashMap::new();
     let mut issuers = Vec::new();
     for item in items {
-        let Some((issuer, at)) = issuer(reader, sources, file, item) else { continue };
+        let Some((issuer, at)) = issuer(reader, files, file, item) else { continue };
         if let Some(first) = known.get(&issuer.issuer) {
             let problem = Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
                 .help("leave one of them out: a token's `iss` chooses its entry")
@@ -59,7 +63,7 @@ pub(crate) fn read(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, 
 /// Reads one issuer; returns it with the place of its name.
 fn issuer(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
 ) -> Option<(Issuer, Place)> {
@@ -69,7 +73,7 @@ fn issuer(
     let name = name.filter(|(text, _)| is_name(reader, text.at, text.text, "an issuer"));
     let audiences = audiences(reader, &fields);
     let keys = required(reader, &fields, "keys", "`{ file: … }`, `{ url: … }` or `{ discovery: true }`");
-    let keys = keys.and_then(|node| keys_of(reader, sources, file, node, name.as_ref()));
+    let keys = keys.and_then(|node| keys_of(reader, files, file, node, name.as_ref()));
     let claims = claims(reader, &fields);
     let clock_skew = clock_skew(reader, &fields);
     let required_type = fields.value("required_type").and_then(|node| {
@@ -77,8 +81,7 @@ fn issuer(
         is_name(reader, text.at, text.text, "`required_type`").then(|| kind.clone())
     });
     let max_age = positive(reader, &fields, "max_age");
-    let roles_from_token = fields.value("roles_from_token");
-    let roles_from_token = roles_from_token.and_then(|node| reader.boolean(node, "`roles_from_token`"));
+    let roles_from_token = roles_from_token(reader, &fields, &claims);
     let user_prefix = prefix(reader, &fields, "user_prefix");
     let group_prefix = prefix(reader, &fields, "group_prefix");
     let (text, name) = name?;
@@ -90,12 +93,39 @@ fn issuer(
         clock_skew,
         required_type,
         max_age,
-        roles_from_token: roles_from_token.unwrap_or(true),
+        roles_from_token,
         user_prefix,
         group_prefix,
         at: reader.place(node.at),
     };
     Some((issuer, reader.place(text.at)))
+}
+
+/// `true`, `false` or a list of roles.
+fn roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -> RolesFromToken {
+    const KEY: &str = "roles_from_token";
+    let Some(node) = fields.value(KEY) else { return RolesFromToken::All };
+    let Value::List(items) = &node.value else {
+        return match reader.boolean_or(
+            node,
+            &format!("`{KEY}`"),
+            "`true` or `false`, without quotes, or a list of roles",
+        ) {
+            Some(true) | None => RolesFromToken::All,
+            Some(false) => RolesFromToken::Only(Vec::new()),
+        };
+    };
+    if items.is_empty() {
+        reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
+    } else if claims.roles.is_none() {
+        let help = "add `roles` to `claims`: the claim that names the roles of the caller";
+        reader.error_help(node.at, format!("`{KEY}` is without effect: no claim is read for roles"), help);
+    }
+    let listed = name_refs(reader, fields, KEY, "the name of a role");
+    let listed = listed.into_iter().map(|role| ListedRole { name: role.name, at: reader.place(role.at) });
+    let mut listed: Vec<ListedRole> = listed.collect();
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
+    RolesFromToken::Only(listed)
 }
 
 fn required<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, what: &str) -> Option<&'n Node> {
@@ -123,7 +153,7 @@ fn audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<str>>> 
 
 fn keys_of(
     reader: &mut Reader,
-    sources: &mut Sources<'_>,
+    files: &mut CachedFiles<'_>,
     file: &Path,
     node: &Node,
     issuer: Option<&(Text<'_>, &Arc<str>)>,
@@ -163,10 +193,10 @@ fn keys_of(
                 reader.error_help(key.at, format!("`{}` is for keys at a URL", key.text), why);
             }
         }
-        return keys_in_file(reader, sources, file, place);
+        return keys_in_file(reader, files, file, place);
     }
     let refresh = positive(reader, &fields, "refresh").unwrap_or(REFRESH);
-    let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, sources, file, node));
+    let trusted_ca = fields.value("ca_file").map(|node| trusted_ca(reader, files, file, node));
     let at = reader.place(place.at);
     let url: KeyUrl = if key == "url" {
         let (text, url) = reader.shared(place, "`url`")?;
@@ -206,10 +236,15 @@ fn is_discoverable(reader: &mut Reader, discovery: &Node, issuer: &Text<'_>) -> 
 }
 
 /// The contents of a file of certificates. The program that uses them checks each.
-fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Arc<[u8]>> {
+pub(crate) fn trusted_ca(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<Arc<[u8]>> {
     let name = reader.text(node, "`ca_file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    let bytes = match sources.read(&path) {
+    let bytes = match files.read(&path) {
         Ok(bytes) => bytes,
         Err(error) => {
             unreadable(reader, name.at, &path, &error);
@@ -230,10 +265,10 @@ fn trusted_ca(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node:
     Some(bytes)
 }
 
-fn keys_in_file(reader: &mut Reader, sources: &mut Sources<'_>, file: &Path, node: &Node) -> Option<Keys> {
+fn keys_in_file(reader: &mut Reader, files: &mut CachedFiles<'_>, file: &Path, node: &Node) -> Option<Keys> {
     let name = reader.text(node, "`file`").filter(|name| is_file_name(reader, name))?;
     let path = beside(file, name.text);
-    match sources.read(&path) {
+    match files.read(&path) {
         Ok(bytes) => {
             Some(Keys::File { path: path.to_string_lossy().into(), bytes, at: reader.place(name.at) })
         }
@@ -268,7 +303,7 @@ fn clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
 }
 
 /// A duration above zero.
-fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
+pub(crate) fn positive(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Duration> {
     let what = format!("`{key}`");
     let text = fields.value(key).and_then(|node| reader.text(node, &what))?;
     let duration = values::duration(reader, &text, &what)?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ids::IdVec;
-use crate::model::{ANYONE, AUTHENTICATED, Grant, Policy, Role, RoleId};
+use crate::model::{ANYONE, AUTHENTICATED, Grant, Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
 use crate::problem::{Place, Problem};
@@ -29,6 +29,11 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         }
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
+    // Those of a search cluster are backend roles, which its own files name.
+    let has_cluster = policy.search.is_some();
+    for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
+        names.check_listed(issuer, problems);
+    }
     let sources = Sources::of(&identity, policy.missing.identity);
     let mut roles = IdVec::new();
     let mut places = IdVec::new();
@@ -47,6 +52,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         grants,
         allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
+        search: policy.search.map(|(_, section)| section),
     }
 }
 
@@ -92,6 +98,18 @@ impl Names {
         let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
         let [allow, deny] = [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
         (Role { name, extends, allow, deny, at }, places)
+    }
+
+    /// Checks that the roles that tokens may give are roles of the policy.
+    fn check_listed(&mut self, issuer: &Issuer, problems: &mut Vec<Problem>) {
+        let RolesFromToken::Only(listed) = &issuer.roles_from_token else { return };
+        for ListedRole { name, at } in listed {
+            if self.find(name, at, problems).is_some() && (**name == *ANYONE || **name == *AUTHENTICATED) {
+                let message = format!("callers have the role `{name}` without a token that names it");
+                problems
+                    .push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
+            }
+        }
     }
 
     fn grant(&mut self, unresolved: UnresolvedGrant, problems: &mut Vec<Problem>) -> Option<Grant> {

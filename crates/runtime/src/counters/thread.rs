@@ -65,9 +65,9 @@ impl ThreadCounters {
         self.evaluation.record(duration, 1);
     }
 
-    /// Records that `answers` answers were passed to the transport, `duration` after their messages were complete.
-    pub fn answered(&self, duration: Duration, answers: u64) {
-        self.handler.record(duration, answers);
+    /// Records the latency of `answers` answers: from their complete requests until they were passed to the transport.
+    pub fn record_latency(&self, latency: Duration, answers: u64) {
+        self.handler.record(latency, answers);
     }
 
     pub(super) fn add_to(&self, totals: &mut Totals) {
@@ -98,7 +98,7 @@ mod tests {
             thread.denied("missing_credentials");
             thread.error(ErrorKind::Framing);
             thread.evaluated(Duration::from_micros(3));
-            thread.answered(Duration::from_micros(5), 2);
+            thread.record_latency(Duration::from_micros(5), 2);
         }
         threads[1].denied("denied");
         let totals = Totals::sum(threads.iter());

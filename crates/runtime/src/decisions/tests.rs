@@ -58,6 +58,11 @@ fn record(allowed: bool, path: &str) -> DecisionRecord<'_> {
         allowed,
         reason: (!allowed).then_some("not_allowed"),
         rule: allowed.then_some("guest: GET /people"),
+        query: "",
+        cluster_detail: "",
+        actions: &[],
+        indices: &[],
+        permitted_indices: &[],
         revision: &REVISION,
         duration: Duration::from_micros(7),
     }
@@ -151,6 +156,8 @@ fn the_table_of_fields_is_what_lines_have() {
         x_request_id: "x-1",
         raw_path: "/a/../people",
         replaced: true,
+        actions: &["indices:data/read/search"],
+        indices: &["logs-*"],
         ..record(false, "/people")
     };
     let lines = lines_of(DecisionLog::All, &[record]);

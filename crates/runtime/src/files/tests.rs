@@ -4,7 +4,7 @@ use std::path::Path;
 
 use policy::{FileError, Files};
 
-use super::{PART, RecordedFiles, Seen, Source, fingerprint, read_at_most};
+use super::{PART, RecordedFiles, Seen, Watched, fingerprint, read_at_most};
 
 #[test]
 fn detects_whether_a_result_would_change() {
@@ -32,10 +32,10 @@ fn the_files_that_changed_are_named() {
         let folder = Path::new("roles");
         let file = |name: &str| {
             let (name, bytes) = name.split_once('=').unwrap_or((name, ""));
-            (Source::File(folder.join(name)), fingerprint(&bytes))
+            (Watched::File(folder.join(name)), fingerprint(&bytes))
         };
         let names_alone: Vec<_> = names.iter().map(|name| name.split('=').next()).collect();
-        let listed = (Source::Folder(folder.to_owned()), fingerprint(&names_alone));
+        let listed = (Watched::Folder(folder.to_owned()), fingerprint(&names_alone));
         Seen(names.iter().filter(|name| **name != "README").map(|name| file(name)).chain([listed]).collect())
     };
     let changed = |before: &[&str], after: &[&str]| {

@@ -1,4 +1,4 @@
-//! Fetches a key set over HTTP.
+//! Fetches a key set, or the inventory of a search cluster, over HTTP.
 
 use std::error::Error;
 use std::io;
@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -23,6 +25,8 @@ use crate::trusted_ca::trusted_ca;
 
 /// Maximum size of a key set, in bytes.
 const MAX_SIZE: usize = 1 << 20;
+/// Maximum size of an inventory, in bytes. An index takes some 150 bytes, so it has room for 400,000.
+const MAX_INVENTORY: usize = 64 << 20;
 /// Maximum time of a fetch, from the DNS lookup to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -53,9 +57,9 @@ pub enum FetchError {
     /// The status is not 200. Redirects are not followed: they could lead anywhere.
     #[error("status {status}{}", if matches!(.0, 300..=399) { ": redirects are not followed" } else { "" }, status = .0)]
     Status(u16),
-    /// The answer is larger than 1 MiB.
-    #[error("the answer is larger than 1 MiB")]
-    TooLarge,
+    /// The answer is larger than so many bytes.
+    #[error("the answer is larger than {} MiB", .0 >> 20)]
+    TooLarge(usize),
     /// It took longer than 10 s.
     #[error("no complete answer within 10 s")]
     Timeout,
@@ -99,7 +103,7 @@ impl Client {
         if !is_allowed(&uri) {
             return Err(FetchError::Address);
         }
-        match self.fetch_from(uri).await {
+        match self.fetch_from(uri, url).await {
             // Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
             Err(FetchError::Unreachable(reason)) if url.has_secret_in(&reason) => Err(
                 FetchError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned()),
@@ -108,12 +112,17 @@ impl Client {
         }
     }
 
-    async fn fetch_from(&self, uri: Uri) -> Result<Arc<[u8]>, FetchError> {
-        let request = Request::get(uri)
+    async fn fetch_from(&self, uri: Uri, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+        let mut request = Request::get(uri)
             .header(ACCEPT, "application/jwk-set+json, application/json")
-            .header(USER_AGENT, concat!("rolegate/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::new())
-            .map_err(|_| FetchError::Address)?;
+            .header(USER_AGENT, concat!("rolegate/", env!("CARGO_PKG_VERSION")));
+        if let Some(credentials) = url.credentials() {
+            let value = format!("Basic {}", BASE64_STANDARD.encode(credentials));
+            let mut value = HeaderValue::try_from(value).map_err(|_| FetchError::Address)?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request.body(Empty::new()).map_err(|_| FetchError::Address)?;
         let answer = self
             .https()
             .await?
@@ -123,7 +132,7 @@ impl Client {
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status().as_u16()));
         }
-        body(answer).await
+        body(answer, if url.is_inventory() { MAX_INVENTORY } else { MAX_SIZE }).await
     }
 }
 
@@ -140,11 +149,11 @@ impl Client {
     }
 }
 
-async fn body(answer: Response<hyper::body::Incoming>) -> Result<Arc<[u8]>, FetchError> {
-    let limited = Limited::new(answer.into_body(), MAX_SIZE);
+async fn body(answer: Response<hyper::body::Incoming>, max: usize) -> Result<Arc<[u8]>, FetchError> {
+    let limited = Limited::new(answer.into_body(), max);
     match limited.collect().await {
         Ok(body) => Ok(body.to_bytes().as_ref().into()),
-        Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge),
+        Err(error) if error.is::<LengthLimitError>() => Err(FetchError::TooLarge(max)),
         Err(error) => Err(FetchError::Unreachable(reason(&*error))),
     }
 }

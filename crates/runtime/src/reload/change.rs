@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
+use authorizer::cluster_hashes;
 use policy::model::{Issuer, Keys, Role, Rule};
 use policy::{Place, Policy};
 
@@ -15,6 +16,9 @@ pub(super) struct Change {
     roles: Delta,
     rules: Delta,
     issuers: Delta,
+    cluster_users: Delta,
+    cluster_roles: Delta,
+    cluster_mappings: Delta,
 }
 
 /// How many there are now that were not there before, and the reverse.
@@ -31,7 +35,11 @@ impl Change {
         let delta = |hashes: fn(&Policy, &RandomState) -> Vec<u64>| {
             Delta::of(hashes(before, &seed), hashes(after, &seed))
         };
+        let cluster = (cluster_hashes(before, &seed), cluster_hashes(after, &seed));
         Self {
+            cluster_users: Delta::of(cluster.0.users, cluster.1.users),
+            cluster_roles: Delta::of(cluster.0.roles, cluster.1.roles),
+            cluster_mappings: Delta::of(cluster.0.mappings, cluster.1.mappings),
             users: delta(users),
             grants: delta(grants),
             roles: delta(roles),
@@ -44,10 +52,11 @@ impl Change {
         let files = (!files.is_empty()).then(|| joined(files));
         if *self == Self::default() {
             // Comments, or settings such as those of responses.
-            tracing::info!(files, "policy changed, but no user, grant, role, rule or issuer");
+            tracing::info!(files, "policy changed, but no user, grant, role, rule, issuer or role mapping");
             return;
         }
-        let Self { users, grants, roles, rules, issuers } = self;
+        let Self { users, grants, roles, rules, issuers, cluster_users, cluster_roles, cluster_mappings } =
+            self;
         let unless_zero = |count: usize| (count > 0).then_some(count);
         tracing::info!(
             files,
@@ -61,6 +70,12 @@ impl Change {
             rules_removed = unless_zero(rules.removed),
             issuers_added = unless_zero(issuers.added),
             issuers_removed = unless_zero(issuers.removed),
+            cluster_users_added = unless_zero(cluster_users.added),
+            cluster_users_removed = unless_zero(cluster_users.removed),
+            cluster_roles_added = unless_zero(cluster_roles.added),
+            cluster_roles_removed = unless_zero(cluster_roles.removed),
+            cluster_mappings_added = unless_zero(cluster_mappings.added),
+            cluster_mappings_removed = unless_zero(cluster_mappings.removed),
             "policy changed"
         );
     }
@@ -182,5 +197,32 @@ mod tests {
         assert_eq!(change.roles, Delta { added: 1, removed: 1 }, "`extends`");
         assert_eq!(change.issuers, Delta { added: 1, removed: 1 }, "`audiences`");
         assert_eq!(change.rules, Delta::default());
+    }
+
+    #[test]
+    fn users_roles_and_mappings_of_a_search_cluster_are_compared() {
+        let load = |users: &str, roles: &str, mappings: &str| {
+            let head = |kind: &str, text: &str| {
+                format!("# a comment\n_meta: {{ type: {kind}, config_version: 2 }}\n{text}")
+            };
+            let files = policy::MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n")
+                .and("os/internal_users.yml", head("internalusers", users))
+                .and("os/roles.yml", head("roles", roles))
+                .and("os/roles_mapping.yml", head("rolesmapping", mappings));
+            policy::load(&files, Path::new("policy.yaml")).unwrap().policy
+        };
+        let before = load("a: { hash: x }\nb: { hash: y }\n", "r: {}\n", "r: { users: [a] }\n");
+        let moved = load("\nb: { hash: y }\na: { hash: x }\n", "\nr: {}\n", "\nr: { users: [a] }\n");
+        assert_eq!(Change::of(&before, &moved), Change::default());
+        let after = load(
+            "a: { hash: z }\nc: { hash: y, backend_roles: [d] }\n",
+            "r: { cluster_permissions: ['*'] }\ns: {}\n",
+            "r: { users: [a, b] }\ns: { hosts: ['10.*'] }\n",
+        );
+        let change = Change::of(&before, &after);
+        assert_eq!(change.cluster_users, Delta { added: 2, removed: 2 });
+        assert_eq!(change.cluster_roles, Delta { added: 2, removed: 1 });
+        assert_eq!(change.cluster_mappings, Delta { added: 2, removed: 1 });
+        assert_eq!(change.users, Delta::default());
     }
 }

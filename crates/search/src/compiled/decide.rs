@@ -173,7 +173,7 @@ impl Privileges {
     }
 
     /// Those of these names on which roles grant an action, whatever else they need.
-    fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
+    pub(super) fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
         let mut granted = (&allowed.known | &allowed.withheld) & names;
         for rendered in caller.rendered(&allowed.templates) {
@@ -233,7 +233,7 @@ impl Privileges {
         if self.grants_unknown(caller, action, unknown) { Ok(()) } else { Err(Reason::NotGranted) }
     }
 
-    fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
+    pub(super) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
         let Some(Allowed { patterns, others, templates, .. }) = caller.roles.allowed(self, action) else {
             return false;
         };

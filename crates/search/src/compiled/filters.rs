@@ -49,7 +49,7 @@ impl Privileges {
         Ok(())
     }
 
-    fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+    pub(super) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         let parents = match self.inventory.as_deref() {
             Some(inventory) if inventory.kind(number).is_some_and(Kind::is_index) => {
                 inventory.related(number)
@@ -66,7 +66,7 @@ impl Privileges {
         })
     }
 
-    fn applies_to_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+    pub(super) fn applies_to_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
         let applies = |pattern: &Pattern| match unknown {
             Unknown::Name(name) => pattern.matches(name),
             Unknown::Pattern(text) => pattern.may_overlap(text),
@@ -81,7 +81,7 @@ impl Privileges {
             })
     }
 
-    fn restriction(&self, grant: &Grant) -> Option<&IndexPermission> {
+    pub(super) fn restriction(&self, grant: &Grant) -> Option<&IndexPermission> {
         let (role, number) = grant.restriction.as_ref()?;
         self.config.roles.get(role)?.index_permissions.get(*number)
     }

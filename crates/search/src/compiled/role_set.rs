@@ -75,6 +75,11 @@ impl RoleSet {
         set
     }
 
+    /// The ids of the roles.
+    pub(super) const fn ids(&self) -> &[u32] {
+        &self.roles
+    }
+
     /// The grants of the roles.
     pub(super) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
         let roles = self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize));

@@ -45,6 +45,12 @@ impl Variables {
         self.set(name, quoted.join(","));
     }
 
+    /// The memory that the values take on the heap, in bytes.
+    pub(crate) fn heap_size(&self) -> usize {
+        let entry = |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
+        self.0.iter().map(entry).sum()
+    }
+
     fn value<'v>(&'v self, name: &str, default: Option<&'v String>) -> Option<&'v str> {
         self.0.get(name).or(default).map(String::as_str)
     }
@@ -102,6 +108,31 @@ impl Template {
             }
         }
         Some(Pattern::of_symbols(self.text.clone(), symbols))
+    }
+
+    /// The pattern of all names that it may match with some values.
+    pub(crate) fn widest(&self) -> Pattern {
+        let mut symbols = Vec::new();
+        for piece in &*self.pieces {
+            match piece {
+                Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
+                Piece::Variable(..) => symbols.push(Symbol::Many),
+            }
+        }
+        Pattern::of_symbols(self.text.clone(), symbols)
+    }
+
+    /// The user name with which it matches a name, if its only variable is the user name and the rest is literal.
+    pub(crate) fn user_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let [Piece::Literal(before), Piece::Variable(variable, None, _), Piece::Literal(after)] =
+            &*self.pieces
+        else {
+            return None;
+        };
+        let is_user = matches!(&**variable, "user.name" | "user_name");
+        let is_literal = ![before, after].iter().any(|text| text.contains(['*', '?']));
+        let user = name.strip_prefix(&**before)?.strip_suffix(&**after)?;
+        (is_user && is_literal).then_some(user)
     }
 
     /// As a query in JSON; `None` if a value is missing or cannot be in its place, or if the result is not JSON.

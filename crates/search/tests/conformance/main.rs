@@ -8,82 +8,26 @@
 #![expect(clippy::disallowed_methods, reason = "it compares with a server that the environment names")]
 
 mod decision;
+#[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod node;
 mod requests;
+mod tally;
+#[expect(dead_code, reason = "the sidecar's tests use all of it")]
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fmt::Write;
 
-use decision::{Decision, STRICTER};
-use node::{Answer, Node};
+use node::Node;
 use requests::Sent;
 use serde_json::{Value, json};
+use tally::Tally;
 use world::World;
 
 /// How many of the first generated requests are recorded.
 const RECORDED: usize = 600;
 /// Requests for each set of roles.
 const PER_WORLD: usize = 200;
-
-/// How answers compare.
-#[derive(Default)]
-struct Tally {
-    same: usize,
-    /// The node failed for another reason than privileges.
-    undecided: usize,
-    stricter: BTreeMap<(String, String), (usize, String)>,
-    over_granted: Vec<String>,
-}
-
-impl Tally {
-    fn add(&mut self, sent: &Sent, node: &Answer, ours: &Decision) {
-        let shown = || format!("{} {} {} by {}", sent.method, sent.target, sent.body, sent.roles);
-        match (node.allowed, ours) {
-            (None, _) => self.undecided += 1,
-            (Some(false), Decision::Denied { .. }) => self.same += 1,
-            (Some(false), Decision::Permitted(_)) => self.over_granted.push(shown()),
-            (Some(true), Decision::Permitted(None)) => self.same += 1,
-            (Some(true), Decision::Permitted(Some(only))) => {
-                let only: BTreeSet<_> =
-                    only.iter().filter(|index| world::has_documents(index)).cloned().collect();
-                let found =
-                    node.found.as_ref().map(|found| found.iter().filter(|index| world::has_documents(index)));
-                match found.map(|found| found.cloned().collect::<BTreeSet<_>>()) {
-                    Some(found) if !only.is_subset(&found) => {
-                        self.over_granted.push(format!("{}: {only:?} instead of {found:?}", shown()));
-                    }
-                    Some(found) if only != found => {
-                        let why = format!("{only:?} instead of {found:?}");
-                        self.stricter.entry(("reduced".to_owned(), why)).or_insert_with(|| (0, shown())).0 +=
-                            1;
-                    }
-                    _ => self.same += 1,
-                }
-            }
-            (Some(true), Decision::Denied { operation, why }) => {
-                let key = (operation.clone(), why.clone());
-                self.stricter.entry(key).or_insert_with(|| (0, shown())).0 += 1;
-            }
-        }
-    }
-
-    /// What is wrong: over-grants, and denials that no line of the table explains.
-    fn problems(&self) -> String {
-        let mut problems = String::new();
-        for request in self.over_granted.iter().take(40) {
-            writeln!(problems, "over-granted: {request}").expect("text");
-        }
-        for ((operation, why), (count, example)) in &self.stricter {
-            if !STRICTER.iter().any(|(op, reason, _)| (*op == "*" || op == operation) && why.contains(reason))
-            {
-                writeln!(problems, "stricter {count} times: {operation}: {why}: {example}").expect("text");
-            }
-        }
-        problems
-    }
-}
 
 #[test]
 fn recorded_answers_are_ours() {
@@ -134,16 +78,7 @@ fn a_node_gives_the_same_answers() {
             }
         }
     }
-    let stricter: usize = tally.stricter.values().map(|(count, _)| count).sum();
-    println!(
-        "{count} requests: {} same, {stricter} stricter, {} undecided, {} over-granted",
-        tally.same,
-        tally.undecided,
-        tally.over_granted.len()
-    );
-    for ((operation, why), (count, _)) in &tally.stricter {
-        println!("{count:6} stricter: {operation}: {why}");
-    }
+    tally.print(count);
     if env::var("RECORD").is_ok_and(|value| !value.is_empty()) {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/recorded.jsonl");
         std::fs::write(path, records).expect("the records are written");

@@ -10,7 +10,8 @@ use crate::requests::Sent;
 
 /// A connection to a node.
 pub(crate) struct Node {
-    address: String,
+    /// The `Host` of its requests.
+    host: String,
     stream: BufReader<TcpStream>,
 }
 
@@ -34,12 +35,17 @@ impl Node {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let stream = TcpStream::connect(&address).expect("the node listens");
         stream.set_nodelay(true).expect("a socket");
-        Self { address, stream: BufReader::new(stream) }
+        Self { host: address, stream: BufReader::new(stream) }
     }
 
     /// Does something as the administrator, and gives the status.
     pub(crate) fn administer(&mut self, method: &str, target: &str, body: &str) -> (u16, String) {
-        self.send(method, target, "admins", body)
+        self.send(method, target, "admins", body, "")
+    }
+
+    /// The same with this `Host`.
+    pub(crate) fn with_host(self, host: &str) -> Self {
+        Self { host: host.to_owned(), ..self }
     }
 
     /// The answer to a request.
@@ -49,8 +55,18 @@ impl Node {
             target += if target.contains('?') { "&" } else { "?" };
             target += "perform_permission_check=true";
         }
-        let (status, text) = self.send(&sent.method, &target, &sent.roles, &sent.body);
-        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        let (status, text) = self.send(&sent.method, &target, &sent.roles, &sent.body, "");
+        Self::read(sent, &target, status, &text)
+    }
+
+    /// The answer to a request with these header lines in addition, each with its end.
+    pub(crate) fn answer(&mut self, sent: &Sent, lines: &str) -> (Answer, String) {
+        let (status, text) = self.send(&sent.method, &sent.target, &sent.roles, &sent.body, lines);
+        (Self::read(sent, &sent.target, status, &text), text)
+    }
+
+    fn read(sent: &Sent, target: &str, status: u16, text: &str) -> Answer {
+        let answer: Value = serde_json::from_str(text).unwrap_or_default();
         let is_denied = |error: &Value| {
             let text = error.to_string();
             text.contains("security_exception") && text.contains("no permissions")
@@ -74,14 +90,14 @@ impl Node {
         Answer { status, allowed, found }
     }
 
-    fn send(&mut self, method: &str, target: &str, roles: &str, body: &str) -> (u16, String) {
+    fn send(&mut self, method: &str, target: &str, roles: &str, body: &str, lines: &str) -> (u16, String) {
         let kind = if target.contains("_bulk") || target.contains("_msearch") { "x-ndjson" } else { "json" };
         let kind =
             if body.is_empty() { String::new() } else { format!("content-type: application/{kind}\r\n") };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: user\r\nx-proxy-roles: {roles}\r\n\
-             x-forwarded-for: 127.0.0.1\r\n{kind}content-length: {}\r\n\r\n{body}",
-            self.address,
+             x-forwarded-for: 127.0.0.1\r\n{lines}{kind}content-length: {}\r\n\r\n{body}",
+            self.host,
             body.len()
         );
         self.stream.get_mut().write_all(head.as_bytes()).expect("the node reads");

@@ -23,10 +23,11 @@ const LONGEST: u64 = 64 << 10;
 pub(super) fn caller(
     args: &CallerArgs,
     authorizer: &Authorizer,
+    host: &str,
 ) -> Result<(ExplainedSubject, Option<String>), String> {
     Ok(match args {
         CallerArgs { user: Some(user), issuer, roles, groups, .. } => {
-            let subject = subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+            let subject = subject(authorizer, host, user, issuer.as_deref(), (groups, roles))?;
             (subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None)
         }
         CallerArgs { basic: Some(pair), .. } => {
@@ -44,13 +45,18 @@ pub(super) fn caller(
     })
 }
 
-/// The names that the caller is given and the policy does not have: probably mistakes.
+/// The names that the caller is given and the policy, or the search cluster of this host, does not have: probably
+/// mistakes.
 pub(super) fn unknown_names(
     user: Option<&str>,
     roles: &[String],
     groups: &[String],
-    policy: &Policy,
+    (authorizer, host): (&Authorizer, &str),
 ) -> Vec<String> {
+    if authorizer.is_of_cluster(host.as_bytes()) {
+        return authorizer.unknown_on_cluster(host.as_bytes(), user, &[roles, groups].concat());
+    }
+    let policy = &authorizer.loaded().policy;
     let user = user.and_then(|user| unknown_user(user, policy));
     user.into_iter().chain(unknown_roles(roles, policy)).chain(unknown_groups(groups, policy)).collect()
 }
@@ -121,11 +127,14 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Option<String> {
 /// When no token of the issuer can have these names.
 pub(super) fn subject(
     authorizer: &Authorizer,
+    host: &str,
     user: &str,
     issuer: Option<&str>,
     (groups, roles): (&[String], &[String]),
 ) -> Result<Result<Subject, CredentialsError>, String> {
-    let Some(name) = issuer else { return Ok(authorizer.subject_named(user, groups, roles)) };
+    let Some(name) = issuer else {
+        return Ok(authorizer.subject_named(host.as_bytes(), user, groups, roles));
+    };
     let issuers = &authorizer.loaded().policy.identity.jwt;
     let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name) else {
         let known: Vec<&str> = issuers.iter().map(|known| &*known.issuer).collect();
@@ -136,13 +145,15 @@ pub(super) fn subject(
     if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
         return Err(format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?"));
     }
-    let gives_roles = issuer.roles_from_token && issuer.claims.roles.is_some();
     let given = [
-        ("role", !roles.is_empty(), gives_roles),
+        ("role", !roles.is_empty(), issuer.role_claim().is_some()),
         ("group", !groups.is_empty(), issuer.claims.groups.is_some()),
     ];
     if let Some((kind, ..)) = given.into_iter().find(|(_, given, gives)| *given && !gives) {
         return Err(format!("the policy takes no {kind}s from tokens of `{name}`: leave `--{kind}` out"));
+    }
+    if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
+        return Err(format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out"));
     }
     let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
     Ok(Ok(Subject {

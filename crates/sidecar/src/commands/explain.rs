@@ -6,6 +6,7 @@ use std::path::Path;
 use authorizer::Request;
 use serde::Serialize;
 
+use super::body::{Body, NO_BODY};
 use super::{caller, fetched, loaded, logged};
 use crate::cli::{CallerArgs, ExplainArgs, Format, RequestArgs};
 use crate::exit::Exit;
@@ -19,9 +20,26 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
+    let from_input = [
+        args.body.body.as_deref(),
+        args.caller.basic.as_deref(),
+        args.caller.bearer.as_deref(),
+        args.decision.as_deref().and_then(Path::to_str),
+    ];
+    if from_input.iter().filter(|given| **given == Some("-")).count() > 1 {
+        output.error("only one of the arguments can be `-`: standard input is read once");
+        return Exit::Arguments;
+    }
+    let body = match Body::read(&args.body) {
+        Ok(body) => body,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
     match (&args.decision, &args.request) {
-        (Some(from), _) => explain_logged(from, &compiled, args.output, output),
-        (None, Some(request)) => explain_request(args, request, compiled, output),
+        (Some(from), _) => explain_logged(from, &body, &compiled, args.output, output),
+        (None, Some(request)) => explain_request(args, request, &body, compiled, output),
         (None, None) => {
             output.error("give a request, such as `GET /people`, or `--decision FILE`");
             Exit::Arguments
@@ -30,8 +48,14 @@ pub(crate) fn explain(args: &ExplainArgs, output: &mut Output<'_>) -> Exit {
 }
 
 /// Explains a line of the decision log.
-fn explain_logged(from: &Path, compiled: &CompiledPolicy, format: Format, output: &mut Output<'_>) -> Exit {
-    let repeated = logged::read(from).and_then(|line| line.explain(&compiled.authorizer, clock::now()));
+fn explain_logged(
+    from: &Path,
+    body: &Body,
+    compiled: &CompiledPolicy,
+    format: Format,
+    output: &mut Output<'_>,
+) -> Exit {
+    let repeated = logged::read(from).and_then(|line| line.explain(&compiled.authorizer, body, clock::now()));
     match repeated {
         Ok(repeated) => print(&repeated, repeated.explanation.status, format, output),
         Err(error) => {
@@ -44,10 +68,12 @@ fn explain_logged(from: &Path, compiled: &CompiledPolicy, format: Format, output
 fn explain_request(
     args: &ExplainArgs,
     request: &RequestArgs,
+    body: &Body,
     compiled: CompiledPolicy,
     output: &mut Output<'_>,
 ) -> Exit {
-    let (asker, authorization) = match caller::caller(&args.caller, &compiled.authorizer) {
+    let (path, host) = request.path_and_host();
+    let (asker, authorization) = match caller::caller(&args.caller, &compiled.authorizer, &host) {
         Ok(caller) => caller,
         Err(error) => {
             output.error(&error);
@@ -59,21 +85,27 @@ fn explain_request(
         Ok(compiled) => compiled,
         Err(exit) => return exit,
     };
-    let (path, host) = request.path_and_host();
     let mut lines = args.headers.clone();
+    lines.extend(body.header(&lines));
     lines.extend(authorization.map(|value| ("authorization".to_owned(), value)));
     let headers: Vec<_> = lines.iter().map(|(name, value)| header(name, value)).collect();
+    let client = args.client.map(|address| address.to_string()).unwrap_or_default();
     let request = Request {
         method: request.method.as_bytes(),
         host: host.as_bytes(),
         path: path.as_bytes(),
         headers: &headers,
-        id: b"",
+        client: client.as_bytes(),
+        body: body.whole(),
+        ..Request::default()
     };
     let mut explanation = compiled.authorizer.explain(&request, asker, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     let user = user.as_deref().filter(|_| issuer.is_none());
-    explanation.notes.extend(caller::unknown_names(user, roles, groups, &compiled.loaded.policy));
+    explanation.notes.extend(caller::unknown_names(user, roles, groups, (&compiled.authorizer, &host)));
+    if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
+        explanation.notes.push(NO_BODY.to_owned());
+    }
     print(&explanation, explanation.status, args.output, output)
 }
 

@@ -6,10 +6,16 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, ExplainedSubject, Explanation, Reason, Request, Scratch, Verdict};
+use authorizer::{
+    Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody, Scratch,
+    Verdict,
+};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
+use runtime::clock;
 use serde::{Deserialize, Serialize};
+
+use super::body::Body;
 
 /// Maximum bytes that are read: more than the longest line has.
 const LONGEST: u64 = 1 << 20;
@@ -29,6 +35,8 @@ pub(super) struct LoggedDecision {
     host: String,
     path: String,
     raw_path: Option<String>,
+    query: Option<String>,
+    client: Option<String>,
 }
 
 /// What was decided, and what a repetition may differ in.
@@ -38,6 +46,10 @@ struct Outcome {
     reason: Option<String>,
     rule: Option<String>,
     detail: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    actions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    indices: Vec<String>,
     attempted_user: Option<String>,
     attempted_issuer: Option<String>,
     policy: Option<String>,
@@ -54,6 +66,8 @@ pub(super) struct Repeated {
     logged: Outcome,
     /// Whether this policy decides as the line says.
     same: bool,
+    /// Whether the decision may be another one because it depends on a body, which the line does not have.
+    without_body: bool,
 }
 
 /// Reads one line from a file; `-` is standard input.
@@ -85,14 +99,30 @@ impl LoggedDecision {
     ///
     /// # Errors
     /// If the line has a reason that this program does not know.
-    pub(super) fn explain(self, authorizer: &Authorizer, now: UnixTime) -> Result<Repeated, String> {
+    pub(super) fn explain(
+        self,
+        authorizer: &Authorizer,
+        body: &Body,
+        now: UnixTime,
+    ) -> Result<Repeated, String> {
         let reason = self.outcome.reason.as_deref().map(named).transpose()?;
+        let mut path = self.raw_path.unwrap_or(self.path);
+        if let Some(query) = &self.query {
+            path.extend(["?", query]);
+        }
+        let lines: Vec<_> = body.header(&[]).into_iter().collect();
+        let lines =
+            lines.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
+        let headers: Vec<_> = lines.collect();
+        let is_unseen = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
-            path: self.raw_path.as_ref().unwrap_or(&self.path).as_bytes(),
-            headers: &[],
-            id: b"",
+            path: path.as_bytes(),
+            headers: &headers,
+            client: self.client.as_deref().unwrap_or_default().as_bytes(),
+            body: if is_unseen { RequestBody::Unseen } else { body.whole() },
+            ..Request::default()
         };
         let mut explanation = match (reason, self.user) {
             // These depend on headers, on the size of the message or on the load, which a line does not have.
@@ -109,7 +139,7 @@ impl LoggedDecision {
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
-                let caller = if authorizer.is_unknown_to_basic(&user, source) {
+                let caller = if authorizer.is_unknown_to_basic(self.host.as_bytes(), &user, source) {
                     // Removed since.
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
@@ -134,7 +164,9 @@ impl LoggedDecision {
             explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
         }
         let same = self.outcome.is(&explanation);
-        Ok(Repeated { explanation, logged: self.outcome, same })
+        let depends_on_body = explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
+        let without_body = depends_on_body && !is_unseen && !body.is_given();
+        Ok(Repeated { explanation, logged: self.outcome, same, without_body })
     }
 }
 
@@ -159,7 +191,10 @@ impl LoggedDecision {
                     Reason::ControlBytes
                     | Reason::DuplicateAuthorization
                     | Reason::Limit(_)
-                    | Reason::InvalidCredentials(_),
+                    | Reason::InvalidCredentials(_)
+                    | Reason::Cluster(_)
+                    | Reason::NotPermitted
+                    | Reason::PartlyPermitted,
                 )
                 | Err(_),
             ) => return Answer::NotRepeatable,
@@ -181,10 +216,21 @@ impl LoggedDecision {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
             path: self.received_path().as_bytes(),
-            headers: &[],
-            id: b"",
+            ..Request::default()
         };
-        Answer::Verdict(authorizer.check_as(&request, subject, scratch))
+        let verdict = authorizer.check_as(&request, subject, scratch, clock::now());
+        match &verdict {
+            // A line does not have the body, on which the answer of a search cluster depends.
+            Verdict::Denied(denied)
+                if matches!(
+                    denied.reason,
+                    Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted
+                ) =>
+            {
+                Answer::NotRepeatable
+            }
+            Verdict::Denied(_) | Verdict::Allowed(_) => Answer::Verdict(verdict),
+        }
     }
 
     /// The caller of this name under a policy; one without any identity source takes every caller as logged.
@@ -204,10 +250,12 @@ impl LoggedDecision {
         }
         // Only a caller of Basic has no issuer.
         let Some(name) = self.issuer.as_deref() else {
-            if identity.basic.is_none() || authorizer.is_unknown_to_basic(user, Some(SourceId::BASIC)) {
+            if identity.basic.is_none()
+                || authorizer.is_unknown_to_basic(self.host.as_bytes(), user, Some(SourceId::BASIC))
+            {
                 return Err(CredentialsError::BadPassword);
             }
-            let of_policy = authorizer.subject_named::<&str>(user, &[], &[])?;
+            let of_policy = authorizer.subject_named::<&str>(self.host.as_bytes(), user, &[], &[])?;
             let is_known = of_policy.source == Some(SourceId::BASIC);
             return Ok(if is_known {
                 of_policy
@@ -220,9 +268,7 @@ impl LoggedDecision {
             return Err(CredentialsError::UnknownIssuer);
         };
         let mut subject = as_logged(Some(SourceId::of_issuer(index)));
-        if !issuer.roles_from_token || issuer.claims.roles.is_none() {
-            subject.roles.clear();
-        }
+        subject.roles.retain(|role| issuer.may_give(role));
         if issuer.claims.groups.is_none() {
             subject.groups.clear();
         }
@@ -303,7 +349,10 @@ fn named(name: &str) -> Result<Reason, String> {
 
 impl Outcome {
     fn is(&self, explanation: &Explanation) -> bool {
-        let rule = explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule));
+        let rule = match &explanation.cluster {
+            Some(cluster) => cluster.operation.filter(|_| explanation.status == 200).map(str::to_owned),
+            None => explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule)),
+        };
         (self.decision == "allowed") == (explanation.status == 200)
             && self.reason.as_deref() == explanation.reason
             && self.rule == rule
@@ -312,7 +361,7 @@ impl Outcome {
 
 impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { explanation, logged, same } = self;
+        let Self { explanation, logged, same, without_body } = self;
         write!(f, "{explanation}\nlogged:  {}", logged.decision)?;
         if let Some(reason) = &logged.reason {
             write!(f, " ({reason})")?;
@@ -328,6 +377,17 @@ impl fmt::Display for Repeated {
         if let Some(policy) = logged.policy.as_ref().filter(|policy| **policy != *explanation.revision.policy)
         {
             write!(f, "\n         decided by another policy: {policy}")?;
+        }
+        if !logged.actions.is_empty() {
+            write!(f, "\n         it needed {}", logged.actions.join(", "))?;
+        }
+        if !logged.indices.is_empty() {
+            write!(f, "\n         on {}", logged.indices.join(", "))?;
+        }
+        if *without_body {
+            f.write_str(
+                "\n         inexact: the operation depends on the body, which the line does not have: `--body` gives it",
+            )?;
         }
         if logged.inexact {
             f.write_str("\n         values of the line were cut or replaced: the request was another one")?;

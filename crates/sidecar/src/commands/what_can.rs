@@ -25,7 +25,7 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
         }
     };
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    what.notes.extend(caller::unknown_names(user, &[], &args.groups, &compiled.loaded.policy));
+    what.notes.extend(caller::unknown_names(user, &[], &args.groups, (&compiled.authorizer, &args.host)));
     match args.output {
         Format::Text => output.line(&what.to_string()),
         Format::Json => output.json(&what),
@@ -35,15 +35,21 @@ pub(crate) fn what_can(args: &WhatCanArgs, output: &mut Output<'_>) -> Exit {
 
 /// What the caller that the arguments name may do.
 fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String> {
-    let WhatCanArgs { user, issuer, roles, groups, .. } = args;
+    let WhatCanArgs { user, issuer, roles, groups, host, .. } = args;
+    let on_cluster = authorizer.is_of_cluster(host.as_bytes());
     // An answer about a misspelt role would be that of no role at all.
-    if let Some(unknown) = caller::unknown_roles(roles, &authorizer.loaded().policy).into_iter().next() {
+    let unknown = match on_cluster {
+        true => unknown_on_cluster(authorizer, host, roles),
+        false => caller::unknown_roles(roles, &authorizer.loaded().policy),
+    };
+    if let Some(unknown) = unknown.into_iter().next() {
         return Err(unknown);
     }
+    let of_token: &[String] = if on_cluster { &[] } else { roles };
     if let Some(user) = user {
-        let subject = caller::subject(authorizer, user, issuer.as_deref(), (groups, roles))?;
+        let subject = caller::subject(authorizer, host, user, issuer.as_deref(), (groups, of_token))?;
         return Ok(match subject {
-            Ok(subject) => authorizer.what_can(Some(&subject)),
+            Ok(subject) => authorizer.what_can_on(host.as_bytes(), Some(&subject), roles),
             Err(error) => WhatCan::nothing(user, error),
         });
     }
@@ -54,8 +60,15 @@ fn answer(args: &WhatCanArgs, authorizer: &Authorizer) -> Result<WhatCan, String
         issuer: None,
         source: None,
         groups: names(groups),
-        roles: names(roles),
+        roles: names(of_token),
         claims: serde_json::Value::Null,
     });
-    Ok(authorizer.what_can(subject.as_ref()))
+    Ok(authorizer.what_can_on(host.as_bytes(), subject.as_ref(), roles))
+}
+
+/// The roles that the search cluster does not have.
+fn unknown_on_cluster(authorizer: &Authorizer, host: &str, roles: &[String]) -> Vec<String> {
+    let unknown =
+        roles.iter().filter(|role| authorizer.has_cluster_role(host.as_bytes(), role) == Some(false));
+    unknown.map(|role| format!("the search cluster has no role `{role}`")).collect()
 }

@@ -10,8 +10,10 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, Decided, Received, WorkerThread};
+use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, WorkerThread};
 use smallvec::SmallVec;
+
+use super::request_body;
 
 /// The result of checking a message.
 #[derive(Debug)]
@@ -101,9 +103,10 @@ impl Checker {
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
-    /// Records that all verdicts so far are answered: their answers have been passed to the transport.
-    pub(super) fn answered(&self, received: Received) {
-        let _ = self.thread.answered(received);
+    /// Records the latency of all verdicts since the last call, from `received` until now. To be called when their answers
+    /// have been passed to the transport.
+    pub(super) fn record_latency(&self, received: Received) {
+        let _ = self.thread.record_latency(received);
     }
 
     /// Counts an error and returns it as the answer.
@@ -131,6 +134,8 @@ impl Checker {
             path: decoded.path,
             headers: &headers,
             id: decoded.id,
+            client: decoded.source_ip(),
+            body: request_body::of(&decoded, &headers),
         };
         let started = Instant::now();
         let outcome = if decoded.too_many_headers {
@@ -152,8 +157,9 @@ impl Checker {
                 }
                 self.thread.counters().evaluated(ended.saturating_duration_since(started));
                 let client = decoded.source_ip();
-                let decided = Decided { authorizer, request: &request, client, received, decided: ended };
-                self.thread.record(&verdict, decided);
+                let context =
+                    DecisionContext { authorizer, request: &request, client, received, decided_at: ended };
+                self.thread.record(&verdict, context);
                 Ok(CheckResult::Answered(Answer::Verdict(answer.into())))
             }
         }
@@ -182,12 +188,15 @@ impl Checker {
             path: decoded.path,
             headers,
             id: decoded.id,
+            ..Request::default()
         };
         let verdict = authorizer.deny_over_limit(&request, limit, scratch);
         let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-        let (client, now) = (decoded.source_ip(), Instant::now());
-        self.thread
-            .record(&verdict, Decided { authorizer, request: &request, client, received, decided: now });
+        let (client, decided_at) = (decoded.source_ip(), Instant::now());
+        self.thread.record(
+            &verdict,
+            DecisionContext { authorizer, request: &request, client, received, decided_at },
+        );
         Ok(Answer::Verdict(answer.into()))
     }
 

@@ -1,7 +1,10 @@
-//! One HTTP/2 connection: its limits, and the loop that reads and answers requests in batches.
+//! One HTTP/2 connection: its limits, and the loop that reads and answers requests.
 //!
-//! A connection reads what has arrived, up to a limit, then answers all requests in it, then sends all answers in one
-//! write. A request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is
+//! A connection reads for at most one *time slice* (200 µs or [`BATCH`] requests; see `slices`) before others of its worker
+//! get their turn. In a slice it goes through *rounds*: it reads what has arrived, up to 16 KiB, answers the requests in it
+//! in *batches* of at most [`BATCH`], and sends the answers of a batch in one write.
+//!
+//! A request that can be answered at once, as nearly every one can, needs neither a task nor a channel. `h2` is
 //! used directly, not through hyper: 412,000 instead of 365,000 checks per second per core, in a measurement of the
 //! transport alone, which decoded no messages (August 2026).
 
@@ -24,8 +27,7 @@ use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// Maximum number of requests that are read before they are answered. A time slice (see `slices`) also ends after this
-/// many. A larger batch saves system calls; in a smaller one the first request waits less. Chosen, not measured: at a
+/// Maximum number of requests that are read before they are answered, and of requests in a time slice. A larger batch saves system calls; in a smaller one the first request waits less. Chosen, not measured: at a
 /// few microseconds each (November 2026; `make bench BENCH=wire`), 64 take about as long as a slice.
 const BATCH: usize = 64;
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. It limits
@@ -83,7 +85,7 @@ pub(super) async fn serve<I>(
     let io = Sliced::new(io, Rc::clone(&slice));
     let handshake = async {
         context.slices.wait_for_turn(&slice).await;
-        timeout(context.options.read_timeout, http2.handshake(io)).await
+        timeout(context.options.request_timeout, http2.handshake(io)).await
     };
     let h2 = tokio::select! {
         h2 = handshake => h2,
@@ -167,9 +169,9 @@ struct Connection<I> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     /// Everything that had arrived was read.
-    Empty,
+    AllRead,
     /// The limit of a round (bytes read, see `slices`) was reached: there may be more to read.
-    Full,
+    LimitReached,
     /// The connection has ended.
     Closed,
 }
@@ -194,14 +196,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                     self.context.slices.wait(&self.slice, cx);
                     return Poll::Pending;
                 }
-                Round::Full => {}
-                Round::Empty => return Poll::Pending,
+                Round::LimitReached => {}
+                Round::AllRead => return Poll::Pending,
             }
         }
     }
 
-    /// Reads requests, answers them and writes the answers. When the slice is used up, no more is read, but
-    /// everything that has been read is still answered and written.
+    /// Reads requests up to the limit of a round, answers them and writes the answers. When the slice is used up, no more
+    /// is read, but everything that has been read is still answered and written.
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
         let (accepted, excess_resets) = (self.accepted, self.excess_resets);
         self.slice.begin_round();
@@ -216,7 +218,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             }
             self.answer(cx);
         };
-        let is_full = self.slice.is_round_full();
+        let limit_reached = self.slice.is_round_full();
         // A stream that was reset takes much memory for few bytes (rapid reset), so after a round of mostly resets the
         // next one is short. After one with requests the next is longer, which saves system calls.
         if self.excess_resets > excess_resets {
@@ -224,10 +226,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         } else if self.accepted > accepted {
             self.slice.lengthen_rounds();
         }
-        match (open, is_full) {
+        match (open, limit_reached) {
             (false, _) => Round::Closed,
-            (true, true) => Round::Full,
-            (true, false) => Round::Empty,
+            (true, true) => Round::LimitReached,
+            (true, false) => Round::AllRead,
         }
     }
 
@@ -255,7 +257,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
-        self.context.checker.answered(received);
+        self.context.checker.record_latency(received);
     }
 }
 

@@ -127,7 +127,7 @@ impl Exchange {
                 }
             }
         }
-        self.context.checker.answered(self.received);
+        self.context.checker.record_latency(self.received);
     }
 
     /// Authorizes and answers, unless credentials must be verified first; returns those.
@@ -162,7 +162,7 @@ impl Exchange {
         if let Err(failure) = result {
             self.fail(failure, &message);
         }
-        self.context.checker.answered(self.received);
+        self.context.checker.record_latency(self.received);
     }
 
     async fn verify_and_check(&mut self, message: &[u8], unverified: Unverified) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ impl Exchange {
 fn not_hashed(reason: NotHashed) -> Failure {
     match reason {
         NotHashed::Displaced => Limit::Capacity.into(),
-        NotHashed::Panicked => ErrorKind::Panicked.into(),
+        NotHashed::Failed => ErrorKind::Internal.into(),
     }
 }
 
@@ -254,12 +254,12 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 }
 
 /// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest after
-/// `read_timeout`.
+/// `Options::request_timeout`, 10 seconds.
 fn deadline(context: &ExchangeContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let requested = requested.map(|timeout| timeout - MAX_MARGIN.min(timeout / 4));
-    Instant::now()
-        + requested.map_or(context.options.read_timeout, |timeout| timeout.min(context.options.read_timeout))
+    let limit = context.options.request_timeout;
+    Instant::now() + requested.map_or(limit, |timeout| timeout.min(limit))
 }
 
 /// Parses a `grpc-timeout`: at most eight digits and a unit. A value that cannot be parsed is ignored.

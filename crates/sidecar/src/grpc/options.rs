@@ -17,9 +17,9 @@ pub struct Options {
     /// Upper bound of the number of concurrent streams per connection (RFC 9113, 6.5.2). The limit of a connection is
     /// lower, the more connections its worker thread has: see `STREAMS_DIVIDEND` in `connection`.
     pub max_concurrent_streams: u32,
-    /// Maximum time for the connection preface, for the rest of a message, and for the verification of its credentials.
-    /// A shorter `grpc-timeout` replaces it for that request.
-    pub read_timeout: Duration,
+    /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is answered: for the rest of
+    /// its message and the verification of its credentials. A shorter `grpc-timeout` replaces it for that request.
+    pub request_timeout: Duration,
     /// Number of threads that hash passwords; 0 means half the cores, but at least one.
     pub hash_threads: usize,
     /// Maximum number of passwords that wait to be hashed.
@@ -33,7 +33,7 @@ impl Default for Options {
             max_message_size: 4 << 20,
             max_connections: 1024,
             max_concurrent_streams: 1024,
-            read_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
             hash_threads: 0,
             hash_queue: 256,
         }

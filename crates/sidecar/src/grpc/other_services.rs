@@ -52,7 +52,7 @@ pub(super) struct OtherServices {
     /// The budget of streaming RPCs.
     calls: Arc<Budget>,
     /// Maximum time for a message to arrive or to be read by the peer.
-    read_timeout: Duration,
+    request_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +68,14 @@ impl OtherServices {
     pub(super) fn new(
         policy: ActivePolicy,
         phase: watch::Receiver<Phase>,
-        read_timeout: Duration,
+        request_timeout: Duration,
     ) -> Result<Self, tonic_reflection::server::Error> {
         Ok(Self {
             health: Health::new(policy, phase),
             reflection: Arc::new(Reflection::new(MAX_MESSAGE)?),
             limits: Limits { message: MAX_MESSAGE, budget: Budget::new(MESSAGES) },
             calls: Budget::new(CALLS),
-            read_timeout,
+            request_timeout,
         })
     }
 
@@ -100,7 +100,7 @@ impl OtherServices {
                 Err(limit) => StreamState::of(respond::limit(&mut respond, limit)),
                 Ok(held) => {
                     spawn_local(async move {
-                        services.reflection.serve(request, respond, services.read_timeout).await;
+                        services.reflection.serve(request, respond, services.request_timeout).await;
                         drop(held);
                     });
                     StreamState::NotReset
@@ -116,7 +116,7 @@ impl OtherServices {
                 }
                 spawn_local(async move {
                     let message = poll_fn(|cx| incoming.poll(&services.limits, cx));
-                    let message = timeout(services.read_timeout, message).await;
+                    let message = timeout(services.request_timeout, message).await;
                     // A failed send means that the peer has reset the stream: nothing is left to do.
                     let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
                 });
@@ -138,7 +138,7 @@ impl OtherServices {
             Ok(message) if method == Method::HealthWatch => match self.calls.hold(WATCH) {
                 Err(limit) => respond::limit(&mut respond, limit),
                 Ok(held) => {
-                    let watch = self.health.clone().watch(message, respond, self.read_timeout);
+                    let watch = self.health.clone().watch(message, respond, self.request_timeout);
                     spawn_local(async move {
                         watch.await;
                         drop(held);

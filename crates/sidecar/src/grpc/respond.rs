@@ -81,7 +81,7 @@ pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(
     let status = match limit {
         Limit::Deadline => (DEADLINE_EXCEEDED, "deadline exceeded"),
         Limit::MessageSize => (RESOURCE_EXHAUSTED, "the message is too large"),
-        Limit::Capacity | Limit::HeaderLines | Limit::ResponseSize => {
+        Limit::Capacity | Limit::HeaderLines | Limit::ResponseSize | Limit::BodySize => {
             (RESOURCE_EXHAUSTED, "resource limit exceeded")
         }
     };
@@ -128,7 +128,7 @@ const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
         ErrorKind::Compressed => (UNIMPLEMENTED, "compression is not supported"),
         ErrorKind::Framing => (INTERNAL, "not exactly one message"),
         ErrorKind::Unanswerable => (INTERNAL, "the answer cannot be written"),
-        ErrorKind::Panicked => (INTERNAL, "internal error"),
+        ErrorKind::Internal => (INTERNAL, "internal error"),
         ErrorKind::NotReady => (UNAVAILABLE, "no active policy"),
     }
 }

@@ -67,7 +67,7 @@ impl Server {
         let wrong_protocols = Arc::new(WrongProtocols::new());
         let parts = Parts {
             wrong_protocols: Arc::clone(&wrong_protocols),
-            other_services: OtherServices::new(policy.clone(), phases.clone(), options.read_timeout)
+            other_services: OtherServices::new(policy.clone(), phases.clone(), options.request_timeout)
                 .map_err(io::Error::other)?,
             limits: limits(&options),
             hashing: Arc::clone(&hashing),

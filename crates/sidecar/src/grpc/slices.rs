@@ -5,8 +5,7 @@
 //! resets, the p99 of another was 10 times its usual value). So a connection reads for at most one time slice, in
 //! rounds: it reads a limited number of bytes, then answers all requests in them. A connection that has used up its
 //! slice is queued for the next one, and a new connection is queued for its handshake, in which reads are not limited.
-//! Each time the runtime polls for
-//! I/O events, one queued connection is resumed.
+//! Each time the runtime polls for I/O events, one queued connection is resumed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

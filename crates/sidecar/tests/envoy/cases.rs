@@ -27,6 +27,10 @@ async fn hold(normalize_path: bool) {
         for name in policies::names().unwrap() {
             let folder = tempfile::tempdir().unwrap();
             let example = Example::signed_by(&name, folder.path(), &signer).unwrap();
+            // The cases of a search cluster have bodies that count.
+            let is_cluster = example.loaded.policy.search.is_some();
+            options.envoy.with_request_body = is_cluster.then_some(1 << 20);
+            options.envoy.whole_bodies = is_cluster;
             let stack = start(&example.file, &options).await;
             for version in [Version::Http1, Version::Http2] {
                 let identity = &example.loaded.policy.identity;

@@ -7,6 +7,7 @@ mod cases;
 mod faults;
 mod minimal;
 mod requests;
+mod search;
 mod under_load;
 
 use std::path::Path;

@@ -12,6 +12,7 @@
 mod admin;
 mod cli;
 mod client;
+mod cluster;
 mod decisions;
 mod diff;
 mod discovery;
@@ -21,6 +22,7 @@ mod process;
 mod reloading;
 mod replay;
 mod schema;
+mod search_cluster;
 mod secrets;
 mod serving;
 mod settings;

@@ -23,7 +23,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 15] = [
+const MAPPINGS: [(&str, &str, &str); 17] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
@@ -36,6 +36,8 @@ const MAPPINGS: [(&str, &str, &str); 15] = [
     ("grant", "a grant", "grants: { admin: { ?: x } }"),
     ("allow_response", "`allow_response`", "allow_response: { ?: x }"),
     ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
+    ("search", "`search`", "search: { ?: x }"),
+    ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
     ("expect", "`expect`", "- { expect: { ?: x } }"),

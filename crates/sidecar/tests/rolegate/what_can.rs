@@ -11,6 +11,7 @@ identity:
       audiences: [x]
       keys: { url: "https://id.example.com/jwks" }
       claims: { user: sub, roles: roles }
+      roles_from_token: [reader, barred]
     - issuer: https://ci.example.com
       audiences: [x]
       keys: { url: "https://ci.example.com/jwks" }
@@ -117,6 +118,10 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
         (&["--user", "a", "--issuer", "https://cl.example.com"], "did you mean `https://ci.example.com`?"),
         (&["--user", "a", "--issuer", ci], "have a prefix: did you mean `ci:a`?"),
         (&["--user", "ci:a", "--issuer", ci, "--role", "reader"], "takes no roles from tokens of"),
+        (
+            &["--user", "a", "--issuer", "https://id.example.com", "--role", "editor"],
+            "`roles_from_token` of `https://id.example.com` does not list the role `editor`",
+        ),
         (
             &["--user", "a", "--issuer", "https://id.example.com", "--group", "g"],
             "takes no groups from tokens of",

@@ -175,7 +175,7 @@ async fn a_panic_is_an_error_for_its_own_request_only() {
         assert_eq!(check(&client, &by_alice()).await.error(), "13");
         assert!(check(&client, &by_alice()).await.is_ok());
     }
-    assert_eq!(errors(&server, ErrorKind::Panicked), 5);
+    assert_eq!(errors(&server, ErrorKind::Internal), 5);
     assert_eq!(sink.0.load(Relaxed), 10);
     assert_eq!(server.totals().connections, 1);
 }

@@ -124,7 +124,7 @@ async fn a_message_truncated_at_any_byte_is_never_allowed() {
 #[tokio::test]
 async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]), false).unwrap();
@@ -136,7 +136,7 @@ async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
 #[tokio::test]
 async fn a_check_is_denied_if_the_end_of_its_stream_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(framed(&by_alice()), false).unwrap();

@@ -112,7 +112,7 @@ async fn at_the_connection_limit_an_idle_connection_is_closed() {
 #[tokio::test]
 async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let sidecar::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut buffer = Vec::new();

@@ -161,7 +161,7 @@ async fn a_message_over_four_kib_is_rejected() {
 #[tokio::test]
 async fn a_call_whose_message_is_late_fails() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { read_timeout: Duration::from_millis(50), ..options() });
+    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let client = connect(&server).await;
     for path in [HEALTH_CHECK, HEALTH_WATCH] {
         let (response, _stream) = begin(&client, path, &[0, 0, 0, 0, 9, 1]).await;

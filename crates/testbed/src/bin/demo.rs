@@ -177,6 +177,7 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
             method: method.to_owned(),
             path: "/people".to_owned(),
             host: "localhost".to_owned(),
+            body: String::new(),
             headers: Vec::new(),
             credentials: like.request.credentials.clone(),
             at: None,

@@ -61,6 +61,8 @@ fn files_that_envoy_reads(folder: &Path) -> Vec<(&'static str, String)> {
     let files = [
         ("/etc/envoy/token.yaml", secret("token")),
         ("/etc/envoy/hmac.yaml", secret("hmac")),
+        ("/etc/envoy/cluster-account.yaml", secret("cluster-account")),
+        ("/etc/envoy/cluster-ca.pem", authority.cert.pem()),
         ("/etc/ssl/certs/ca-certificates.crt", authority.cert.pem()),
     ];
     files
@@ -131,7 +133,10 @@ fn fails_closed(at: &str, filter: &Value) {
         assert_eq!(filter[on], true, "{at}: {on}");
     }
     assert!(!filter["grpc_service"]["timeout"].is_null(), "{at}: no timeout of its own");
-    assert!(filter["with_request_body"].is_null(), "{at}: no policy reads bodies");
+    // Only a search cluster's requests depend on their bodies; a part of one is of no use.
+    let body = &filter["with_request_body"];
+    assert_eq!(!body.is_null(), at.contains("/search"), "{at}: bodies");
+    assert!(body.is_null() || body["allow_partial_message"] == false, "{at}: a part of a body");
 }
 
 /// It has no setting that allows a request without a decision.

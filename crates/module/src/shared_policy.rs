@@ -26,12 +26,12 @@ use crate::settings::FilterSettings;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub(crate) struct SharedPolicy {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
-    /// The policy, for worker threads.
-    pub(crate) policy: ActivePolicy,
+    /// The snapshot that worker threads decide with.
+    pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
     pub(crate) threads: Threads,
     /// Its admin pages, if it has any.
@@ -46,23 +46,23 @@ pub(crate) struct Instance {
 
 /// Those that filters and routes use now. A listener is updated before its old configuration goes: so an update that does
 /// not change these settings keeps the policy, its caches and its keys.
-static INSTANCES: Mutex<Vec<Weak<Instance>>> = Mutex::new(Vec::new());
+static SHARED_POLICIES: Mutex<Vec<Weak<SharedPolicy>>> = Mutex::new(Vec::new());
 
-impl Instance {
-    /// The instance with these settings, which is started unless there is one.
+impl SharedPolicy {
+    /// The policy with these settings: the one that is in use already, or else a new one, which is started.
     ///
     /// # Errors
     /// What is wrong with the policy, one line for each problem, or that the system gives no thread.
-    pub(crate) fn with(settings: FilterSettings) -> Result<Arc<Self>, String> {
-        let mut instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
-        instances.retain(|instance| instance.strong_count() > 0);
-        let same = |instance: &Arc<Self>| instance.settings == settings;
-        if let Some(instance) = instances.iter().filter_map(Weak::upgrade).find(same) {
-            return Ok(instance);
+    pub(crate) fn get_or_start(settings: FilterSettings) -> Result<Arc<Self>, String> {
+        let mut policies = SHARED_POLICIES.lock().unwrap_or_else(PoisonError::into_inner);
+        policies.retain(|policy| policy.strong_count() > 0);
+        let same = |policy: &Arc<Self>| policy.settings == settings;
+        if let Some(policy) = policies.iter().filter_map(Weak::upgrade).find(same) {
+            return Ok(policy);
         }
-        let instance = Arc::new(Self::start(settings)?);
-        instances.push(Arc::downgrade(&instance));
-        Ok(instance)
+        let policy = Arc::new(Self::start(settings)?);
+        policies.push(Arc::downgrade(&policy));
+        Ok(policy)
     }
 
     /// Checks the policy without starting anything.
@@ -75,10 +75,8 @@ impl Instance {
 
     /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
     pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
-        let instances = INSTANCES.try_lock().ok()?;
-        Some(
-            instances.iter().filter_map(Weak::upgrade).map(|instance| Arc::clone(&instance.status)).collect(),
-        )
+        let policies = SHARED_POLICIES.try_lock().ok()?;
+        Some(policies.iter().filter_map(Weak::upgrade).map(|policy| Arc::clone(&policy.status)).collect())
     }
 
     fn start(settings: FilterSettings) -> Result<Self, String> {
@@ -112,7 +110,7 @@ impl Instance {
             settings,
             hashing,
             status: Arc::clone(runtime.status()),
-            policy: runtime.policy().clone(),
+            active: runtime.policy().clone(),
             threads,
             _admin: admin,
             runtime: Mutex::new(Some(runtime)),
@@ -131,7 +129,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for SharedPolicy {
     /// On a thread of its own: the end waits until the decision log is written, and Envoy's threads must not.
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -145,7 +143,7 @@ impl Drop for Instance {
     }
 }
 
-/// The threads that end instances.
+/// The threads that end policies.
 static ENDING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
 /// Waits for them, so that Envoy does not exit before the last lines of the decision log are written. Each waits only for a

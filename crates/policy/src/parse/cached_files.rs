@@ -5,16 +5,16 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::document::{Mark, Reader, Text};
-use crate::files::{FileError, Files, Source};
+use crate::files::{FileError, Files, PolicyFile};
 
 /// Reads files and caches their contents.
-pub(crate) struct Sources<'f> {
+pub(crate) struct CachedFiles<'f> {
     files: &'f dyn Files,
-    read: Vec<Source>,
+    read: Vec<PolicyFile>,
     known: HashMap<PathBuf, Arc<[u8]>>,
 }
 
-impl<'f> Sources<'f> {
+impl<'f> CachedFiles<'f> {
     pub(crate) fn new(files: &'f dyn Files) -> Self {
         Self { files, read: Vec::new(), known: HashMap::new() }
     }
@@ -25,7 +25,7 @@ impl<'f> Sources<'f> {
             return Ok(bytes.clone());
         }
         let bytes: Arc<[u8]> = self.files.read(path)?.into();
-        self.read.push(Source { path: path.to_owned(), bytes: bytes.clone() });
+        self.read.push(PolicyFile { path: path.to_owned(), bytes: bytes.clone() });
         self.known.insert(path.to_owned(), bytes.clone());
         Ok(bytes)
     }
@@ -38,7 +38,7 @@ impl<'f> Sources<'f> {
         Ok(names)
     }
 
-    pub(crate) fn finish(self) -> Vec<Source> {
+    pub(crate) fn finish(self) -> Vec<PolicyFile> {
         self.read
     }
 }

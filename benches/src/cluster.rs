@@ -1,0 +1,466 @@
+//! A search cluster behind Envoy with rolegate, without any authorization, and with its own security plugin: bulk
+//! requests and searches with few and many indices, for users with few and many roles.
+//!
+//! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to group `NN`, of which there are fifty, and
+//! role `I` reads and writes one group. So a pattern for a group is two per cent of the indices.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use load::report::document::{self, Part, table};
+use load::report::units;
+use load::{Exit, Plan, Rate, Request, Stop, Values, Variable, Workload};
+use serde_json::{Value, json};
+use testbed::client::{Connection, Version};
+use testbed::envoy::Target;
+use testbed::manifests::deploy;
+use testbed::{Envoy, Failed, Rolegate, block_on};
+
+use crate::machine::{self, Facts};
+use crate::pin::{Pins, on};
+use crate::records::{self, Record};
+use crate::spread::Spread;
+use crate::verdict::{Limit, Verdict, tabled};
+use crate::write;
+
+/// The arguments of `cluster`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ClusterArgs {
+    /// The address of a node without the security plugin, whose indices are deleted.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
+    pub(crate) plain: SocketAddr,
+    /// The address of a node with the plugin, whose indices are deleted. It must take users and backend roles from the
+    /// headers `x-proxy-user` and `x-proxy-roles`, and `admins` must have `all_access`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) secure: Option<SocketAddr>,
+    /// The folder of `librolegate.so` (`make module`).
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) module: PathBuf,
+    /// The program `rolegate`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rolegate: Option<PathBuf>,
+    /// The folder for `cluster.txt` and `records.csv`.
+    #[arg(long, value_name = "FOLDER", default_value = "target/load")]
+    pub(crate) out: PathBuf,
+    /// Number of rounds; in each, every variant is measured once.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) rounds: u8,
+    /// Duration of each measurement.
+    #[arg(long, short = 'd', default_value = "2s", value_name = "TIME", value_parser = load::units::duration)]
+    pub(crate) duration: Duration,
+    /// The numbers of indices.
+    #[arg(long, value_delimiter = ',', default_value = "10,100,300,1000", value_name = "N,…")]
+    pub(crate) indices: Vec<usize>,
+}
+
+const TITLE: &str = "A search cluster behind Envoy";
+const HOST: &str = "search.example.com";
+const GROUPS: usize = 50;
+const WARMUP: Duration = Duration::from_millis(500);
+const CONNECTIONS: usize = 8;
+
+/// The users: what they are called, and how many roles they have; none is `all_access`.
+const USERS: [(&str, usize); 4] = [("full", 0), ("one", 1), ("twenty", 20), ("forty", 40)];
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Nobody,
+    Sidecar,
+    Module,
+    Plugin,
+}
+
+const ALL: [By; 4] = [By::Nobody, By::Sidecar, By::Module, By::Plugin];
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Bulk(u32),
+    Search,
+    Pattern,
+}
+
+const WHATS: [What; 4] = [What::Bulk(10), What::Bulk(1_000), What::Search, What::Pattern];
+
+impl By {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "no authorization",
+            Self::Sidecar => "rolegate",
+            Self::Module => "rolegate inside Envoy",
+            Self::Plugin => "the plugin",
+        }
+    }
+}
+
+impl What {
+    fn name(self) -> String {
+        match self {
+            Self::Bulk(items) => format!("bulk of {}", units::count(u64::from(items))),
+            Self::Search => "search on one index".to_owned(),
+            Self::Pattern => "search on 2 % of the indices".to_owned(),
+        }
+    }
+
+    /// Documents or searches per request.
+    const fn items(self) -> u32 {
+        match self {
+            Self::Bulk(items) => items,
+            Self::Search | Self::Pattern => 1,
+        }
+    }
+}
+
+/// The rates of each variant.
+#[derive(Debug)]
+struct Row {
+    indices: usize,
+    user: &'static str,
+    what: What,
+    by: By,
+    /// Documents or searches per second of each round.
+    rounds: Vec<f64>,
+    wrong: u64,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &ClusterArgs) -> Result<Exit, Box<dyn Error>> {
+    let stop = Stop::default();
+    stop.on_signals();
+    let rows = measure(args, &stop)?;
+    let facts = machine::facts(Some(&testbed::envoy::program()?));
+    let text = document::text(TITLE, &parts(&rows, &facts));
+    write(&args.out.join("cluster.txt"), &text)?;
+    records::append(&args.out, &facts, &records(&rows))?;
+    println!("{text}\nwritten: {}", args.out.join("cluster.txt").display());
+    Ok(match (stop.is_requested(), rows.iter().any(|row| row.wrong > 0)) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Failed,
+        (false, false) => Exit::Success,
+    })
+}
+
+fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
+    let folder = tempfile::Builder::new().prefix("rolegate-cluster-").tempdir();
+    let folder = folder.map_err(|error| Failed::io("temporary folder", &error))?;
+    let folder = folder.path();
+    let pins = Pins::new();
+    policy(folder, args.plain)?;
+    let mut rows = Vec::new();
+    for indices in &args.indices {
+        eprintln!("{indices} indices");
+        fill(args.plain, *indices, false)?;
+        if let Some(secure) = args.secure {
+            fill(secure, *indices, true)?;
+        }
+        let program = args.rolegate.clone().map_or_else(testbed::program, Ok)?;
+        let listen = Target::Unix(folder.join("rolegate.sock"));
+        let more = ["--max-message-size", "12MiB", "--threads", "1"];
+        let _rolegate = on(pins.server.as_deref(), || {
+            block_on(Rolegate::start(&program, &folder.join("policy.yaml"), listen, folder, &more))
+        })?;
+        let mut envoys = Vec::new();
+        for by in ALL.into_iter().filter(|by| *by != By::Plugin || args.secure.is_some()) {
+            let node = if by == By::Plugin { args.secure.unwrap_or(args.plain) } else { args.plain };
+            let text = configuration(by, node, folder)?;
+            let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
+            let own = folder.join(format!("{by:?}"));
+            std::fs::create_dir_all(&own).map_err(|error| Failed::io("temporary folder", &error))?;
+            let envoy = on(pins.envoy.as_deref(), || {
+                block_on(Envoy::start_with_modules(&own, &text, &["public"], &module))
+            })?;
+            envoys.push((by, envoy));
+        }
+        for (user, roles) in USERS {
+            for what in WHATS {
+                // A user with one role cannot write to many groups, nor read more than one.
+                let mut of_this: Vec<Row> = envoys
+                    .iter()
+                    .map(|(by, _)| Row {
+                        indices: *indices,
+                        user,
+                        what,
+                        by: *by,
+                        rounds: Vec::new(),
+                        wrong: 0,
+                    })
+                    .collect();
+                for round in 0..usize::from(args.rounds) {
+                    for step in 0..envoys.len() {
+                        let number = (step + round) % envoys.len();
+                        if let (Some((_, envoy)), Some(row)) = (envoys.get(number), of_this.get_mut(number))
+                            && !stop.is_requested()
+                        {
+                            let plan = plan(envoy.address, (user, roles), *indices, what, stop)?;
+                            let plan = Plan { duration: Some(args.duration), warmup: WARMUP, ..plan };
+                            let measured = on(pins.outside.as_deref(), || load::run(&plan))?;
+                            row.rounds.push(measured.generator.achieved * f64::from(what.items()));
+                            row.wrong += measured.errors() + measured.unexpected;
+                        }
+                    }
+                }
+                rows.append(&mut of_this);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn index(number: usize) -> String {
+    format!("{:02}-index-{number}", number % GROUPS)
+}
+
+/// The indices that a user with so many roles may use; 0 is all.
+fn permitted(indices: usize, roles: usize) -> Vec<String> {
+    let groups = if roles == 0 { GROUPS } else { roles };
+    (0..indices).filter(|number| number % GROUPS < groups).map(index).collect()
+}
+
+fn plan(
+    at: SocketAddr,
+    (user, roles): (&str, usize),
+    indices: usize,
+    what: What,
+    stop: &Stop,
+) -> Result<Plan, Failed> {
+    let names = permitted(indices, roles);
+    let backend: Vec<String> = (0..roles).map(|role| format!("role{role}")).collect();
+    let backend = if roles == 0 { "admins".to_owned() } else { backend.join(",") };
+    let request = match what {
+        What::Bulk(items) => Request {
+            method: "POST".to_owned(),
+            body: format!(
+                "{{\"index\":{{\"_index\":\"${{index}}\"}}}}\n{{\"message\":\"{}\"}}\n",
+                "a document of two hundred bytes ".repeat(6)
+            ),
+            repeat: items,
+            ..Request::get("/_bulk")
+        }
+        .header("content-type", "application/x-ndjson"),
+        What::Search => Request::get("/${index}/_search?size=1"),
+        What::Pattern => Request::get("/00-*/_search?size=1"),
+    };
+    let request = Request { host: Some(HOST.to_owned()), expect: vec![200], ..request }
+        .basic(&format!("{user}:{user}"))
+        .header("x-proxy-user", user)
+        .header("x-proxy-roles", &backend);
+    let variable = Variable { name: "index".to_owned(), values: Values::Lines(names.into()) };
+    let workload = Workload { variables: vec![variable], ..Workload::of(request) };
+    let plan = Plan::http(&format!("http://{at}/"))?;
+    Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })
+}
+
+/// Replaces the contents of a node, and the roles of one with the plugin.
+fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
+    block_on(async {
+        let mut connection = Connection::open(node, Version::Http1).await?;
+        let mut send = async |method: &str, path: &str, body: Value, needed: bool| {
+            let headers = [
+                ("content-type", "application/json"),
+                ("x-proxy-user", "admin"),
+                ("x-proxy-roles", "admins"),
+                ("x-forwarded-for", "127.0.0.1"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            let answer = connection.send(method, path, "localhost", &headers, body.as_bytes()).await?;
+            if needed && answer.status >= 300 {
+                return Err(Failed::new(
+                    "node",
+                    format!("{method} {path}: {} {}", answer.status, answer.text()),
+                ));
+            }
+            Ok(answer.status)
+        };
+        let all = "/*,-.opendistro_security?expand_wildcards=all";
+        if send("DELETE", all, Value::Null, false).await? == 404 {
+            send("DELETE", "/*?expand_wildcards=all", Value::Null, true).await?;
+        }
+        let limit = json!({ "persistent": { "cluster.max_shards_per_node": 20_000 } });
+        send("PUT", "/_cluster/settings", limit, true).await?;
+        let settings = json!({
+            "settings": { "number_of_shards": 1, "number_of_replicas": 0 },
+            "mappings": { "properties": { "message": { "type": "keyword", "ignore_above": 1_000 } } }
+        });
+        for number in 0..indices {
+            send("PUT", &format!("/{}", index(number)), settings.clone(), true).await?;
+        }
+        if secure {
+            for (kind, entry) in [("roles", role as fn(usize) -> Value), ("rolesmapping", mapping)] {
+                let changes: Vec<Value> = (0..GROUPS)
+                    .map(|number| json!({ "op": "add", "path": format!("/role{number}"), "value": entry(number) }))
+                    .collect();
+                send("PATCH", &format!("/_plugins/_security/api/{kind}"), changes.into(), true).await?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn role(number: usize) -> Value {
+    json!({
+        "cluster_permissions": ["cluster_composite_ops"],
+        "index_permissions": [{
+            "index_patterns": [format!("{number:02}-*")],
+            "allowed_actions": ["crud", "indices:admin/mapping/put"]
+        }]
+    })
+}
+
+fn mapping(number: usize) -> Value {
+    json!({ "backend_roles": [format!("role{number}")] })
+}
+
+/// The policy, with the same roles, and users whose passwords are their names.
+fn policy(folder: &Path, plain: SocketAddr) -> Result<(), Failed> {
+    let cluster = folder.join("cluster");
+    std::fs::create_dir_all(&cluster).map_err(|error| Failed::io("temporary folder", &error))?;
+    write(
+        &folder.join("policy.yaml"),
+        &format!(
+            "version: 1\nsearch:\n  folder: cluster\n  hosts: [{HOST}]\n  inventory: {{ url: \"http://{plain}\", refresh: 1h, \
+             max_age: 1d }}\nallow_response: {{ remove_headers: [authorization] }}\n"
+        ),
+    )?;
+    let entries = |kind: &str, entry: fn(usize) -> Value| {
+        let mut all = json!({ "_meta": { "type": kind, "config_version": 2 } });
+        for number in 0..GROUPS {
+            if let Some(all) = all.as_object_mut() {
+                all.insert(format!("role{number}"), entry(number));
+            }
+        }
+        all
+    };
+    write(&cluster.join("roles.yml"), &entries("roles", role).to_string())?;
+    let mut mappings = entries("rolesmapping", mapping);
+    if let Some(mappings) = mappings.as_object_mut() {
+        mappings.insert("all_access".to_owned(), json!({ "backend_roles": ["admins"] }));
+    }
+    write(&cluster.join("roles_mapping.yml"), &mappings.to_string())?;
+    let mut users = "_meta: { type: internalusers, config_version: 2 }\n".to_owned();
+    for (user, roles) in USERS {
+        let hash = identity::hash_password(user, identity::HashAlgorithm::Bcrypt { cost: 10 })
+            .map_err(|error| Failed::new("bcrypt", error.to_string()))?;
+        let backend: Vec<String> = (0..roles).map(|role| format!("role{role}")).collect();
+        let backend = if roles == 0 { "admins".to_owned() } else { backend.join(", ") };
+        // Writing to a string does not fail.
+        let _ = writeln!(users, "{user}: {{ hash: \"{}\", backend_roles: [{backend}] }}", hash);
+    }
+    write(&cluster.join("internal_users.yml"), &users)
+}
+
+/// The shipped configuration with these addresses. Without authorization, and for the node with the plugin, it lacks the
+/// filter.
+fn configuration(by: By, node: SocketAddr, folder: &Path) -> Result<String, Failed> {
+    let file = if by == By::Module { "envoy/module-search.yaml" } else { "envoy/search.yaml" };
+    let mut text = std::fs::read_to_string(deploy(file)).map_err(|error| Failed::io(file, &error))?;
+    let socket = format!("pipe: {{ path: {} }}", folder.join("rolegate.sock").display());
+    for (from, to) in [
+        (
+            "static_resources:",
+            "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\nstatic_resources:",
+        ),
+        (
+            "    - address: { socket_address: { address: 127.0.0.1, port_value: 10000 } }",
+            "    - name: public\n      address: { socket_address: { address: 127.0.0.1, port_value: 0 } }",
+        ),
+        ("port_value: 9200", &format!("port_value: {}", node.port())),
+        ("pipe: { path: /run/rolegate/rolegate.sock }", &socket),
+        ("policy: /etc/rolegate/policy.yaml", &format!("policy: {}", folder.join("policy.yaml").display())),
+    ] {
+        text = text.replace(from, to);
+    }
+    // Its text goes to a terminal for each request.
+    cut(&mut text, "                # Tells why a request", "                # The cluster receives");
+    if matches!(by, By::Nobody | By::Plugin) {
+        cut(
+            &mut text,
+            "                  - name: envoy.filters.http.ext_authz\n",
+            "                  - name: envoy.filters.http.router",
+        );
+    }
+    Ok(text)
+}
+
+/// Cuts a part of a text, if it has it.
+fn cut(text: &mut String, from: &str, until: &str) {
+    if let Some((before, rest)) = text.split_once(from)
+        && let Some((_, after)) = rest.split_once(until)
+    {
+        *text = format!("{before}{until}{after}");
+    }
+}
+
+/// The rates of a variant relative to those of another, round by round.
+fn ratios(rows: &[Row], row: &Row, to: By) -> Vec<f64> {
+    let other = rows.iter().find(|other| {
+        (other.indices, other.user, other.what, other.by) == (row.indices, row.user, row.what, to)
+    });
+    let Some(other) = other else { return Vec::new() };
+    row.rounds.iter().zip(&other.rounds).map(|(one, other)| one / other).collect()
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let mut all = Vec::new();
+    for (by, least) in [(By::Module, 0.95), (By::Sidecar, 0.8)] {
+        for what in WHATS {
+            let of_this = rows.iter().filter(|row| row.by == by && row.what == what);
+            let all_ratios = of_this.flat_map(|row| ratios(rows, row, By::Nobody));
+            let Some(spread) = Spread::of(all_ratios) else { continue };
+            let measured = (spread.median, spread.shown(|ratio| format!("{ratio:.3} ×")));
+            let text = format!("{}: {} ÷ no authorization", what.name(), by.name());
+            let verdict = Verdict::new("search", text, Limit::AtLeast(least, " ×"), Some(measured));
+            all.push(Verdict { spread: Some(spread), ..verdict });
+        }
+    }
+    all
+}
+
+fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
+    let mut all = vec![
+        Part::Text(format!(
+            "Requests through Envoy, {CONNECTIONS} connections, closed loop; documents or searches per second: medians of rounds, in \
+             brackets the lowest and the highest. Ratios are taken within each round."
+        )),
+        tabled(&verdicts(rows)),
+    ];
+    for what in WHATS {
+        all.push(Part::Text(what.name()));
+        let cells = rows.iter().filter(|row| row.what == what).map(|row| {
+            let rate = Spread::of(row.rounds.iter().copied());
+            let of = |to| {
+                Spread::of(ratios(rows, row, to)).map(|ratio| ratio.shown(|ratio| format!("{ratio:.3}")))
+            };
+            vec![
+                row.indices.to_string(),
+                row.user.to_owned(),
+                row.by.name().to_owned(),
+                rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
+                of(By::Nobody).unwrap_or_default(),
+                of(By::Plugin).unwrap_or_default(),
+            ]
+        });
+        let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin"];
+        all.push(table(&head, cells.collect()));
+    }
+    if rows.iter().any(|row| row.wrong > 0) {
+        let text = "Some requests had no response, or were denied: do not trust these figures.";
+        all.push(Part::Warning(text.to_owned()));
+    }
+    all.push(Part::Facts(facts.clone()));
+    all
+}
+
+fn records(rows: &[Row]) -> Vec<Record> {
+    let record = |row: &Row| {
+        let Row { indices, user, what, by, rounds, .. } = row;
+        let name = format!("cluster/{}/{indices} indices/{user}/{}", what.name(), by.name());
+        Record::of_rounds(&name, "1/s", rounds)
+    };
+    rows.iter().filter_map(record).collect()
+}

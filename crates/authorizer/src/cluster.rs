@@ -1,0 +1,353 @@
+//! Requests to a search cluster: decided by the cluster's own role files instead of the rules.
+//!
+//! The users of `internal_users.yml` exist on the hosts of the cluster only, so these hosts have an authenticator of
+//! their own. Tokens are those of the policy's issuers.
+
+mod answer;
+mod compile;
+mod subject;
+
+use identity::{
+    Authenticator, CachedSubject, CredentialsError, LocalCache, NotAuthenticated, Subject, UnixTime,
+    VerificationResult,
+};
+use policy::canonical;
+use policy::pattern::Scope;
+use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
+
+use crate::answer::{self as rules_answer, TemplateValues};
+use crate::reason::{Limit, Reason};
+use crate::request::{self, Request};
+use crate::sanitizer::Changes;
+use crate::verdict::{Allowed, ClusterRequest, MAX_INDICES, Outcome, Verdict};
+use crate::{AnswerScratch, Authorizer, Rendered, Scratch};
+use answer::Denials;
+pub(crate) use compile::Compiled;
+pub use compile::{ClusterHashes, cluster_hashes};
+
+/// A search cluster, ready to decide about requests.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// Its hosts; empty means any.
+    hosts: Box<[Scope]>,
+    pub(crate) authenticator: Authenticator<ClusterCaller>,
+    pub(crate) compiled: Compiled,
+    denials: Denials,
+}
+
+/// A caller of the cluster, cached with its subject.
+#[derive(Debug)]
+pub(crate) struct ClusterCaller {
+    /// As the cluster sees it, without an address.
+    pub(crate) subject: search::Subject,
+    /// Its privileges.
+    caller: Caller,
+    /// Its values of `set_headers`.
+    values: Box<[Rendered]>,
+}
+
+/// For how many needs at once it is worked out what is missing.
+const EXPLAINED: usize = 500;
+
+/// A verified caller of the cluster.
+pub(crate) type Cached = CachedSubject<ClusterCaller>;
+
+impl Authorizer {
+    /// The cluster, if it decides about requests to this host.
+    pub(crate) fn cluster_of(&self, host: &[u8], buffer: &mut Vec<u8>) -> Option<&Cluster> {
+        let cluster = self.cluster.as_ref()?;
+        // A host that is not valid belongs to the cluster only if all do; either way the request is denied.
+        let serves = cluster.hosts.is_empty()
+            || canonical::host(host, buffer)
+                .is_ok_and(|host| cluster.hosts.iter().any(|scope| scope.matches(host)));
+        serves.then_some(cluster)
+    }
+
+    /// Authorizes a request to the cluster, as [`Authorizer::check`] does.
+    pub(crate) fn check_cluster<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        request: &Request<'a>,
+        result: Option<&VerificationResult>,
+        scratch: &'a mut Scratch,
+        now: UnixTime,
+    ) -> Outcome<'a> {
+        let Scratch { answer, cluster_callers, .. } = scratch;
+        let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
+        let authorization = match authorization(request) {
+            Ok(authorization) => authorization,
+            Err(reason) => return Outcome::Decided(self.deny_unparsed(request, reason, answer)),
+        };
+        let caller =
+            match cluster.authenticator.authenticate(authorization, result, now, cluster_callers, attach) {
+                Ok(caller) => Ok(caller),
+                Err(NotAuthenticated::Invalid(error)) => Err(error),
+                Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
+            };
+        Outcome::Decided(self.authorize_on_cluster(cluster, request, caller, now, answer))
+    }
+
+    /// Authorizes a request to the cluster for the caller that `authenticate` returns.
+    pub(crate) fn authorize_cluster_with<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        request: &Request<'a>,
+        now: UnixTime,
+        scratch: &'a mut Scratch,
+        authenticate: impl FnOnce(
+            Option<&[u8]>,
+            &'a mut LocalCache<ClusterCaller>,
+        ) -> Result<Option<&'a Cached>, CredentialsError>,
+    ) -> Verdict<'a> {
+        let Scratch { answer, cluster_callers, .. } = scratch;
+        match authorization(request) {
+            Ok(authorization) => {
+                let caller = authenticate(authorization, cluster_callers);
+                self.authorize_on_cluster(cluster, request, caller, now, answer)
+            }
+            Err(reason) => self.deny_unparsed(request, reason, answer),
+        }
+    }
+
+    pub(crate) fn authorize_on_cluster<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        request: &Request<'a>,
+        caller: Result<Option<&'a Cached>, CredentialsError>,
+        now: UnixTime,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        match caller {
+            Ok(Some(caller)) => self.evaluate_on_cluster(cluster, request, caller, now, scratch),
+            Ok(None) => cluster.denials.unauthorized(request, Reason::MissingCredentials),
+            Err(error) => cluster.denials.unauthorized(request, Reason::InvalidCredentials(error)),
+        }
+    }
+
+    /// Decides what the roles of the cluster permit, and builds the verdict. Beside [`Authorizer::evaluate`], no other
+    /// function allows a request.
+    fn evaluate_on_cluster<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        request: &Request<'a>,
+        caller: &'a Cached,
+        now: UnixTime,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        let (mut needs, mut reduced) = (Vec::new(), None);
+        let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
+        let (operation, verdict) = match cluster_request(request, now) {
+            Ok(asked) => match search::read(&asked, &mut needs) {
+                Ok(operation) => {
+                    let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
+                    if let Err((_, answer)) = &verdict {
+                        reduced =
+                            cluster.compiled.reduced(request, &asked, operation, &caller.attached, answer);
+                    }
+                    (operation, verdict)
+                }
+                Err(problem) => unknown(problem),
+            },
+            Err(problem) => unknown(problem),
+        };
+        let (target, permitted) =
+            reduced.map_or_else(Default::default, |(target, names)| (Some(target), names));
+        let asked = ClusterRequest::new(operation, needs, permitted);
+        scratch.target.clear();
+        match (verdict, target) {
+            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
+            (Err(_), Some(target)) => {
+                scratch.target = target;
+                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+            }
+            (Err((reason, answer)), None) => {
+                let AnswerScratch { body, detail, .. } = scratch;
+                cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
+            }
+        }
+    }
+
+    fn allow_on_cluster<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        request: &Request<'a>,
+        caller: &'a Cached,
+        asked: Option<Box<ClusterRequest<'a>>>,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
+        if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
+            let answer = search::Answer::default();
+            return cluster.denials.forbidden(
+                request,
+                Reason::Limit(limit),
+                caller,
+                &answer,
+                asked,
+                (body, detail),
+            );
+        }
+        let rule = asked.as_ref().map_or("", |asked| asked.operation);
+        rules_answer::render_rule(&caller.attached.values, rule, with_rule);
+        let changes = Changes {
+            sanitizer: &self.sanitizer,
+            values: &caller.attached.values,
+            with_rule,
+            headers: request.headers,
+            aliases,
+        };
+        let (path, subject) = (path_of(request), Some(&caller.subject));
+        let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
+        Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
+    }
+
+    /// What the cluster attaches to a verified subject.
+    pub(crate) fn cluster_caller(&self, cluster: &Cluster, subject: &Subject) -> ClusterCaller {
+        let Compiled { config, privileges, .. } = &cluster.compiled;
+        let asked = subject::of(subject, &cluster.compiled);
+        let roles = config.roles_of(&asked, search::Resolution::MappingOnly);
+        let roles: Vec<&str> = roles.iter().map(|role| &**role).collect();
+        let template =
+            TemplateValues { subject: Some(subject), roles: &roles, revision: &self.revision.policy };
+        ClusterCaller {
+            caller: privileges.caller(&asked),
+            values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
+            subject: asked,
+        }
+    }
+}
+
+impl Cluster {
+    /// Denies a request that exceeds a limit.
+    pub(crate) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        scratch: &'a mut AnswerScratch,
+    ) -> Verdict<'a> {
+        self.denials.over_limit(request, limit, &mut scratch.body)
+    }
+
+    /// Whether a role is mapped to addresses of clients.
+    pub(crate) fn reads_client(&self) -> bool {
+        self.compiled.maps_addresses
+    }
+}
+
+impl Compiled {
+    /// Decides about what a request needs.
+    fn decide(
+        &self,
+        request: &Request<'_>,
+        caller: &ClusterCaller,
+        needs: &[Need<'_>],
+    ) -> Result<(), (Reason, search::Answer)> {
+        let privileges: &Privileges = &self.privileges;
+        // Few configurations map roles by address. For the others the prepared caller is that of every address.
+        let of_address = self.maps_addresses.then(|| {
+            let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
+            privileges.caller(&search::Subject { address, ..caller.subject.clone() })
+        });
+        let caller = of_address.as_ref().unwrap_or(&caller.caller);
+        // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
+        for some in needs.chunks(EXPLAINED) {
+            if privileges.permits(caller, some) {
+                continue;
+            }
+            let answer = privileges.decide(caller, some);
+            match &answer.verdict {
+                ClusterVerdict::Permitted => {}
+                ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
+                    return Err((Reason::PartlyPermitted, answer));
+                }
+                ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
+                    return Err((Reason::NotPermitted, answer));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Compiled {
+    /// The path and query of a request that is permitted in part, reduced to the permitted indices, with their names. The
+    /// request with them is read and decided about like any other: it must be permitted as it is.
+    fn reduced(
+        &self,
+        request: &Request<'_>,
+        asked: &search::Request<'_>,
+        operation: &str,
+        caller: &ClusterCaller,
+        answer: &search::Answer,
+    ) -> Option<(String, Vec<String>)> {
+        let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
+        let target = search::narrowed(asked, parts)?;
+        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*asked });
+        let is_permitted =
+            search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
+        if !is_permitted {
+            return None;
+        }
+        let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
+        Some((target, names))
+    }
+}
+
+impl identity::HeapSize for ClusterCaller {
+    fn heap_size(&self) -> usize {
+        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
+        let subject = &self.subject;
+        let text = |text: &String| identity::allocated(text.len()) + size_of::<String>();
+        let names = subject.backend_roles.iter().chain(&subject.roles).map(text).sum::<usize>();
+        let attributes = subject.attributes.iter().map(|(name, value)| text(name) + text(value));
+        identity::allocated(size_of_val(&*self.values))
+            + values
+            + self.caller.heap_size()
+            + text(&subject.name)
+            + names
+            + attributes.sum::<usize>()
+    }
+}
+
+/// The value of the `Authorization` header of a request that is otherwise valid.
+pub(crate) fn authorization<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
+    if !request::is_token(request.method) {
+        return Err(Reason::InvalidMethod);
+    }
+    canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;
+    request::authorization(request.headers)
+}
+
+/// The request as the cluster reads it.
+pub(crate) fn cluster_request<'a>(
+    request: &Request<'a>,
+    now: UnixTime,
+) -> Result<search::Request<'a>, search::Problem> {
+    let text = |bytes: &'a [u8]| {
+        std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
+    };
+    Ok(search::Request {
+        method: text(request.method)?,
+        target: text(request.path)?,
+        content_type: header(request, "content-type")?,
+        content_encoding: header(request, "content-encoding")?,
+        body: request.body,
+        now: search::Request::time(now),
+    })
+}
+
+/// The value of a header that may be there once.
+fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, search::Problem> {
+    let mut lines = request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name.as_bytes()));
+    let Some(line) = lines.next() else { return Ok(None) };
+    if lines.next().is_some() {
+        return Err(search::Problem::Invalid("it has two headers that describe its body"));
+    }
+    let value = std::str::from_utf8(line.value);
+    value.map(Some).map_err(|_| search::Problem::Invalid("a header that describes its body is not UTF-8"))
+}
+
+/// The path without its query.
+fn path_of<'a>(request: &Request<'a>) -> &'a [u8] {
+    request.path.split(|byte| *byte == b'?').next().unwrap_or_default()
+}

@@ -1,0 +1,150 @@
+//! Answers in the form of OpenSearch's security plugin, which its clients understand.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use policy::model::Identity;
+use search::{Cell, Verdict as ClusterVerdict};
+
+use super::{Cached, path_of};
+use crate::answer::{ResponseHeader, challenges, push_json};
+use crate::reason::{Limit, Reason};
+use crate::request::Request;
+use crate::verdict::{ClusterRequest, Denied, Verdict};
+
+/// The headers of each kind of answer.
+#[derive(Debug)]
+pub(super) struct Denials {
+    json: [ResponseHeader; 1],
+    unauthorized: Box<[ResponseHeader]>,
+}
+
+/// The most bytes that the decision log gets about what is missing.
+const MAX_DETAIL: usize = 1_000;
+
+impl Denials {
+    pub(super) fn new(identity: &Identity) -> Self {
+        let content_type = |value: &str| ResponseHeader { name: "content-type", value: value.into() };
+        let unauthorized = [content_type("text/plain; charset=UTF-8")].into_iter();
+        Self {
+            json: [content_type("application/json; charset=UTF-8")],
+            unauthorized: unauthorized.chain(challenges(identity, "")).collect(),
+        }
+    }
+
+    /// The answer to a request without valid credentials.
+    pub(super) fn unauthorized<'a>(&'a self, request: &Request<'a>, reason: Reason) -> Verdict<'a> {
+        Verdict::Denied(Denied {
+            reason,
+            headers: &self.unauthorized,
+            body: "Unauthorized",
+            rule: None,
+            subject: None,
+            path: path_of(request),
+            detail: "",
+            cluster: None,
+        })
+    }
+
+    /// The answer to a request that exceeds a limit, whoever makes it.
+    pub(super) fn over_limit<'a>(
+        &'a self,
+        request: &Request<'a>,
+        limit: Limit,
+        body: &'a mut String,
+    ) -> Verdict<'a> {
+        let reason = Reason::Limit(limit);
+        write_body(reason, &reason.to_string(), body);
+        let headers = &self.json;
+        let (rule, subject, path) = (None, None, path_of(request));
+        Verdict::Denied(Denied { reason, headers, body, rule, subject, path, detail: "", cluster: None })
+    }
+
+    /// The answer to a request of a known caller. Writes the body and the detail for the decision log.
+    pub(super) fn forbidden<'a>(
+        &'a self,
+        request: &Request<'a>,
+        reason: Reason,
+        caller: &'a Cached,
+        answer: &search::Answer,
+        cluster: Option<Box<ClusterRequest<'a>>>,
+        (body, detail): (&'a mut String, &'a mut String),
+    ) -> Verdict<'a> {
+        write_detail(reason, answer, detail);
+        write_body(reason, &explained(reason, caller, answer), body);
+        Verdict::Denied(Denied {
+            reason,
+            headers: &self.json,
+            body,
+            rule: None,
+            subject: Some(&caller.subject),
+            path: path_of(request),
+            detail,
+            cluster,
+        })
+    }
+}
+
+/// The text of a denial, in the words of the plugin where it has words for it.
+fn explained(reason: Reason, caller: &Cached, answer: &search::Answer) -> String {
+    let actions: BTreeSet<&str> = answer.missing.iter().map(|cell| cell.action.name()).collect();
+    if actions.is_empty() {
+        return reason.to_string();
+    }
+    let actions: Vec<&str> = actions.into_iter().collect();
+    let subject = &caller.attached.subject;
+    format!(
+        "no permissions for [{}] and User [name={}, backend_roles=[{}], requestedTenant=null]",
+        actions.join(", "),
+        subject.name,
+        subject.backend_roles.join(", ")
+    )
+}
+
+/// The body that the plugin writes, with this text as `error.reason`.
+fn write_body(reason: Reason, text: &str, body: &mut String) {
+    let kind = match reason.status() {
+        403 => "security_exception",
+        413 | 503 => "status_exception",
+        _ => "illegal_argument_exception",
+    };
+    body.clear();
+    body.push_str("{\"error\":{\"root_cause\":[{");
+    write_error(kind, text, body);
+    body.push_str("}],");
+    write_error(kind, text, body);
+    let _ = write!(body, "}},\"status\":{}}}", reason.status());
+}
+
+fn write_error(kind: &str, text: &str, body: &mut String) {
+    body.extend(["\"type\":\"", kind, "\",\"reason\":\""]);
+    text.chars().for_each(|character| push_json(character, body));
+    body.push('"');
+}
+
+/// Why the request is denied, for the decision log: what is missing, or the problem.
+fn write_detail(reason: Reason, answer: &search::Answer, detail: &mut String) {
+    detail.clear();
+    if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {
+        detail.push_str("permitted: ");
+        for name in parts.iter().flat_map(|part| &part.names) {
+            if detail.len() > MAX_DETAIL {
+                break;
+            }
+            detail.extend([name, " "]);
+        }
+        detail.push_str("; ");
+    }
+    for Cell { action, name, reason } in &answer.missing {
+        if detail.len() > MAX_DETAIL {
+            detail.push('…');
+            break;
+        }
+        let separator = if detail.is_empty() || detail.ends_with(' ') { "" } else { ", " };
+        let place = if name.is_empty() { "the cluster" } else { name };
+        let _ = write!(detail, "{separator}{} on {place} ({reason})", action.name());
+    }
+    if answer.missing.is_empty() && matches!(reason, Reason::Cluster(_)) {
+        let _ = write!(detail, "{reason}");
+    }
+}

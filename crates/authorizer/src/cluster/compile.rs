@@ -1,0 +1,235 @@
+//! Compiles the section `search` of a policy.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use identity::{Authenticator, FetchedKeys};
+use policy::model::{self, Basic, BasicUser, Evaluation, Identity, Inventory, Policy};
+use policy::{MapFiles, Problem};
+use search::config::{EvaluationType, InternalUser, SecurityConfig};
+use search::{Pattern, Privileges, Resolution, Rules};
+
+use super::Cluster;
+use super::answer::Denials;
+
+/// The realm of the challenge, as OpenSearch's security plugin has it.
+const REALM: &str = "OpenSearch Security";
+
+/// What is compiled from the cluster's files alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    pub(crate) config: Arc<SecurityConfig>,
+    pub(crate) privileges: Arc<Privileges>,
+    /// How callers authenticate on the hosts of the cluster.
+    identity: Arc<Identity>,
+    /// The positions of `internal_users.yml`'s users in the configuration.
+    users: Arc<HashMap<Arc<str>, usize>>,
+    /// The bytes of the inventory.
+    inventory: Option<Arc<[u8]>>,
+    /// Whether a role is mapped to addresses.
+    pub(crate) maps_addresses: bool,
+    warnings: Arc<[Problem]>,
+}
+
+impl Cluster {
+    /// Compiles the section, if the policy has it. `unchanged` is what the same section was compiled to before.
+    ///
+    /// # Errors
+    /// Every problem of the cluster's files, with the warnings about them.
+    pub(crate) fn compile(
+        policy: &Policy,
+        fetched: &FetchedKeys,
+        previous: Option<&Self>,
+        unchanged: Option<&Self>,
+    ) -> Result<Option<(Self, Vec<Problem>)>, Vec<Problem>> {
+        let Some(section) = &policy.search else { return Ok(None) };
+        let bytes = inventory_bytes(section, fetched);
+        let compiled = match unchanged {
+            Some(unchanged) if same(unchanged.compiled.inventory.as_ref(), bytes) => {
+                unchanged.compiled.clone()
+            }
+            Some(_) | None => Compiled::new(section, policy, bytes)?,
+        };
+        let before = previous.map(|previous| &previous.authenticator);
+        let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, before)?;
+        // The policy's own authenticator warns about its issuers and users.
+        let is_of_cluster =
+            |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);
+        let warnings = compiled.warnings.iter().cloned().chain(more.into_iter().filter(is_of_cluster));
+        let warnings = warnings.collect();
+        let denials = Denials::new(&compiled.identity);
+        let hosts = section.hosts.clone().into();
+        Ok(Some((Self { hosts, authenticator, compiled, denials }, warnings)))
+    }
+
+    /// How callers authenticate on the hosts of the cluster.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.compiled.identity
+    }
+
+    /// How many names the inventory has; 0 without one.
+    pub(crate) fn inventory_len(&self) -> u32 {
+        self.compiled.privileges.inventory().map_or(0, search::Inventory::len)
+    }
+
+    /// Carries over the Basic credentials that `previous` has verified.
+    pub(crate) fn carry_over(&mut self, previous: &Self) {
+        self.authenticator.carry_over(&previous.authenticator);
+    }
+}
+
+impl Compiled {
+    fn new(
+        section: &model::Search,
+        policy: &Policy,
+        bytes: Option<&Arc<[u8]>>,
+    ) -> Result<Self, Vec<Problem>> {
+        let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
+        let loaded = SecurityConfig::load(&MapFiles(files), &section.folder);
+        let (rules, mut problems) = rules(section);
+        let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
+        let inventory = read.unwrap_or_else(|error| {
+            problems.extend(section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)));
+            None
+        });
+        let loaded = match loaded {
+            Ok(loaded) if problems.is_empty() => loaded,
+            Ok(loaded) => return Err([loaded.warnings, problems].concat()),
+            Err(more) => return Err([more, problems].concat()),
+        };
+        let config = Arc::new(loaded.config);
+        let settings = &config.settings;
+        let rules = Rules {
+            evaluation: section
+                .evaluation
+                .map(evaluation)
+                .or(settings.evaluation)
+                .unwrap_or(EvaluationType::Legacy),
+            do_not_fail_on_forbidden: section
+                .do_not_fail_on_forbidden
+                .unwrap_or(settings.do_not_fail_on_forbidden),
+            system_indices: rules.system_indices,
+            ..Rules::of(settings)
+        };
+        let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
+        let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
+        let privileges =
+            Privileges::new(config.clone(), rules, Resolution::MappingOnly, inventory.map(Arc::new));
+        Ok(Self {
+            identity: Arc::new(identity(section, &config, policy)),
+            users: Arc::new(users),
+            maps_addresses,
+            warnings: loaded.warnings.into(),
+            privileges: Arc::new(privileges),
+            inventory: bytes.cloned(),
+            config,
+        })
+    }
+
+    /// The user of `internal_users.yml` with this name.
+    pub(super) fn user(&self, name: &str) -> Option<&InternalUser> {
+        self.config.users.get(*self.users.get(name)?)
+    }
+}
+
+/// A hash of each user, role and role mapping of a policy's search cluster, to find out what a reload changes. None if its
+/// files have errors.
+#[must_use]
+pub fn cluster_hashes(policy: &Policy, seed: &impl BuildHasher) -> ClusterHashes {
+    let Some(section) = &policy.search else { return ClusterHashes::default() };
+    let files = section.files.iter().map(|file| (file.path.clone(), file.bytes.to_vec())).collect();
+    let Ok(loaded) = SecurityConfig::load(&MapFiles(files), &section.folder) else {
+        return ClusterHashes::default();
+    };
+    let SecurityConfig { users, roles, mappings, .. } = &loaded.config;
+    let user = |user: &InternalUser| {
+        let InternalUser { name, hash, backend_roles, attributes, roles, is_service, at: _ } = user;
+        let hash = hash.as_ref().map(|hash| &hash.0);
+        seed.hash_one((name, hash, backend_roles, attributes, roles, is_service))
+    };
+    ClusterHashes {
+        users: users.iter().map(user).collect(),
+        roles: roles.iter().map(|role| seed.hash_one(format!("{role:?}"))).collect(),
+        mappings: mappings.iter().map(|mapping| seed.hash_one(format!("{mapping:?}"))).collect(),
+    }
+}
+
+/// What [`cluster_hashes`] returns.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterHashes {
+    /// Of each user.
+    pub users: Vec<u64>,
+    /// Of each role, built-in ones too.
+    pub roles: Vec<u64>,
+    /// Of each role mapping.
+    pub mappings: Vec<u64>,
+}
+
+/// How callers authenticate: as users of `internal_users.yml` if the cluster has that file, otherwise as the policy's
+/// own users; and with tokens of the policy's issuers.
+fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
+    let is_users = |file: &policy::PolicyFile| file.path.ends_with("internal_users.yml");
+    let own = section.files.iter().any(is_users).then(|| Basic {
+        realm: REALM.into(),
+        users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
+        verify: true,
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: section.at.clone(),
+    });
+    let others = || policy.identity.basic.clone().map(|basic| Basic { realm: REALM.into(), ..basic });
+    Identity { basic: own.or_else(others), jwt: policy.identity.jwt.clone() }
+}
+
+fn basic_user(user: &InternalUser) -> BasicUser {
+    BasicUser {
+        name: user.name.clone(),
+        password: user.hash.clone(),
+        groups: user.backend_roles.clone(),
+        at: user.at.clone(),
+    }
+}
+
+fn rules(section: &model::Search) -> (Rules, Vec<Problem>) {
+    let (mut rules, mut problems) = (Rules::default(), Vec::new());
+    for (text, at) in &section.system_indices {
+        match Pattern::parse(text) {
+            Ok(pattern) => rules.system_indices.push(pattern),
+            Err(error) => problems.push(Problem::error(at.clone(), error.message)),
+        }
+    }
+    (rules, problems)
+}
+
+/// The bytes of the inventory, if it is there: one at a URL may not have been fetched yet.
+fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> Option<&'b Arc<[u8]>> {
+    match section.inventory.as_ref()? {
+        Inventory::File { source, .. } => Some(&source.bytes),
+        Inventory::Url { url, .. } => fetched.get(url),
+    }
+}
+
+fn same(one: Option<&Arc<[u8]>>, other: Option<&Arc<[u8]>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn not_an_inventory(inventory: &Inventory, error: &serde_json::Error) -> Problem {
+    let (name, at) = match inventory {
+        Inventory::File { source, at } => (source.path.display().to_string(), at),
+        Inventory::Url { url, at, .. } => (url.to_string(), at),
+    };
+    Problem::error(at.clone(), format!("`{name}` is no inventory: {error}"))
+        .help("it is what the cluster answers to `GET /_resolve/index/*?expand_wildcards=all`")
+}
+
+const fn evaluation(evaluation: Evaluation) -> EvaluationType {
+    match evaluation {
+        Evaluation::Legacy => EvaluationType::Legacy,
+        Evaluation::V4 => EvaluationType::V4,
+    }
+}

@@ -1,0 +1,315 @@
+//! Why a request to the search cluster is answered as it is.
+
+use std::sync::Arc;
+
+use identity::{LocalCache, Subject, UnixTime};
+use search::{Cell, Need, RequestBody, Target, Verdict as ClusterVerdict};
+use serde::Serialize;
+
+use super::{ExplainedRole, ExplainedSubject, Explanation, RoleSource, lossy};
+use crate::cluster::{self, Cached, Cluster, Compiled, cluster_request};
+use crate::request::Request;
+use crate::{AnswerScratch, Authorizer, notes};
+
+/// The most roles that are listed as permitting a denied request.
+const MOST_ROLES: usize = 20;
+
+/// What a request to a search cluster needs, and what the caller lacks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ExplainedCluster {
+    /// The operation, such as `indices.create`; `None` if it is not known what the request needs.
+    pub operation: Option<&'static str>,
+    /// What it needs.
+    pub needs: Vec<ExplainedNeed>,
+    /// The caller's backend roles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backend_roles: Vec<String>,
+    /// What is not permitted, the first ones of each need.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<MissingPrivilege>,
+    /// If it is denied: the roles each of which would permit it, in addition to those that the caller has; the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub permitting: Vec<PermittingRole>,
+    /// If it is permitted on some of its indices only: these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub permitted_in_part: Vec<String>,
+    /// Permissions of the caller that show only some documents or fields of an index of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<ExplainedFilter>,
+    /// How many names the inventory has; `None` without one.
+    pub inventory: Option<u32>,
+    /// Whether what the request needs depends on its body.
+    pub depends_on_body: bool,
+}
+
+/// Actions on one target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedNeed {
+    /// The names of the actions.
+    pub actions: Vec<&'static str>,
+    /// The indices as the request names them; empty for the cluster.
+    pub on: String,
+    /// What the target is: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
+    pub target: &'static str,
+}
+
+/// An action that is not permitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingPrivilege {
+    /// The name of the action.
+    pub action: &'static str,
+    /// The index, alias, data stream or pattern; empty for the cluster.
+    pub name: String,
+    /// Why.
+    pub because: String,
+    /// The roles that would grant it; the first ones.
+    pub granted_by: Vec<String>,
+}
+
+/// A role that would permit a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PermittingRole {
+    /// Its name.
+    pub name: String,
+    /// From whom it is mapped, in words; empty if from nobody.
+    pub mapped_from: Vec<String>,
+}
+
+/// A permission that shows only some documents or fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedFilter {
+    /// The index, alias, data stream or pattern.
+    pub name: String,
+    /// The role that has the permission.
+    pub role: String,
+    /// The query that documents must match, with its variables.
+    pub query: Option<String>,
+    /// The fields that may be seen, and with `~` those that may not.
+    pub fields: Vec<String>,
+    /// The masked fields.
+    pub masked_fields: Vec<String>,
+}
+
+impl Authorizer {
+    /// Explains a request to the cluster, as [`Authorizer::explain`] does.
+    pub(crate) fn explain_on_cluster(
+        &self,
+        cluster: &Cluster,
+        request: &Request<'_>,
+        subject: ExplainedSubject,
+        now: UnixTime,
+    ) -> Explanation {
+        let notes: Vec<String> = notes::meant_method(request).into_iter().collect();
+        let authorization = match cluster::authorization(request) {
+            Ok(authorization) => authorization,
+            Err(reason) => return Explanation { notes, ..self.explain_denied(request, reason) },
+        };
+        let callers = &mut LocalCache::default();
+        let attach = |subject: &Subject| self.cluster_caller(cluster, subject);
+        let caller = match subject {
+            ExplainedSubject::OfCredentials => {
+                cluster.authenticator.authenticate_inline(authorization, now, callers, attach)
+            }
+            ExplainedSubject::Given(subject) => {
+                Ok(Some(callers.hold(self.unverified_on_cluster(cluster, subject))))
+            }
+            ExplainedSubject::Invalid(error) => Err(error),
+        };
+        let mut explanation =
+            Explanation { method: lossy(request.method), notes, ..self.empty_explanation() };
+        explanation.host = Some(lossy(request.host));
+        explanation.paths = vec![lossy(request.path)];
+        let mut explained = cluster.explain(request, caller.ok().flatten(), now);
+        if let Ok(caller) = caller {
+            explanation.decided_on = Some(lossy(request.path));
+            if let Some(caller) = caller {
+                explanation.add_cluster_caller(cluster, caller, request, &mut explained);
+            }
+        }
+        if let Err(error) = caller {
+            explanation.detail = self.attempted(request, error, now).detail;
+        }
+        explanation.cluster = Some(Box::new(explained));
+        let mut scratch = AnswerScratch::default();
+        explanation.add_verdict(&self.authorize_on_cluster(cluster, request, caller, now, &mut scratch));
+        explanation
+    }
+}
+
+impl Explanation {
+    fn add_cluster_caller(
+        &mut self,
+        cluster: &Cluster,
+        caller: &Cached,
+        request: &Request<'_>,
+        explained: &mut ExplainedCluster,
+    ) {
+        self.user = Some(caller.subject.user.to_string());
+        self.issuer = caller.subject.issuer.as_ref().map(ToString::to_string);
+        self.groups = caller.subject.groups.iter().map(ToString::to_string).collect();
+        let subject = cluster.compiled.subject_of(request, caller);
+        self.roles = cluster_roles(cluster, &subject);
+        explained.backend_roles = subject.backend_roles;
+    }
+}
+
+/// The cluster's roles of a subject, with why it has them.
+pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
+    let compiled = &cluster.compiled;
+    let sources = compiled.config.role_sources(subject).into_iter();
+    let role = |(name, from): (Arc<str>, Vec<search::RoleSource>)| ExplainedRole {
+        is_missing: !compiled.config.roles.contains_key(&name),
+        name: name.to_string(),
+        from: from.into_iter().map(RoleSource::OfCluster).collect(),
+    };
+    sources.map(role).collect()
+}
+
+impl Cluster {
+    /// What a request needs, and what of it a caller lacks.
+    pub(crate) fn explain(
+        &self,
+        request: &Request<'_>,
+        caller: Option<&Cached>,
+        now: UnixTime,
+    ) -> ExplainedCluster {
+        let privileges = &self.compiled.privileges;
+        let mut explained = ExplainedCluster {
+            inventory: privileges.inventory().map(search::Inventory::len),
+            ..ExplainedCluster::default()
+        };
+        let Ok(asked) = cluster_request(request, now) else { return explained };
+        let without = search::Request { body: RequestBody::Unseen, ..asked };
+        explained.depends_on_body =
+            search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);
+        let mut needs = Vec::new();
+        explained.operation = search::read(&asked, &mut needs).ok();
+        explained.needs = explained_needs(&needs);
+        if explained.operation.is_none() {
+            return explained;
+        }
+        let Some(caller) = caller else { return explained };
+        self.compiled.add_answer(request, caller, &needs, &mut explained);
+        explained
+    }
+}
+
+impl Compiled {
+    fn add_answer(
+        &self,
+        request: &Request<'_>,
+        caller: &Cached,
+        needs: &[Need<'_>],
+        explained: &mut ExplainedCluster,
+    ) {
+        let subject = self.subject_of(request, caller);
+        let caller = self.privileges.caller(&subject);
+        let answer = self.privileges.decide(&caller, needs);
+        let missing = |Cell { action, name, reason }: &Cell| MissingPrivilege {
+            action: action.name(),
+            name: name.clone(),
+            because: reason.to_string(),
+            granted_by: Vec::new(),
+        };
+        explained.missing = answer.missing.iter().map(missing).collect();
+        if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {
+            explained.permitted_in_part = parts.iter().flat_map(|part| part.names.clone()).collect();
+        }
+        let mut restricted: Vec<&str> = answer.filters.iter().map(|filter| &*filter.name).collect();
+        restricted
+            .extend(answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name));
+        restricted.dedup();
+        for name in restricted {
+            let filters = self.privileges.restrictions(&caller, name).into_iter();
+            explained.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
+        }
+        if answer.verdict != ClusterVerdict::Permitted {
+            let mut roles: Vec<_> = self.privileges.with_each_role(&subject, needs).collect();
+            roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
+            for (missing, cell) in explained.missing.iter_mut().zip(&answer.missing) {
+                let granting = roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
+                missing.granted_by = granting.map(|(role, _)| role.to_string()).collect();
+            }
+            let permitting = roles.iter().filter(|(_, with)| with.verdict == ClusterVerdict::Permitted);
+            explained.permitting = permitting
+                .take(MOST_ROLES)
+                .map(|(role, _)| PermittingRole {
+                    name: role.to_string(),
+                    mapped_from: self.mapped_from(role),
+                })
+                .collect();
+        }
+    }
+
+    /// Who has a role by its mapping, in words.
+    fn mapped_from(&self, role: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        for mapping in self.config.mappings.iter().filter(|mapping| *mapping.role == *role) {
+            let mut add = |what: &str, patterns: &[search::Pattern]| {
+                texts.extend(patterns.iter().map(|pattern| format!("the {what} `{}`", pattern.text())));
+            };
+            add("user", &mapping.users);
+            add("backend role", &mapping.backend_roles);
+            add("address", &mapping.hosts);
+            let all: Vec<&str> = mapping.and_backend_roles.iter().map(search::Pattern::text).collect();
+            texts.extend(
+                (!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))),
+            );
+        }
+        texts
+    }
+
+    /// The caller as the cluster sees it, with the address of the request if a role is mapped to addresses.
+    pub(crate) fn subject_of(&self, request: &Request<'_>, caller: &Cached) -> search::Subject {
+        let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
+        search::Subject {
+            address: address.filter(|_| self.maps_addresses),
+            ..caller.attached.subject.clone()
+        }
+    }
+}
+
+const fn is_filter(reason: search::Reason) -> bool {
+    match reason {
+        search::Reason::NeedsFilter | search::Reason::CannotFilter | search::Reason::MissingVariable => true,
+        search::Reason::NotGranted
+        | search::Reason::SystemIndex
+        | search::Reason::SecurityIndex
+        | search::Reason::ProtectedIndex
+        | search::Reason::ServiceAccount => false,
+    }
+}
+
+fn explained_filter(name: &str, restriction: search::Restriction<'_>) -> ExplainedFilter {
+    let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
+    let permission = restriction.permission;
+    ExplainedFilter {
+        name: name.to_owned(),
+        role: restriction.role.to_string(),
+        query: permission.document_query.as_ref().map(|query| query.text().to_owned()),
+        fields: texts(&permission.fields),
+        masked_fields: texts(&permission.masked_fields),
+    }
+}
+
+/// The needs of a request, without duplicates.
+pub(crate) fn explained_needs(needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
+    let mut explained = Vec::new();
+    for need in needs {
+        let one = ExplainedNeed {
+            actions: need.actions.iter().map(|action| action.name()).collect(),
+            on: need.target.text().to_owned(),
+            target: match need.target {
+                Target::Cluster => "cluster",
+                Target::Name(_) => "index",
+                Target::Indices(_) | Target::Fixed(_) => "indices",
+                Target::Missing(_) => "new_index",
+                Target::NewAlias(_) => "new_alias",
+            },
+        };
+        if !explained.contains(&one) {
+            explained.push(one);
+        }
+    }
+    explained
+}

@@ -1,0 +1,175 @@
+//! Explanations of requests to a search cluster.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Authorizer, ExplainedSubject, Explanation, Header, Request, RequestBody};
+use identity::Subject;
+
+const POLICY: &str = "version: 1
+search: { folder: os, hosts: [search.example.com], inventory: { file: inventory.json }, do_not_fail_on_forbidden: true }
+identity: { jwt: [{ issuer: https://id.example.com, audiences: [a], keys: { url: https://id.example.com/k } }] }
+allow_response: { set_headers: { x-user: \"{user}\" }, remove_headers: [authorization] }
+";
+const ROLES: &str = "_meta: { type: roles, config_version: 2 }
+reader: { cluster_permissions: [cluster_composite_ops_ro], index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }
+masked:
+  index_permissions:
+    - { index_patterns: [people], allowed_actions: [read], dls: '{\"term\": {\"team\": \"${attr.internal.team}\"}}', fls: [~pay], masked_fields: [mail] }
+team: { index_permissions: [{ index_patterns: ['${attr.jwt.team}-*'], allowed_actions: [read] }] }
+writer: { cluster_permissions: ['indices:data/write/bulk'], index_permissions: [{ index_patterns: [logs-*], allowed_actions: [write] }] }
+";
+const MAPPING: &str = "_meta: { type: rolesmapping, config_version: 2 }
+reader: { users: [ann], backend_roles: ['dev-*'] }
+masked: { and_backend_roles: [hr, lead] }
+team: { users: ['*'] }
+writer: { hosts: ['10.*'] }
+gone: { users: [ann] }
+";
+const USERS: &str = "_meta: { type: internalusers, config_version: 2 }
+ann: { hash: $2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW, attributes: { team: red } }
+bob: { hash: $2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW, backend_roles: [hr, lead], attributes: { team: red }, opendistro_security_roles: [reader] }
+";
+const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"]}, {"name": "people", "attributes": ["open"]}, {"name": "red-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
+
+fn authorizer() -> Authorizer {
+    let files = policy::MapFiles::of("policy.yaml", POLICY)
+        .and("os/roles.yml", ROLES)
+        .and("os/roles_mapping.yml", MAPPING)
+        .and("os/internal_users.yml", USERS)
+        .and("inventory.json", INVENTORY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
+}
+
+fn named(authorizer: &Authorizer, user: &str) -> ExplainedSubject {
+    ExplainedSubject::Given(authorizer.subject_named::<&str>(b"search.example.com", user, &[], &[]).unwrap())
+}
+
+fn explain(user: &str, client: &str, (method, path, body): (&str, &str, &str)) -> Explanation {
+    let authorizer = authorizer();
+    let headers = [Header { name: b"content-type", value: b"application/json" }];
+    let request = Request {
+        method: method.as_bytes(),
+        host: b"search.example.com",
+        path: path.as_bytes(),
+        headers: &headers,
+        client: client.as_bytes(),
+        body: RequestBody::Whole(body.as_bytes()),
+        ..Request::default()
+    };
+    let subject = match user.split_once('@') {
+        None => named(&authorizer, user),
+        Some((name, issuer)) => ExplainedSubject::Given(Subject {
+            user: name.into(),
+            issuer: Some(issuer.into()),
+            source: None,
+            groups: vec!["dev-a".into()],
+            roles: Vec::new(),
+            claims: serde_json::json!({ "team": "red" }),
+        }),
+    };
+    authorizer.explain(&request, subject, Duration::from_secs(1_800_000_000))
+}
+
+/// The lines of the explanation, without those about the policy and its keys.
+fn lines(explanation: &Explanation) -> Vec<String> {
+    let text = explanation.to_string();
+    let lines = text.lines().filter(|line| !line.starts_with("policy: ") && !line.starts_with("keys: "));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_permitted_request_is_explained_by_operation_needs_and_roles() {
+    let why = explain("ann", "", ("GET", "/logs-*/_search?size=1", ""));
+    assert_eq!(
+        lines(&why),
+        [
+            "200 allowed",
+            "request: GET search.example.com/logs-*/_search?size=1",
+            "         the operation `search` of the search cluster",
+            "caller:  ann",
+            "roles:   gone (mapped from the user `ann`; the cluster has no such role)",
+            "roles:   reader (mapped from the user `ann`)",
+            "roles:   team (mapped from the user `*`)",
+            "needs:   indices:data/read/search on logs-*",
+            "cluster: 3 names in the inventory",
+            "sets:    x-user: ann",
+            "removes: authorization",
+        ]
+    );
+    assert!(why.cluster.unwrap().depends_on_body);
+    let why = explain("ann", "", ("GET", "/logs-1/_doc/1", ""));
+    assert!(!why.cluster.unwrap().depends_on_body);
+}
+
+#[test]
+fn a_denied_request_is_explained_by_what_is_missing_and_the_roles_that_permit_it() {
+    let why = explain("ann", "", ("PUT", "/logs-1/_doc/1", "{}"));
+    let cluster = why.cluster.as_deref().unwrap();
+    assert_eq!((why.status, why.reason), (403, Some("not_permitted")));
+    assert!(cluster.missing.iter().all(|missing| missing.granted_by[0] == "writer"), "{cluster:?}");
+    assert!(lines(&why).contains(&"permits: the role `writer`, mapped from the address `10.*`".to_owned()));
+    assert_eq!(cluster.permitting[0].name, "writer", "the cluster's own roles come first");
+    let why = explain("ann", "10.1.2.3", ("PUT", "/logs-1/_doc/1", "{}"));
+    assert_eq!(why.status, 200);
+    assert!(lines(&why).contains(&"roles:   writer (mapped from the address `10.*`)".to_owned()));
+}
+
+#[test]
+fn what_a_body_needs_is_explained() {
+    let body = r#"{"query": {"terms": {"a": {"index": "people", "id": "1", "path": "p"}}}}"#;
+    let why = explain("ann", "", ("POST", "/logs-1/_search", body));
+    let missing = "\nmissing: indices:data/read/get on people (not granted): granted by masked, all_access, ";
+    assert!(why.to_string().contains(missing), "{why}");
+}
+
+#[test]
+fn what_is_permitted_in_part_and_filters_are_explained() {
+    let why = explain("ann", "", ("GET", "/logs-1,red-1/_search", ""));
+    assert_eq!(why.reason, Some("partly_permitted"));
+    assert!(lines(&why).contains(&"in part: permitted on logs-1".to_owned()), "{why}");
+    let why = explain("bob", "", ("GET", "/people/_search", ""));
+    assert_eq!(why.reason, Some("not_permitted"));
+    let lines = lines(&why);
+    for line in [
+        "caller:  bob, with the backend roles hr, lead",
+        "roles:   masked (mapped from all of the backend roles `hr`, `lead`)",
+        "roles:   reader (a role of the user in `internal_users.yml`)",
+        "missing: indices:data/read/search on people (a role shows only some documents or fields)",
+        "filter:  the role `masked` shows on people only documents that match \
+         {\"term\": {\"team\": \"${attr.internal.team}\"}}, and only the fields ~pay, and masked the fields mail",
+    ] {
+        assert!(lines.contains(&line.to_owned()), "{line}\n{why}");
+    }
+}
+
+#[test]
+fn a_holder_of_a_token_has_its_groups_as_backend_roles_and_its_claims() {
+    let why = explain("carol@https://id.example.com", "", ("GET", "/red-1,logs-1/_search", ""));
+    assert_eq!(why.status, 200, "{why}");
+    let lines = lines(&why);
+    assert!(
+        lines.contains(
+            &"caller:  carol, by a token of https://id.example.com, with the backend roles dev-a".to_owned()
+        ),
+        "{why}"
+    );
+    let role = "roles:   reader (mapped from the backend role `dev-*`, which matches `dev-a`)";
+    assert!(lines.contains(&role.to_owned()), "{why}");
+}
+
+#[test]
+fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
+    let why = explain("ann", "", ("GET", "/_nothing/of/this/kind", ""));
+    assert_eq!((why.status, why.reason), (403, Some("unknown_operation")));
+    assert_eq!(why.cluster.unwrap().operation, None);
+    let authorizer = authorizer();
+    let request = Request { method: b"GET", host: b"other.example.com", path: b"/a", ..Request::default() };
+    let why =
+        authorizer.explain(&request, ExplainedSubject::OfCredentials, Duration::from_secs(1_800_000_000));
+    assert!(why.cluster.is_none());
+}

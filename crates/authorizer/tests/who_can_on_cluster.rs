@@ -1,0 +1,296 @@
+//! `who_can` for requests to a search cluster, in words and compared with asking the reference evaluator for each caller.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
+#![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Attribute, Authorizer, CallerSource, Callers, Request, RequestBody, WhoCan};
+use generator::Rng;
+use policy::MapFiles;
+use search::reference::Reference;
+use search::{Inventory, Pattern, Resolution, Rules, SecurityConfig, Subject, Verdict};
+
+const POLICY: &str = "version: 1
+search: { folder: os, inventory: { file: inventory.json } }
+identity:
+  jwt:
+    - { issuer: https://id.example.com, audiences: [a], keys: { url: https://id.example.com/k }, claims: { user: sub, roles: roles, groups: groups } }
+    - { issuer: https://ci.example.com, audiences: [a], keys: { url: https://ci.example.com/k }, user_prefix: 'ci:', group_prefix: 'ci:', claims: { user: sub, groups: groups } }
+    - { issuer: https://plain.example.com, audiences: [a], keys: { url: https://plain.example.com/k } }
+";
+const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
+const INVENTORY: &str = r#"{"indices": [{"name": "logs-1", "attributes": ["open"], "aliases": ["all"]}, {"name": "logs-2", "attributes": ["open"], "aliases": ["all"]}, {"name": "red-1", "attributes": ["open"]}, {"name": "red-2", "attributes": ["open"]}, {"name": "own-ann", "attributes": ["open"]}], "aliases": [{"name": "all", "indices": ["logs-1", "logs-2"]}], "data_streams": []}"#;
+
+struct Policy {
+    authorizer: Authorizer,
+    config: SecurityConfig,
+    inventory: Option<Inventory>,
+    text: String,
+}
+
+fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Policy {
+    let head = |kind: &str, text: &str| format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}");
+    let policy = if has_inventory {
+        POLICY.to_owned()
+    } else {
+        POLICY.replace(", inventory: { file: inventory.json }", "")
+    };
+    let files = MapFiles::of("policy.yaml", policy.as_str())
+        .and("os/roles.yml", head("roles", roles).as_str())
+        .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
+        .and("os/internal_users.yml", head("internalusers", users).as_str())
+        .and("inventory.json", INVENTORY);
+    let loaded =
+        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
+    let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
+    let inventory = has_inventory.then(|| Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
+    Policy { authorizer, config, inventory, text: format!("{roles}\n{mapping}\n{users}") }
+}
+
+fn who_can(policy: &Policy, (method, path): (&str, &str)) -> WhoCan {
+    let request = Request {
+        method: method.as_bytes(),
+        host: b"search.example.com",
+        path: path.as_bytes(),
+        body: RequestBody::Whole(b""),
+        ..Request::default()
+    };
+    policy.authorizer.who_can(&request, Duration::from_secs(1_800_000_000))
+}
+
+#[test]
+fn users_and_holders_of_tokens_are_described() {
+    let policy = policy(
+        "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n\
+         own: { index_permissions: [{ index_patterns: ['own-${user.name}'], allowed_actions: [read] }] }\n\
+         team: { index_permissions: [{ index_patterns: ['${attr.jwt.team}-*'], allowed_actions: [read] }] }\n\
+         masked: { index_permissions: [{ index_patterns: [red-1], allowed_actions: [read], fls: [~a] }] }\n",
+        "reader: { users: [ann], backend_roles: [dev-*, oncall], and_backend_roles: [a, b] }\n\
+         own: { users: ['*'] }\nteam: { backend_roles: [hr] }\nmasked: { backend_roles: [intern] }\n",
+        &format!(
+            "ann: {{ hash: {HASH} }}\nbob: {{ hash: {HASH}, backend_roles: [oncall] }}\ncarl: {{ hash: {HASH} }}\nnobody: {{}}\n"
+        ),
+        true,
+    );
+    let lines = |path: &str| {
+        let who = who_can(&policy, ("GET", path));
+        who.to_string().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lines("/logs-*/_search"),
+        [
+            "the users `ann` and `bob` by Basic",
+            "any token of https://id.example.com with a role or group that matches `dev-*` or `oncall` or \
+             a name that matches `ann` or roles or groups that match each of `a`, `b` or a role or group that matches `hr` \
+             where `${attr.jwt.team}-*` matches logs-1, logs-2",
+            "any token of https://plain.example.com with a name that matches `ann`",
+            "needs: indices:data/read/search on logs-*",
+        ]
+    );
+    assert_eq!(
+        lines("/own-ann/_search"),
+        [
+            "the user `ann` by Basic",
+            "any token of https://id.example.com with the name `ann` or a role or group that matches `hr` \
+             where `${attr.jwt.team}-*` matches own-ann",
+            "any token of https://plain.example.com with the name `ann`",
+            "needs: indices:data/read/search on own-ann",
+        ]
+    );
+    let red = lines("/red-1/_search");
+    assert_eq!(
+        red[0],
+        "any token of https://id.example.com with a role or group that matches `hr` where `${attr.jwt.team}-*` \
+         matches red-1, unless with a role or group that matches `intern`"
+    );
+    assert_eq!(
+        lines("/_cluster/health")[0],
+        "nobody: no caller can have the roles of the search cluster that permit it"
+    );
+    let unknown = who_can(&policy, ("GET", "/_nothing/of/this/kind"));
+    assert_eq!((unknown.reason, unknown.callers.is_empty()), (Some("unknown_operation"), true));
+}
+
+const PATTERNS: &[&str] = &[
+    "*",
+    "logs-*",
+    "logs-1",
+    "red-*",
+    "own-${user.name}",
+    "${attr.jwt.team}-*",
+    "${attr.jwt.team}-1",
+    "all",
+];
+const ACTIONS: &[&str] = &["read", "write", "'indices:data/read/search'", "'*'"];
+const USERS: &[&str] = &["ann", "bob", "ci:ann", "'*'", "'ci:*'", "'b*'"];
+const BACKEND: &[&str] = &["dev-a", "'dev-*'", "hr", "'ci:hr'", "'*'", "'/d.*/'"];
+const PATHS: &[(&str, &str)] = &[
+    ("GET", "/logs-1/_search"),
+    ("GET", "/logs-*/_search"),
+    ("GET", "/red-1,logs-2/_count"),
+    ("GET", "/all/_search"),
+    ("GET", "/own-ann/_doc/1"),
+    ("GET", "/missing/_search"),
+    ("GET", "/red-*/_search"),
+    ("GET", "/_search"),
+    ("GET", "/_cluster/health"),
+];
+
+fn some(rng: &mut Rng, from: &[&str]) -> String {
+    let count = rng.below(3);
+    (0..count).map(|_| from[rng.below(from.len())].to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+fn generated(rng: &mut Rng) -> Policy {
+    let (mut roles, mut mapping) = (String::new(), String::new());
+    for number in 0..4 {
+        let cluster = if rng.below(4) == 0 { "cluster_all" } else { "" };
+        let pattern = PATTERNS[rng.below(PATTERNS.len())];
+        let action = ACTIONS[rng.below(ACTIONS.len())];
+        let rule = if rng.below(6) == 0 { ", fls: [~a]" } else { "" };
+        writeln!(roles, "r{number}: {{ cluster_permissions: [{cluster}], index_permissions: [{{ index_patterns: ['{pattern}'], allowed_actions: [{action}]{rule} }}] }}").unwrap();
+        let hosts = if rng.below(4) == 0 { "'10.*'" } else { "" };
+        let (users, backend, all) = (some(rng, USERS), some(rng, BACKEND), some(rng, BACKEND));
+        writeln!(mapping, "r{number}: {{ users: [{users}], backend_roles: [{backend}], and_backend_roles: [{all}], hosts: [{hosts}] }}").unwrap();
+    }
+    let users = format!(
+        "ann: {{ hash: {HASH}, backend_roles: [hr], opendistro_security_roles: [r{}] }}\nbob: {{ hash: {HASH}, backend_roles: [dev-a] }}\n",
+        rng.below(5)
+    );
+    let has_inventory = rng.below(3) > 0;
+    policy(&roles, &mapping, &users, has_inventory)
+}
+
+/// A caller, with its source.
+fn callers(rng: &mut Rng) -> Vec<(CallerSource, Subject)> {
+    let address = || None;
+    let subject = |name: &str, backend: &[&str], team: Option<&str>| Subject {
+        name: name.to_owned(),
+        backend_roles: backend.iter().map(ToString::to_string).collect(),
+        attributes: team.iter().map(|team| ("attr.jwt.team".to_owned(), (*team).to_owned())).collect(),
+        address: address(),
+        ..Subject::default()
+    };
+    let token = |issuer: &str| CallerSource::Token { issuer: format!("https://{issuer}.example.com") };
+    let team = [None, Some("red"), Some("logs"), Some("own")][rng.below(4)];
+    let mut callers = vec![
+        (CallerSource::Basic, subject("ann", &["hr"], None)),
+        (CallerSource::Basic, subject("bob", &["dev-a"], None)),
+    ];
+    for name in ["ann", "bob", "x"] {
+        for backend in [&[][..], &["hr"], &["dev-a"], &["dev-b", "hr"], &["z"]] {
+            callers.push((token("id"), subject(name, backend, team)));
+            let prefixed: Vec<String> = backend.iter().map(|name| format!("ci:{name}")).collect();
+            let prefixed: Vec<&str> = prefixed.iter().map(String::as_str).collect();
+            callers.push((token("ci"), subject(&format!("ci:{name}"), &prefixed, team)));
+        }
+        callers.push((token("plain"), subject(name, &[], team)));
+    }
+    let with_address = callers.clone().into_iter().map(|(source, subject)| {
+        let address = ["10.1.1.1", "192.0.2.1"][rng.below(2)].parse().ok();
+        (source, Subject { address, ..subject })
+    });
+    let with_address: Vec<_> = with_address.collect();
+    callers.extend(with_address);
+    callers
+}
+
+/// Whether a caller has an attribute. Patterns must match each name where it is needed, and one where it must not be.
+fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
+    let matches = |pattern: &str, name: &str| Pattern::parse(&pattern.into()).unwrap().matches(name);
+    let backend = |pattern: &String| subject.backend_roles.iter().any(|role| matches(pattern, role));
+    match attribute {
+        Attribute::Role(_) | Attribute::Group(_) => panic!("only for rules: {attribute:?}"),
+        Attribute::Anyone => true,
+        Attribute::BackendRole(pattern) => backend(pattern),
+        Attribute::BackendRoles(patterns) => patterns.iter().all(backend),
+        Attribute::Name(pattern) => matches(pattern, &subject.name),
+        Attribute::Address(pattern) => {
+            subject.address.is_some_and(|address| matches(pattern, &address.to_string()))
+        }
+        Attribute::Where { attribute, pattern, names, user } => {
+            let mut values = vec![("${user.name}", subject.name.as_str())];
+            values.extend(subject.attributes.iter().map(|(_, team)| ("${attr.jwt.team}", team.as_str())));
+            let mut text = pattern.clone();
+            for (variable, value) in values {
+                text = text.replace(variable, value);
+            }
+            // An alias has the names of its own pattern too.
+            let matches = |name: &String| {
+                let covers = Pattern::parse(&text.as_str().into()).unwrap();
+                !text.contains("${")
+                    && if name.contains('*') {
+                        if is_needed { covers.covers(name) } else { covers.may_overlap(name) }
+                    } else {
+                        covers.matches(name)
+                    }
+            };
+            let counts = if is_needed { names.iter().all(matches) } else { names.iter().any(matches) };
+            user.as_ref().is_none_or(|user| *user == subject.name)
+                && counts
+                && has(subject, attribute, is_needed)
+        }
+    }
+}
+
+fn includes(callers: &Callers, source: &CallerSource, subject: &Subject) -> bool {
+    let Callers { source: of, users, except_users, needs, unless } = callers;
+    of == source
+        && users.as_ref().is_none_or(|users| users.contains(&subject.name))
+        && !except_users.contains(&subject.name)
+        && needs.iter().all(|any| any.iter().any(|attribute| has(subject, attribute, true)))
+        && !unless.iter().any(|attribute| has(subject, attribute, false))
+}
+
+#[test]
+fn who_can_agrees_with_the_reference_evaluator_for_each_caller() {
+    let mut rng = Rng::new(31);
+    let (mut permitted, mut denied, mut nobody, mut with_unless, mut by_address) = (0, 0, 0, 0, 0);
+    for _ in 0..300 {
+        let policy = generated(&mut rng);
+        let rules = Rules::of(&policy.config.settings);
+        let reference = Reference {
+            config: &policy.config,
+            resolution: Resolution::MappingOnly,
+            rules: &rules,
+            inventory: policy.inventory.as_ref(),
+        };
+        for asked in PATHS {
+            let who = who_can(&policy, *asked);
+            nobody += usize::from(who.callers.is_empty());
+            with_unless += usize::from(who.callers.iter().any(|callers| !callers.unless.is_empty()));
+            let request = search::Request {
+                method: asked.0,
+                target: asked.1,
+                content_type: None,
+                content_encoding: None,
+                body: RequestBody::Whole(b""),
+                now: search::Request::time(Duration::from_secs(1_800_000_000)),
+            };
+            let mut needs = Vec::new();
+            search::read(&request, &mut needs).unwrap();
+            for (source, mut subject) in callers(&mut rng) {
+                if source == CallerSource::Basic {
+                    let user = policy.config.users.iter().find(|user| *user.name == *subject.name).unwrap();
+                    subject.roles = user.roles.iter().map(ToString::to_string).collect();
+                }
+                let is = reference.evaluate(&subject, &needs).verdict == Verdict::Permitted;
+                let says = who.callers.iter().any(|callers| includes(callers, &source, &subject));
+                assert_eq!(says, is, "{asked:?} {source:?} {subject:?}\n{}\n{who}", policy.text);
+                *(if is { &mut permitted } else { &mut denied }) += 1;
+                by_address += usize::from(is && subject.address.is_some());
+            }
+        }
+    }
+    println!(
+        "permitted {permitted}, denied {denied}, nobody {nobody}, unless {with_unless}, by address {by_address}"
+    );
+    assert!(
+        permitted > 10_000 && denied > 10_000 && nobody > 100 && with_unless > 100,
+        "{permitted} {denied} {nobody} {with_unless}"
+    );
+}

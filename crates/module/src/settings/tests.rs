@@ -1,0 +1,129 @@
+//! The settings of the filter, and the messages about wrong ones.
+
+use super::*;
+
+#[test]
+fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
+    for (config, problem) in [
+        ("", "`filter_config` is missing"),
+        ("{}", "missing setting `policy`"),
+        (
+            r#"{"policy": "p", "poll-intervall": "5s"}"#,
+            "unknown setting `poll-intervall`: did you mean `poll-interval`?",
+        ),
+        (
+            r#"{"policy": "p", "decision_log": "all"}"#,
+            "unknown setting `decision_log`: did you mean `decision-log`?",
+        ),
+        (
+            r#"{"policy": "p", "on-stale": "keeps"}"#,
+            "`on-stale`: unknown value `keeps`: did you mean `keep`?",
+        ),
+        (
+            r#"{"policy": "p", "listen": "off"}"#,
+            "unknown setting `listen`, expected one of `policy`, `admin`",
+        ),
+        (
+            r#"{"policy": "p", "poll-interval": "5"}"#,
+            "`poll-interval`: `5` is not a duration: write one such as `500ms`",
+        ),
+        (
+            r#"{"policy": "p", "on-stale": "allow"}"#,
+            "`on-stale`: unknown value `allow`, expected one of `keep`",
+        ),
+        (
+            r#"{"policy": "p", "hash-queue": -1}"#,
+            "`hash-queue`: invalid value: integer `-1`, expected a number from 0 to 65535",
+        ),
+        (
+            r#"{"policy": "p", "hash-threads": "2"}"#,
+            "`hash-threads`: invalid type: string \"2\", expected a number",
+        ),
+        (
+            r#"{"policy": "p", "metadata": "yes"}"#,
+            "`metadata`: invalid type: string \"yes\", expected a boolean",
+        ),
+        (
+            r#"{"policy": "p", "max-request-body": "10MB"}"#,
+            "`max-request-body`: `10MB` is not a size: write one such as",
+        ),
+        (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
+        (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
+        (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected path string"),
+        (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
+        (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
+        (r#"{"policy": "p", "decision-log": true}"#, "`decision-log`: not one of `off`, `denied` and `all`"),
+        (r#"{"policy": "p", "admin": "9192"}"#, "`admin`: `9192` is not an address: write one such as"),
+        (r#"{"policy": "p", "admin": true}"#, "`admin`: neither an address nor `off`"),
+        ("policy", "expected value at line 1 column 1"),
+    ] {
+        let error = FilterSettings::read(config.as_bytes()).unwrap_err();
+        assert!(error.contains(problem), "{config}: {error}");
+        // Of a text that is not JSON, which is the user's own, the place helps.
+        let is_json = !config.starts_with("policy") && !config.ends_with('x');
+        assert_eq!(error.contains(" at line "), !is_json, "{config}: {error}");
+    }
+}
+
+#[test]
+fn a_stale_policy_is_kept_or_unavailable() {
+    let of = |value: &str| {
+        let settings = format!(r#"{{"policy": "p", "on-stale": "{value}"}}"#);
+        FilterSettings::read(settings.as_bytes()).unwrap().on_stale
+    };
+    assert_eq!(
+        (of("keep"), of("unavailable"), of("deny")),
+        (Stale::Keep, Stale::Unavailable, Stale::Unavailable)
+    );
+}
+
+/// `max-policy-age: 0` is a number in YAML.
+#[test]
+fn a_duration_of_zero_needs_no_unit_and_no_quotes() {
+    let of = |value: &str| {
+        FilterSettings::read(format!(r#"{{"policy": "p", "poll-interval": {value}}}"#).as_bytes())
+    };
+    assert_eq!(of("0").unwrap().poll_interval, Duration::ZERO);
+    assert_eq!(of("\"0\"").unwrap().poll_interval, Duration::ZERO);
+    for (value, problem) in [
+        ("5", "`5` is not a duration: write one such as `500ms`"),
+        ("-1", "`-1` is not a duration"),
+        ("true", "a duration is a string such as `500ms`, or 0"),
+    ] {
+        let error = of(value).unwrap_err();
+        assert!(error.contains(problem), "{value}: {error}");
+    }
+}
+
+#[test]
+fn a_size_may_be_a_number_of_bytes() {
+    let of = |value: &str| {
+        let settings = format!(r#"{{"policy": "p", "max-request-body": {value}}}"#);
+        FilterSettings::read(settings.as_bytes()).unwrap().max_request_body
+    };
+    assert_eq!((of("1024"), of("\"2KiB\"")), (1 << 10, 2 << 10));
+    assert_eq!(FilterSettings::read(br#"{"policy": "p"}"#).unwrap().max_request_body, 10 << 20);
+}
+
+/// Envoy's YAML reads `off` as `false`.
+#[test]
+fn a_decision_log_is_off_in_each_form() {
+    let of = |value: &str| {
+        FilterSettings::read(format!(r#"{{"policy": "p", "decision-log": {value}}}"#).as_bytes())
+    };
+    assert_eq!(of("false").unwrap().decision_log, Log::Off);
+    assert_eq!(of("\"off\"").unwrap().decision_log, Log::Off);
+    assert_eq!(of("\"all\"").unwrap().decision_log, Log::All);
+}
+
+#[test]
+fn a_route_has_another_policy_or_none() {
+    assert_eq!(RouteSettings::read(br#"{"disabled": true}"#), Ok(RouteSettings::Disabled));
+    let other = FilterSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#).unwrap();
+    assert_eq!(other.hash_timeout, Duration::from_secs(1));
+    let route = RouteSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#);
+    assert_eq!(route, Ok(RouteSettings::Policy(Box::new(other))));
+    for config in ["", "{}", r#"{"disabled": false}"#, r#"{"disabled": true, "policy": "p"}"#] {
+        assert!(RouteSettings::read(config.as_bytes()).is_err(), "{config}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Roles that are granted by name, and that tokens can give too.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::lint::names::{MAX_LISTED, MAX_SOURCES, Source, listed, related, sources};
+use crate::lint::warnings::Warnings;
+use crate::model::{ANYONE, AUTHENTICATED, Issuer, RolesFromToken};
+use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy};
+use crate::problem::Problem;
+use crate::warning::Warning;
+
+/// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
+/// `roles_from_token` lists no roles: whoever administers the roles of that issuer grants it, too. The warning is where the
+/// role is granted: a comment accepts only that role.
+pub(crate) fn token_roles(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
+    let Some((_, identity)) = policy.identity.as_ref().filter(|_| !policy.missing.identity) else { return };
+    let sources = sources(identity);
+    let gives_all = |issuer: &&Issuer| {
+        issuer.role_claim().is_some() && matches!(issuer.roles_from_token, RolesFromToken::All)
+    };
+    let issuers: Vec<&Issuer> = identity.jwt.iter().filter(gives_all).collect();
+    let is_one =
+        |source: &&Source<'_>| issuers.iter().any(|issuer| std::ptr::eq(&raw const issuer.at, source.at));
+    let issuers: Vec<&Source<'_>> = sources.iter().take(MAX_SOURCES).filter(is_one).collect();
+    if issuers.is_empty() {
+        return;
+    }
+    let help = help(policy);
+    let mut warnings = Warnings::new(problems);
+    for grant in &policy.grants {
+        if !grant.users.is_empty() || !grant.groups.is_empty() {
+            warnings.push(warning(grant, &issuers, &help));
+        }
+    }
+}
+
+fn warning(grant: &UnresolvedGrant, issuers: &[&Source<'_>], help: &str) -> Problem {
+    let role = &grant.role;
+    let of = listed("of", issuers);
+    let message =
+        format!("the role `{role}` is granted here, but each token {of} that names it gives it, too");
+    related(Problem::warning(grant.at.clone(), Warning::TokenRole, message).help(help), issuers)
+}
+
+/// What to write: the roles that nobody is granted are those that tokens are to give.
+fn help(policy: &UnresolvedPolicy) -> String {
+    let granted: HashSet<&str> = policy.grants.iter().map(|grant| &*grant.role).collect();
+    let extended: HashSet<&str> =
+        policy.roles.iter().flat_map(|role| &role.extends).map(|named| &*named.name).collect();
+    let names = policy.roles.iter().map(|role| &*role.name);
+    let only_in_tokens: BTreeSet<&str> = names
+        .filter(|name| {
+            !granted.contains(name) && !extended.contains(name) && ![ANYONE, AUTHENTICATED].contains(name)
+        })
+        .collect();
+    let list = match only_in_tokens.len() {
+        0 => "`roles_from_token: false`, or list the roles that they may give".to_owned(),
+        1..=MAX_LISTED => {
+            let names: Vec<&str> = only_in_tokens.into_iter().collect();
+            format!("the roles that they may give: `roles_from_token: [{}]`", names.join(", "))
+        }
+        _ => "the roles that they may give under `roles_from_token`".to_owned(),
+    };
+    format!("write {list}")
+}

@@ -1,0 +1,160 @@
+//! What is fetched by URL and compiled into the policy: keys of issuers, and the inventory of a search cluster.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use policy::{KeyUrl, Problem};
+
+use super::{Reloader, is_over, log_problems};
+use crate::clock;
+use crate::compiled_policy::{self, CompiledPolicy, Issuers};
+use crate::settings::OnStale;
+
+impl Reloader {
+    pub(super) fn forget_unused_keys(&mut self) {
+        let wanted = self.good.key_urls();
+        self.fetched.retain(|url, _| wanted.contains_key(url));
+        self.fetched_at.retain(|url, _| wanted.contains_key(url));
+    }
+
+    pub(super) fn publish_key_urls(&self) {
+        let wanted = self.good.key_urls();
+        self.status.note(|facts| {
+            let has_inventory = wanted.keys().any(KeyUrl::is_inventory);
+            facts.inventory = has_inventory.then(|| facts.inventory.take().unwrap_or_default());
+            let mut known = mem::take(&mut facts.keys);
+            let keys = wanted.iter().filter(|(url, _)| !url.is_inventory()).map(|(url, source)| {
+                let mut keys = known.remove(url).unwrap_or_default();
+                keys.issuers = source.issuers.clone();
+                (url.clone(), keys)
+            });
+            facts.keys = keys.collect();
+        });
+        self.key_urls.send_if_modified(|known| {
+            let changed = *known != wanted;
+            *known = wanted;
+            changed
+        });
+    }
+
+    /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
+    pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
+        if !self.good.key_urls().contains_key(url) {
+            return;
+        }
+        if self.fetched.get(url).is_some_and(|known| *known == keys) {
+            return self.note_fetched(url);
+        }
+        let before = self.fetched.insert(url.clone(), keys);
+        match self.compile() {
+            Ok(compiled) => {
+                // First active, then reported: who reads the log or the status may rely on it.
+                let (before, after) = (self.good.authorizer.clone(), compiled.authorizer.clone());
+                self.replace(compiled, url);
+                self.note_fetched(url);
+                if url.is_inventory() {
+                    tracing::info!(%url, names = after.inventory_len(), "inventory changed");
+                } else {
+                    self.log_change(url, &before.kids(url), &after.kids(url));
+                }
+            }
+            Err(problems) => {
+                match before {
+                    Some(before) => self.fetched.insert(url.clone(), before),
+                    None => self.fetched.remove(url),
+                };
+                self.status.note_keys(url, |keys| keys.rejected += 1);
+                log_problems(&problems);
+                let issuers = self.issuers_of(url);
+                if url.is_inventory() {
+                    tracing::error!(%url, "the fetched inventory is not used: the last good one stays active until it is too old");
+                } else if self.fetched.contains_key(url) {
+                    tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
+                } else {
+                    tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
+                }
+            }
+        }
+    }
+
+    fn log_change(&self, url: &KeyUrl, before: &BTreeSet<&str>, after: &BTreeSet<&str>) {
+        let issuers = self.issuers_of(url);
+        let added = identity::excerpts(after.difference(before).copied());
+        let removed = identity::excerpts(before.difference(after).copied());
+        tracing::info!(%url, %issuers, added, removed, "keys changed");
+    }
+
+    fn note_fetched(&mut self, url: &KeyUrl) {
+        self.fetched_at.insert(url.clone(), Instant::now());
+        self.status.note_keys(url, |keys| {
+            (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
+        });
+    }
+
+    /// The issuers whose keys are fetched from this URL.
+    fn issuers_of(&self, url: &KeyUrl) -> Issuers {
+        self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
+    }
+
+    fn compile(&self) -> Result<CompiledPolicy, Vec<Problem>> {
+        let CompiledPolicy { authorizer, loaded, .. } = &self.good;
+        compiled_policy::survive(&self.file, || {
+            CompiledPolicy::compile(loaded.clone(), &self.fetched, Some(authorizer))
+        })
+    }
+
+    /// Activates the same policy with other keys, or another inventory. This does not make a stale policy fresh.
+    fn replace(&mut self, compiled: CompiledPolicy, url: &KeyUrl) {
+        self.good = compiled;
+        let facts = self.status.facts().policy;
+        if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
+            let revision = self.good.authorizer.revision();
+            self.active.replace(Some(self.good.authorizer.clone()));
+            self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
+            let (policy, keys) = (&revision.policy, revision.keys.as_deref());
+            let what = if url.is_inventory() { "another inventory" } else { "other keys" };
+            tracing::info!(%policy, keys, "policy active with {what}");
+        }
+    }
+
+    /// Marks as stale what was fetched too long ago.
+    pub(super) fn check_fetched(&mut self, now: Instant) {
+        let urls = self.good.key_urls();
+        let max =
+            |url: &KeyUrl| urls.get(url).and_then(|source| source.max_age).unwrap_or(self.rules.max_keys_age);
+        let over = |(url, at): &(&KeyUrl, &Instant)| is_over(now.saturating_duration_since(**at), max(url));
+        let stale: Vec<KeyUrl> = self.fetched_at.iter().filter(over).map(|(url, _)| url.clone()).collect();
+        for url in stale {
+            self.mark_keys_stale(&url);
+        }
+    }
+
+    fn mark_keys_stale(&mut self, url: &KeyUrl) {
+        self.fetched_at.remove(url);
+        // Without an inventory fewer requests are permitted, but none is that should not be.
+        let unavailable = url.is_inventory() || self.rules.on_stale == OnStale::Unavailable;
+        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !unavailable));
+        let action = if unavailable { "tokens that need them get 401" } else { "they stay active" };
+        let issuers = self.issuers_of(url);
+        if url.is_inventory() {
+            tracing::error!(%url, "the inventory exceeds its `max_age`: patterns are permitted only where one pattern of a role covers them");
+        } else {
+            tracing::error!(%url, %issuers, "keys exceed their maximum staleness: {action}");
+        }
+        if unavailable {
+            self.fetched.remove(url);
+            match self.compile() {
+                Ok(compiled) => self.replace(compiled, url),
+                // The policy compiled with these keys. If it does not compile without them, no policy is better than
+                // one with stale keys.
+                Err(problems) => {
+                    log_problems(&problems);
+                    self.active.replace(None);
+                    self.status.note(|facts| facts.policy.revision = None);
+                }
+            }
+        }
+    }
+}

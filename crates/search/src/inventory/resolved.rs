@@ -1,0 +1,102 @@
+//! Reads an inventory from what a cluster answers to `GET /_resolve/index/*?expand_wildcards=all`.
+
+use serde::Deserialize;
+
+use super::{Inventory, InventoryBuilder};
+
+/// The answer. Fields that are not read are ignored, as later versions may add some.
+#[derive(Deserialize)]
+struct Resolved {
+    indices: Vec<ResolvedIndex>,
+    #[serde(default)]
+    aliases: Vec<ResolvedAlias>,
+    #[serde(default)]
+    data_streams: Vec<ResolvedStream>,
+}
+
+#[derive(Deserialize)]
+struct ResolvedIndex {
+    name: String,
+    attributes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResolvedAlias {
+    name: String,
+    indices: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResolvedStream {
+    name: String,
+    backing_indices: Backing,
+}
+
+/// A list of one is also written as a text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Backing {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Inventory {
+    /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as hidden, so a pattern
+    /// stands for at least what the cluster takes it for.
+    ///
+    /// # Errors
+    /// If it is not such an answer.
+    pub fn of_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let resolved: Resolved = serde_json::from_slice(json)?;
+        let mut builder = InventoryBuilder::default();
+        for index in &resolved.indices {
+            let has = |attribute: &str| index.attributes.iter().any(|known| known == attribute);
+            builder.index(&index.name, !has("closed"), has("hidden"));
+        }
+        for alias in &resolved.aliases {
+            builder.alias(&alias.name, alias.indices.iter().map(String::as_str));
+        }
+        for stream in &resolved.data_streams {
+            match &stream.backing_indices {
+                Backing::One(index) => builder.data_stream(&stream.name, [index.as_str()]),
+                Backing::Many(indices) => {
+                    builder.data_stream(&stream.name, indices.iter().map(String::as_str))
+                }
+            };
+        }
+        Ok(builder.build())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn an_answer_of_a_cluster_is_read() {
+        let json = br#"{ "indices": [
+            { "name": ".ds-app-1", "attributes": ["open", "hidden"], "data_stream": "app" },
+            { "name": "logs-1", "aliases": ["logs"], "attributes": ["open"] },
+            { "name": "old", "attributes": ["closed"], "other": 1 } ],
+          "aliases": [{ "name": "logs", "indices": ["logs-1"] }],
+          "data_streams": [{ "name": "app", "backing_indices": ".ds-app-1", "timestamp_field": "@timestamp" }] }"#;
+        let inventory = Inventory::of_resolved(json).unwrap();
+        let kind = |name| inventory.number(name).and_then(|number| inventory.kind(number));
+        assert_eq!(kind("old"), Some(Kind::ClosedIndex));
+        assert_eq!(kind("logs"), Some(Kind::Alias));
+        assert_eq!(kind("app"), Some(Kind::DataStream));
+        let backing = inventory.number(".ds-app-1").unwrap();
+        assert!(inventory.hidden().contains(backing));
+        assert_eq!(inventory.related(inventory.number("app").unwrap()), [backing]);
+    }
+
+    #[test]
+    fn another_answer_is_an_error() {
+        for json in
+            [&b"{}"[..], b"[]", b"", br#"{"error":"x","status":403}"#, br#"{"indices":[{"name":"a"}]}"#]
+        {
+            assert!(Inventory::of_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
+        }
+    }
+}

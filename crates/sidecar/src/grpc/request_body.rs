@@ -1,0 +1,99 @@
+//! The body of a request, as far as Envoy shows it. Only requests to a search cluster depend on it.
+
+use authorizer::{Header, RequestBody};
+use envoy::CheckRequest;
+
+/// The header by which Envoy says whether the body that it sends is only a part of it. Envoy removes it from what a
+/// client sends.
+const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
+
+/// The body. Envoy sends one if the filter or the route has `with_request_body`, and then always adds the header
+/// [`PARTIAL`]. Without that header, there may be a body that Envoy does not send: unless the route says by
+/// `context_extensions: { request_body: buffered }` that Envoy sends each, the request has no `content-length` that
+/// contradicts it, and does not upgrade to another protocol, whose bytes Envoy does not buffer.
+pub(super) fn of<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
+    if request.body.is_empty() && !request.buffers_body {
+        return RequestBody::Unseen;
+    }
+    let mut partial = headers.iter().filter(|line| line.name.eq_ignore_ascii_case(PARTIAL));
+    match (partial.next().map(|line| line.value), partial.next()) {
+        (Some(b"false"), None) => RequestBody::Whole(request.body),
+        (None, _) if request.body.is_empty() && !may_have_body(request, headers) => RequestBody::Whole(b""),
+        (Some(_) | None, _) => RequestBody::Unseen,
+    }
+}
+
+fn may_have_body(request: &CheckRequest<'_>, headers: &[Header<'_>]) -> bool {
+    let has_body = |line: &Header<'_>| {
+        let is = |name: &[u8]| line.name.eq_ignore_ascii_case(name);
+        is(b"upgrade")
+            || is(b":protocol")
+            || is(b"transfer-encoding")
+            || (is(b"content-length") && line.value != b"0")
+    };
+    request.method == b"CONNECT" || headers.iter().any(has_body)
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::service::auth::v3 as auth;
+    use prost::Message as _;
+
+    use super::*;
+
+    /// The body of a request with these headers, of a route that says that Envoy sends each body, or not.
+    fn seen(body: &str, headers: &[(&str, &str)], buffers: bool) -> Option<Vec<u8>> {
+        let http = auth::attribute_context::HttpRequest { raw_body: body.into(), ..Default::default() };
+        let extensions = buffers.then(|| ("request_body".to_owned(), "buffered".to_owned()));
+        let message = auth::CheckRequest {
+            attributes: Some(auth::AttributeContext {
+                request: Some(auth::attribute_context::Request { http: Some(http), ..Default::default() }),
+                context_extensions: extensions.into_iter().collect(),
+                ..Default::default()
+            }),
+        };
+        let bytes = message.encode_to_vec();
+        let request = CheckRequest::decode(&bytes, |_| {}).unwrap();
+        let headers: Vec<Header<'_>> = headers
+            .iter()
+            .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+            .collect();
+        match of(&request, &headers) {
+            RequestBody::Whole(body) => Some(body.to_vec()),
+            RequestBody::Unseen | RequestBody::Awaited => None,
+        }
+    }
+
+    const WHOLE: (&str, &str) = ("x-envoy-auth-partial-body", "false");
+    const PART: (&str, &str) = ("x-envoy-auth-partial-body", "true");
+
+    #[test]
+    fn only_a_body_that_envoy_calls_whole_is_whole() {
+        for buffers in [false, true] {
+            assert_eq!(seen("{}", &[WHOLE], buffers).as_deref(), Some(&b"{}"[..]));
+            for headers in [&[][..], &[PART], &[WHOLE, WHOLE], &[WHOLE, PART], &[(WHOLE.0, "False")]] {
+                assert_eq!(seen("{}", headers, buffers), None, "{headers:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_not_there_is_empty_only_where_envoy_sends_each() {
+        let none = |headers: &[(&str, &str)], buffers| seen("", headers, buffers);
+        assert_eq!(none(&[], true), Some(Vec::new()));
+        assert_eq!(none(&[("content-length", "0")], true), Some(Vec::new()));
+        assert_eq!(none(&[WHOLE], true), Some(Vec::new()));
+        assert_eq!(none(&[], false), None);
+        for header in [
+            ("content-length", "5"),
+            ("content-length", "00"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("Upgrade", "h2c"),
+            (":protocol", "websocket"),
+            PART,
+        ] {
+            assert_eq!(none(&[header], true), None, "{header:?}");
+        }
+    }
+}

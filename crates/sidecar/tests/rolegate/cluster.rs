@@ -1,0 +1,126 @@
+//! The commands about requests to a search cluster.
+
+use crate::process::{PolicyFolder, example, run, run_with};
+
+fn explain(more: &[&str]) -> (i32, String, String) {
+    run(&[&["explain", "--policy", &example("search"), "--user", "leo"][..], more].concat())
+}
+
+const NO_BODY: &str =
+    "note:    what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
+
+#[test]
+fn explain_takes_a_body() {
+    let (code, out, _) = explain(&["GET", "/logs-2026-11/_search"]);
+    assert_eq!((code, out.contains(NO_BODY)), (0, true), "{out}");
+    let body = r#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
+    let folder = PolicyFolder::new("version: 1\n");
+    folder.write("body.json", body);
+    for given in [body.to_owned(), format!("@{}/body.json", folder.arg())] {
+        let (code, out, _) = explain(&["--body", &given, "GET", "/logs-2026-11/_search"]);
+        assert_eq!((code, out.contains(NO_BODY)), (1, false), "{out}");
+        assert!(out.contains("missing: indices:data/read/get on salaries (not granted)"), "{out}");
+    }
+    let from_input =
+        ["explain", "--policy", &example("search"), "--user", "leo", "--body", "-", "POST", "/_bulk"];
+    let (code, out, _) = run_with(&from_input, "{\"index\": {\"_index\": \"salaries\"}}\n{}\n");
+    assert!(code == 1 && out.contains("indices:data/write/index on salaries (not granted)"), "{out}");
+    let (_, out, _) = explain(&["--body", "{}", "--content-type", "text/plain", "GET", "/logs-1/_search"]);
+    assert!(out.contains("(unsupported_operation)"), "{out}");
+    let (code, _, err) = explain(&["--body", "@/nowhere/body", "GET", "/"]);
+    assert!(code == 2 && err.contains("cannot read the body `@/nowhere/body`"), "{err}");
+    let twice = ["explain", "--policy", &example("search"), "--basic", "-", "--body", "-", "GET", "/"];
+    assert_eq!(run_with(&twice, "").0, 2);
+}
+
+#[test]
+fn explain_says_so_if_a_logged_decision_depends_on_a_body() {
+    let explain = |line: &str, more: &[&str]| {
+        let args = ["explain", "--policy", &example("search"), "--decision", "-"];
+        run_with(&[&args[..], more].concat(), line)
+    };
+    let line = r#"{"decision":"denied","reason":"not_permitted","actions":["indices:data/write/bulk","indices:data/write/index"],"indices":["salaries"],"user":"leo","groups":["oncall"],"method":"POST","host":"localhost","path":"/_bulk"}"#;
+    let (code, out, _) = explain(line, &[]);
+    assert_eq!(code, 1);
+    assert!(out.contains("inexact: the operation depends on the body"), "{out}");
+    assert!(
+        out.contains("it needed indices:data/write/bulk, indices:data/write/index\n         on salaries"),
+        "{out}"
+    );
+    let body = "{\"index\": {\"_index\": \"salaries\"}}\n{}\n";
+    let (_, out, _) = explain(line, &["--body", body]);
+    assert!(out.contains("logged:  denied (not_permitted), as here") && !out.contains("inexact"), "{out}");
+    let line = r#"{"decision":"denied","reason":"not_permitted","user":"leo","groups":["oncall"],"method":"GET","host":"localhost","path":"/_stats","query":"index=salaries"}"#;
+    let (_, out, _) = explain(line, &[]);
+    assert!(out.contains("(not_permitted), as here") && !out.contains("inexact"), "{out}");
+    let line = r#"{"decision":"allowed","rule":"indices.get","user":"leo","groups":["admins"],"method":"GET","host":"localhost","path":"/salaries"}"#;
+    let (code, out, _) = explain(line, &[]);
+    assert!(code == 0 && out.contains("logged:  allowed by `indices.get`, as here"), "{out}");
+}
+
+#[test]
+fn explain_knows_the_names_of_the_cluster() {
+    let run = |more: &[&str]| run(&[&["explain", "--policy", &example("search")][..], more].concat());
+    let (code, out, _) = run(&["--user", "lea", "GET", "/logs-1/_search"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("(bad_password)") && out.contains("no user `lea`: did you mean `leo`?"), "{out}");
+    let (_, out, _) = run(&["--user", "leo", "--group", "admin", "GET", "/logs-1/_search"]);
+    assert!(out.contains("mapped from the backend role `admin`: did you mean `admins`?"), "{out}");
+}
+
+#[test]
+fn who_can_lists_users_of_the_cluster() {
+    let who_can = |more: &[&str]| {
+        let args = ["who-can", "--policy", &example("search"), "--host", "search.example.com"];
+        run(&[&args[..], more].concat())
+    };
+    let (code, out, _) = who_can(&["GET", "/logs-*/_search"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("the users `ann` and `leo` by Basic\n"), "{out}");
+    assert!(
+        out.contains("needs: indices:data/read/search on logs-*\nnote:  what this operation needs"),
+        "{out}"
+    );
+    let (code, out, _) = who_can(&["POST", "/_bulk"]);
+    assert!(code == 1 && out.contains("(invalid_operation)"), "{out}");
+    let body = "{\"index\": {\"_index\": \"logs-1\"}}\n{}\n";
+    let (code, out, _) = who_can(&["--body", body, "POST", "/_bulk"]);
+    assert!(code == 0 && out.starts_with("the users `ann` and `shipper` by Basic\n"), "{out}");
+    let (_, out, _) = who_can(&["--output", "json", "GET", "/salaries/_doc/1"]);
+    let who: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(who["callers"][0]["users"], serde_json::json!(["ann"]));
+    assert_eq!(who["cluster"]["operation"], "get");
+}
+
+#[test]
+fn what_can_lists_the_permissions_of_the_cluster() {
+    let what_can = |more: &[&str]| {
+        let args = ["what-can", "--policy", &example("search"), "--host", "search.example.com"];
+        run(&[&args[..], more].concat())
+    };
+    let (code, out, _) = what_can(&["--user", "leo"]);
+    assert_eq!(code, 0);
+    assert_eq!(
+        out.lines().collect::<Vec<_>>(),
+        [
+            "caller:  leo, with the backend roles oncall",
+            "roles:   logs_reader (mapped from the backend role `oncall`)",
+            "roles:   own_orders (mapped from the user `*`)",
+            "allows:  cluster_composite_ops_ro on the cluster (`logs_reader`)",
+            "allows:  read on logs-* (`logs_reader`)",
+            "allows:  crud on orders-leo (`own_orders`)",
+        ]
+    );
+    let (code, out, _) = what_can(&["--role", "ingest"]);
+    assert!(
+        code == 0
+            && out.contains("allows:  write, create_index, indices:admin/mapping/put on logs-* (`ingest`)")
+    );
+    let (_, out, _) = what_can(&["--group", "admins"]);
+    assert!(out.contains("allows:  * on * (`all_access`)"), "{out}");
+    let (code, out, _) = what_can(&[]);
+    assert!(code == 1 && out.contains("nothing: no role of the search cluster allows anything"), "{out}");
+    let (code, _, err) = what_can(&["--role", "ingst"]);
+    assert!(code == 2 && err.contains("the search cluster has no role `ingst`"), "{err}");
+    assert_eq!(what_can(&["--user", "nobody"]).0, 1);
+}

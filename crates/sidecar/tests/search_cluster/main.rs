@@ -1,0 +1,212 @@
+//! A search cluster without the security plugin, behind Envoy and rolegate, gives the same answers as one with the plugin.
+//!
+//! `make search-conformance NODE=http://127.0.0.1:9201 PLAIN=http://127.0.0.1:9200` generates roles and requests, and sends
+//! each request to the node with the plugin and, through Envoy with the shipped configuration, to the one without.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failed set-up is a failed test")]
+#![expect(clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
+#![expect(clippy::disallowed_methods, reason = "it compares servers that the environment names")]
+
+#[path = "../../../search/tests/conformance/decision.rs"]
+mod decision;
+#[path = "../../../search/tests/conformance/node.rs"]
+mod node;
+#[path = "../../../search/tests/conformance/requests.rs"]
+#[expect(dead_code, reason = "recorded answers are compared elsewhere")]
+mod requests;
+#[path = "../../../search/tests/conformance/tally.rs"]
+mod tally;
+#[path = "../../../search/tests/conformance/world.rs"]
+mod world;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use decision::Decision;
+use node::{Answer, Node};
+use requests::Sent;
+use search::Inventory;
+use serde_json::json;
+use tally::Tally;
+use tempfile::TempDir;
+use testbed::envoy::Target;
+use testbed::manifests::deploy;
+use testbed::tokens::{Signer, now};
+use testbed::{Envoy, Rolegate};
+use world::World;
+
+const HOST: &str = "search.example.com";
+const ISSUER: &str = "https://id.example.com";
+/// Requests for each set of roles.
+const PER_WORLD: usize = 200;
+
+/// Envoy and rolegate in front of a node.
+struct Gateway {
+    envoy: Envoy,
+    rolegate: Rolegate,
+    signer: Signer,
+    folder: TempDir,
+}
+
+impl Gateway {
+    async fn start(plain: &str, world: &World) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let signer = Signer::default();
+        fs::create_dir(folder.path().join("cluster")).unwrap();
+        fs::write(folder.path().join("jwks.json"), json!({ "keys": [signer.jwk("HS256")] }).to_string())
+            .unwrap();
+        let policy = folder.path().join("policy.yaml");
+        fs::write(&policy, policy_for(plain)).unwrap();
+        write(world, folder.path());
+        let program =
+            env::var_os("ROLEGATE").map_or_else(|| env!("CARGO_BIN_EXE_rolegate").into(), PathBuf::from);
+        let listen = Target::Unix(folder.path().join("rolegate.sock"));
+        let more = ["--max-message-size", "12MiB"];
+        let rolegate = Rolegate::start(&program, &policy, listen, folder.path(), &more).await.unwrap();
+        let text = configuration(plain, folder.path());
+        let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
+        Self { envoy, rolegate, signer, folder }
+    }
+
+    /// Restarts rolegate with other roles.
+    async fn activate(&mut self, world: &World) {
+        write(world, self.folder.path());
+        self.rolegate.kill();
+        self.rolegate.restart().await.unwrap();
+    }
+
+    fn connect(&self) -> Node {
+        Node::at(&self.envoy.address.to_string()).with_host(HOST)
+    }
+
+    fn answer(&self, node: &mut Node, sent: &Sent) -> (Answer, String) {
+        let roles: Vec<&str> = sent.roles.split(',').collect();
+        let claims = json!({ "iss": ISSUER, "aud": "search", "exp": now() + 600, "iat": now(), "sub": "user", "roles": roles });
+        let token = self.signer.sign(&json!({ "alg": "HS256", "kid": "HS256", "typ": "JWT" }), &claims);
+        let dry = if sent.is_dry { "x-dry: 1\r\n" } else { "" };
+        node.answer(sent, &format!("authorization: Bearer {token}\r\n{dry}"))
+    }
+}
+
+fn policy_for(plain: &str) -> String {
+    format!(
+        "version: 1\nidentity:\n  jwt:\n    - {{ issuer: \"{ISSUER}\", audiences: [search], keys: {{ file: jwks.json }}, \
+         claims: {{ user: sub, roles: roles }} }}\nsearch:\n  folder: cluster\n  hosts: [{HOST}]\n  inventory: {{ url: \"{plain}\", \
+         refresh: 1h, max_age: 2h }}\nallow_response: {{ remove_headers: [authorization] }}\n"
+    )
+}
+
+fn write(world: &World, folder: &Path) {
+    for (name, text) in world.files() {
+        fs::write(folder.join("cluster").join(name), text).unwrap();
+    }
+}
+
+/// The shipped configuration. Requests that only ask whether they would be permitted are answered by Envoy.
+fn configuration(plain: &str, folder: &Path) -> String {
+    let mut text = fs::read_to_string(deploy("envoy/search.yaml")).unwrap();
+    let (_, port) = plain.trim_end_matches('/').rsplit_once(':').unwrap();
+    let socket = format!("pipe: {{ path: {} }}", folder.join("rolegate.sock").display());
+    let routes = "                      routes:
+                        - match: { prefix: \"/\", headers: [{ name: x-dry, present_match: true }] }
+                          direct_response: { status: 200, body: { inline_string: \"{}\" } }
+";
+    for (from, to) in [
+        (
+            "static_resources:",
+            "admin: { address: { socket_address: { address: 127.0.0.1, port_value: 0 } } }\nstatic_resources:",
+        ),
+        (
+            "    - address: { socket_address: { address: 127.0.0.1, port_value: 10000 } }",
+            "    - name: public\n      address: { socket_address: { address: 127.0.0.1, port_value: 0 } }",
+        ),
+        ("port_value: 9200", &format!("port_value: {port}")),
+        ("pipe: { path: /run/rolegate/rolegate.sock }", &socket),
+        ("                      routes:\n", routes),
+    ] {
+        assert_eq!(text.matches(from).count(), 1, "{from}");
+        text = text.replace(from, to);
+    }
+    text
+}
+
+/// What Envoy and rolegate have decided. It must be what the library decides: `ours`.
+fn decision(sent: &Sent, answer: &Answer, text: &str, ours: Decision) -> Result<Decision, String> {
+    let is_denied = answer.status == 403 && (sent.method == "HEAD" || text.contains("security_exception"));
+    let shown = || {
+        format!("{} {} {} by {}: {} {text}", sent.method, sent.target, sent.body, sent.roles, answer.status)
+    };
+    match ours {
+        Decision::Permitted(None) if is_denied => Err(format!("denied: {}", shown())),
+        Decision::Permitted(Some(_)) if is_denied => Ok(Decision::Denied {
+            operation: "partly permitted".to_owned(),
+            why: "NotGranted (reduces)".to_owned(),
+        }),
+        Decision::Permitted(only) => Ok(Decision::Permitted(only)),
+        Decision::Denied { operation, why }
+            if is_denied || (answer.status == 400 && operation == "unread") =>
+        {
+            Ok(Decision::Denied { operation, why })
+        }
+        Decision::Denied { .. } => Err(format!("allowed: {}", shown())),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a node with the security plugin and one without: make search-conformance"]
+async fn a_cluster_behind_envoy_gives_the_same_answers() {
+    let setting = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+    let count: usize = setting("REQUESTS", "20000").parse().expect("REQUESTS is a number");
+    let seed: u64 = setting("SEED", "1").parse().expect("SEED is a number");
+    let plain = setting("PLAIN", "http://127.0.0.1:9200");
+    let mut secure = Node::at(&setting("NODE", "http://127.0.0.1:9201"));
+    let mut direct = Node::at(&plain);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut tally, mut wrong, mut other_results) = (Tally::default(), Vec::new(), BTreeSet::new());
+    world::create(&mut secure);
+    world::create(&mut direct);
+    let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
+    let mut gateway = None;
+    for _ in 0..count.div_ceil(PER_WORLD) {
+        let inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
+        let world = World { inventory, ..World::generate(&mut random) };
+        world.activate(&mut secure);
+        match &mut gateway {
+            None => gateway = Some(Gateway::start(&plain, &world).await),
+            Some(gateway) => gateway.activate(&world).await,
+        }
+        let gateway = gateway.as_ref().expect("it is started");
+        let mut behind = gateway.connect();
+        for _ in 0..PER_WORLD {
+            let sent = requests::generate(&mut random);
+            let theirs = secure.decide(&sent);
+            let (answer, text) = gateway.answer(&mut behind, &sent);
+            match decision(&sent, &answer, &text, decision::of(&world, &sent)) {
+                Ok(decision) => {
+                    if let (Decision::Permitted(None), Some(found), Some(theirs)) =
+                        (&decision, &answer.found, &theirs.found)
+                        && found != theirs
+                    {
+                        other_results.insert(format!(
+                            "{} by {}: {found:?} instead of {theirs:?}",
+                            sent.target, sent.roles
+                        ));
+                    }
+                    tally.add(&sent, &theirs, &decision);
+                }
+                Err(error) => wrong.push(error),
+            }
+            if sent.may_create {
+                world::remove_new(&mut secure);
+                world::remove_new(&mut direct);
+            }
+        }
+    }
+    tally.print(count);
+    println!("{} results with other indices: {other_results:#?}", other_results.len());
+    assert!(wrong.is_empty(), "{} decisions differ from the library: {:#?}", wrong.len(), wrong.first());
+    assert!(other_results.is_empty());
+    let problems = tally.problems();
+    assert!(problems.is_empty(), "{problems}");
+}
