@@ -51,7 +51,7 @@ pub enum Command {
     Test(TestArgs),
     /// Explains why a policy allows or denies one request.
     #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
