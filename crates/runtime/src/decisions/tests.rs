@@ -158,6 +158,8 @@ fn the_table_of_fields_is_what_lines_have() {
         replaced: true,
         actions: &["indices:data/read/search"],
         indices: &["logs-*"],
+        permitted_indices: &["logs-a"],
+        query: "expand_wildcards=all",
         ..record(false, "/people")
     };
     let lines = lines_of(DecisionLog::All, &[record]);
