@@ -1,5 +1,7 @@
 //! The command line.
 
+mod examples;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -7,6 +9,11 @@ use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
 use admin::AdminAddress;
+use examples::{
+    CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES,
+    HEALTH_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES,
+    WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+};
 
 /// The whole command line.
 #[derive(Parser, Debug)]
@@ -25,9 +32,10 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success; `explain`: the request is allowed; `who-can`: somebody may make it; `what-can`: a rule allows something;
-     `health`: the server is ready, with `--live` alive
+     `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
+     `replay`: no answer would change
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
-     `health`: the server is not ready
+     `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
   4  `test`: a case failed
@@ -57,90 +65,25 @@ pub enum Command {
     /// Lists what a role or a user may do: the rules of the roles, with their places.
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
+    /// Says who may do what under a new policy and not under an old one, and the other way round.
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArgs),
+    /// Evaluates the requests of a decision log again, and says what another policy would change.
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
+    /// Prints the least policy that allows what a decision log shows was used, as a starting point.
+    #[command(after_help = SUGGEST_EXAMPLES)]
+    Suggest(SuggestArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
+    /// Prints a JSON Schema of the files that you write, for editors.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaArgs),
     /// Prints a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
 }
-
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  rolegate serve --policy policies/people
-  rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
-  ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
-
-A flag wins over the environment, the environment over the settings file, the file over the default.";
-
-const HEALTH_EXAMPLES: &str = "\
-Examples:
-  rolegate health                          asks /readyz at 127.0.0.1:9192
-  rolegate health --live                   asks /healthz instead
-  rolegate health --admin unix:/run/rolegate/admin.sock
-
-In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
-
-const CHECK_EXAMPLES: &str = "\
-Examples:
-  rolegate check policy.yaml
-  rolegate check --strict policy.yaml      for CI: warnings fail too
-  rolegate check --output json policies/people";
-
-const TEST_EXAMPLES: &str = "\
-Examples:
-  rolegate test policies/people            runs policies/people/cases.yaml
-  rolegate test more-cases.yaml            with the policy.yaml in the same folder
-  rolegate test --policy new.yaml policies/people/cases.yaml";
-
-const EXPLAIN_USAGE: &str = "\
-rolegate explain [OPTIONS] --policy <FILE|DIR> <METHOD> <PATH|URL>
-       rolegate explain [OPTIONS] --policy <FILE|DIR> --decision <FILE>";
-
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  rolegate explain --policy policies/people --basic alice:wonderland GET /people
-  rolegate explain --policy policies/people --user bob --group staff POST /people
-  rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
-  rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
-  rolegate explain --policy policies/people GET /people        without credentials
-  rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
-  grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
-
-`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again. The line of a
-request to a search cluster does not have the body: give it by `--body` if you have it.";
-
-const WHO_CAN_EXAMPLES: &str = "\
-Examples:
-  rolegate who-can --policy policies/people POST /people
-  rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
-  rolegate who-can --policy policies/api --output json GET https://api.example.com/status
-
-User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
-may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
-
-const WHAT_CAN_EXAMPLES: &str = "\
-Examples:
-  rolegate what-can --policy policies/people --role admin
-  rolegate what-can --policy policies/people --user bob
-  rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
-  rolegate what-can --policy policies/search --host search.example.com --user leo
-  rolegate what-can --policy policies/people                     without credentials
-
-It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
-`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their identity
-source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
-
-const HASH_EXAMPLES: &str = "\
-Examples:
-  rolegate hash-password                   prompts, and does not show what is typed
-  pass show people/alice | rolegate hash-password
-  rolegate hash-password --algorithm bcrypt < password";
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  rolegate completions bash > ~/.local/share/bash-completion/completions/rolegate
-  rolegate completions fish > ~/.config/fish/completions/rolegate.fish";
 
 /// The arguments of `health`.
 #[derive(Args, Debug)]
@@ -318,6 +261,60 @@ pub struct WhatCanArgs {
     pub output: Format,
 }
 
+/// The arguments of `diff`.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// The old policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The new policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: DiffFormat,
+}
+
+/// Output format of `diff`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON value, for programs.
+    Json,
+    /// Markdown, for the comment of a pull request.
+    Markdown,
+}
+
+/// The arguments of `replay`.
+#[derive(Args, Debug)]
+pub struct ReplayArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `suggest`.
+#[derive(Args, Debug)]
+pub struct SuggestArgs {
+    /// The decision log, one JSON line for each decision; `-` reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// The present policy, to list its rules that decided no request: a file, or a folder that contains a `policy.yaml`.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub policy: Option<PathBuf>,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
 /// The arguments of `hash-password`.
 #[derive(Args, Debug)]
 pub struct HashArgs {
@@ -342,6 +339,26 @@ pub enum Algorithm {
     Bcrypt,
     /// PBKDF2 with HMAC-SHA-256 (RFC 8018), for where regulations require it.
     Pbkdf2Sha256,
+}
+
+/// The arguments of `schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// The kind of files.
+    #[arg(value_enum, default_value_t)]
+    pub of: SchemaOf,
+}
+
+/// A kind of files with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// `policy.yaml`, and the files that it includes.
+    #[default]
+    Policy,
+    /// `cases.yaml`.
+    Cases,
+    /// The settings file of `serve`.
+    Settings,
 }
 
 /// The arguments of `completions`.

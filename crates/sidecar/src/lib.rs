@@ -79,6 +79,10 @@ fn run(cli: Cli, output: &mut Output<'_>) -> Exit {
         Command::Explain(args) => commands::explain(&args, output),
         Command::WhatCan(args) => commands::what_can(&args, output),
         Command::WhoCan(args) => commands::who_can(&args, output),
+        Command::Diff(args) => commands::diff(&args, output),
+        Command::Replay(args) => commands::replay(&args, output),
+        Command::Suggest(args) => commands::suggest(&args, output),
+        Command::Schema(args) => commands::schema(&args, output),
         Command::HashPassword(args) => commands::hash_password(&args, output),
         Command::Completions(args) => commands::completions(&args, output),
     }

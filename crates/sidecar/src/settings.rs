@@ -300,6 +300,6 @@ fn serve_matches(matches: &ArgMatches) -> Option<&ArgMatches> {
 }
 
 /// The settings alone, with nothing required and no environment, to validate an entry of a file by itself.
-fn settings_command() -> Command {
+pub(crate) fn settings_command() -> Command {
     Settings::augment_args(Command::new("settings")).mut_args(|arg| arg.required(false).env(None::<&str>))
 }

@@ -7,9 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::{
-    Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody,
+    Authorizer, ClusterProblem, ExplainedSubject, Explanation, Header, Reason, Request, RequestBody, Scratch,
+    Verdict,
 };
 use identity::{CredentialsError, Subject, UnixTime};
+use policy::model::SourceId;
+use runtime::clock;
 use serde::{Deserialize, Serialize};
 
 use super::body::Body;
@@ -165,6 +168,177 @@ impl LoggedDecision {
         let without_body = depends_on_body && !is_unseen && !body.is_given();
         Ok(Repeated { explanation, logged: self.outcome, same, without_body })
     }
+}
+
+/// How a policy answers a logged request.
+pub(super) enum Answer<'a> {
+    /// By its rules.
+    Verdict(Verdict<'a>),
+    /// The caller that the line names cannot authenticate under this policy: the name of the reason.
+    InvalidCredentials(&'static str),
+    /// The line does not say enough: the answer depended on credentials, headers or the load.
+    NotRepeatable,
+}
+
+impl LoggedDecision {
+    /// Evaluates the request again, for the caller that the line names. A user of Basic has the groups that this policy
+    /// gives it; a token has the roles and groups of the line, where this policy takes them from its issuer's tokens.
+    pub(super) fn answer<'a>(&'a self, authorizer: &'a Authorizer, scratch: &'a mut Scratch) -> Answer<'a> {
+        let reason = self.outcome.reason.as_deref().map(named);
+        match reason {
+            Some(
+                Ok(
+                    Reason::ControlBytes
+                    | Reason::DuplicateAuthorization
+                    | Reason::Limit(_)
+                    | Reason::InvalidCredentials(_)
+                    | Reason::Cluster(_)
+                    | Reason::NotPermitted
+                    | Reason::PartlyPermitted,
+                )
+                | Err(_),
+            ) => return Answer::NotRepeatable,
+            Some(Ok(
+                Reason::InvalidMethod
+                | Reason::InvalidPath(_)
+                | Reason::InvalidHost(_)
+                | Reason::MissingCredentials
+                | Reason::NotAllowed
+                | Reason::Denied,
+            ))
+            | None => {}
+        }
+        let subject = match self.user.as_deref().map(|user| self.subject(user, authorizer)).transpose() {
+            Ok(subject) => subject,
+            Err(error) => return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name()),
+        };
+        let request = Request {
+            method: self.method.as_bytes(),
+            host: self.host.as_bytes(),
+            path: self.received_path().as_bytes(),
+            ..Request::default()
+        };
+        let verdict = authorizer.check_as(&request, subject, scratch, clock::now());
+        match &verdict {
+            // A line does not have the body, on which the answer of a search cluster depends.
+            Verdict::Denied(denied)
+                if matches!(
+                    denied.reason,
+                    Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted
+                ) =>
+            {
+                Answer::NotRepeatable
+            }
+            Verdict::Denied(_) | Verdict::Allowed(_) => Answer::Verdict(verdict),
+        }
+    }
+
+    /// The caller of this name under a policy; one without any identity source takes every caller as logged.
+    fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
+        let identity = &authorizer.loaded().policy.identity;
+        let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
+        let as_logged = |source: Option<SourceId>| Subject {
+            user: user.into(),
+            source,
+            issuer: self.issuer.as_deref().map(Arc::from),
+            groups: names(&self.groups),
+            roles: names(&self.roles),
+            claims: serde_json::Value::Null,
+        };
+        if identity.sources().next().is_none() {
+            return Ok(as_logged(None));
+        }
+        // Only a caller of Basic has no issuer.
+        let Some(name) = self.issuer.as_deref() else {
+            if identity.basic.is_none()
+                || authorizer.is_unknown_to_basic(self.host.as_bytes(), user, Some(SourceId::BASIC))
+            {
+                return Err(CredentialsError::BadPassword);
+            }
+            let of_policy = authorizer.subject_named::<&str>(self.host.as_bytes(), user, &[], &[])?;
+            let is_known = of_policy.source == Some(SourceId::BASIC);
+            return Ok(if is_known {
+                of_policy
+            } else {
+                Subject { groups: Vec::new(), ..as_logged(Some(SourceId::BASIC)) }
+            });
+        };
+        let mut issuers = identity.jwt.iter().enumerate();
+        let Some((index, issuer)) = issuers.find(|(_, issuer)| *issuer.issuer == *name) else {
+            return Err(CredentialsError::UnknownIssuer);
+        };
+        let mut subject = as_logged(Some(SourceId::of_issuer(index)));
+        subject.roles.retain(|role| issuer.may_give(role));
+        if issuer.claims.groups.is_none() {
+            subject.groups.clear();
+        }
+        Ok(subject)
+    }
+
+    /// Whether values of the line were cut or replaced.
+    pub(super) const fn is_inexact(&self) -> bool {
+        self.outcome.inexact
+    }
+
+    pub(super) fn is_allowed(&self) -> bool {
+        self.outcome.decision == "allowed"
+    }
+
+    /// The rule that allowed, or the reason of the denial with its rule.
+    pub(super) fn outcome(&self) -> String {
+        let Outcome { reason, rule, decision, .. } = &self.outcome;
+        match reason {
+            Some(reason) => denial(reason, rule.as_deref()),
+            None => rule.clone().unwrap_or_else(|| decision.clone()),
+        }
+    }
+
+    /// The user, for people.
+    pub(super) fn caller(&self) -> String {
+        match (&self.user, &self.issuer) {
+            (None, _) => "anonymous".to_owned(),
+            (Some(user), None) => user.clone(),
+            (Some(user), Some(issuer)) => format!("{user} of {issuer}"),
+        }
+    }
+
+    /// The user, with its prefix.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The rule that decided.
+    pub(super) fn rule(&self) -> Option<&str> {
+        self.outcome.rule.as_deref()
+    }
+
+    /// Whether the rules decided, and not something that is wrong with the request or its credentials.
+    pub(super) fn is_by_rules(&self) -> bool {
+        let by_rules = [Reason::MissingCredentials, Reason::NotAllowed, Reason::Denied].map(Reason::name);
+        self.outcome.reason.as_deref().is_none_or(|reason| by_rules.contains(&reason))
+    }
+
+    /// The path as received.
+    pub(super) fn received_path(&self) -> &str {
+        self.raw_path.as_ref().unwrap_or(&self.path)
+    }
+
+    pub(super) fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// The reason of a denial, with the rule that denied.
+pub(super) fn denial(reason: &str, rule: Option<&str>) -> String {
+    rule.map_or_else(|| reason.to_owned(), |rule| format!("{reason} by {rule}"))
 }
 
 /// The reason of this name.

@@ -113,9 +113,20 @@ fn invalid_arguments_have_their_own_exit_code() {
 
 #[test]
 fn help_has_examples() {
-    for command in
-        ["serve", "check", "test", "explain", "who-can", "what-can", "hash-password", "completions"]
-    {
+    for command in [
+        "serve",
+        "check",
+        "test",
+        "explain",
+        "who-can",
+        "what-can",
+        "diff",
+        "replay",
+        "suggest",
+        "schema",
+        "hash-password",
+        "completions",
+    ] {
         let (code, out, _) = run(&[command, "--help"]);
         assert_eq!(code, 0, "{command}");
         assert!(

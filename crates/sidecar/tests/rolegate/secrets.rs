@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::client::{Answer, basic};
 use crate::keys::Issuer;
-use crate::process::{PolicyFolder, Server, run, wait_until};
+use crate::process::{PolicyFolder, Server, example, run, wait_until};
 
 const SECRET: &str = "s3cr3t-0f-th3-1ssu3r";
 
@@ -67,6 +67,7 @@ fn no_command_shows_the_secret_of_a_url() {
         }
         hidden_by(&["who-can", "--policy", &folder, "--output", output, "GET", "/"]);
         hidden_by(&["what-can", "--policy", &folder, "--output", output]);
+        hidden_by(&["diff", &example("people"), &folder, "--output", output]);
     }
     issuer.answer(String::new());
     let printed = hidden_by(&["explain", "--policy", &folder, "--bearer", "x", "GET", "/"]);

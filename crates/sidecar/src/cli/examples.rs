@@ -1,0 +1,115 @@
+//! The examples in the help of each command.
+
+pub(super) const SERVE_EXAMPLES: &str = "\
+Examples:
+  rolegate serve --policy policies/people
+  rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
+  ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
+
+A flag wins over the environment, the environment over the settings file, the file over the default.";
+
+pub(super) const HEALTH_EXAMPLES: &str = "\
+Examples:
+  rolegate health                          asks /readyz at 127.0.0.1:9192
+  rolegate health --live                   asks /healthz instead
+  rolegate health --admin unix:/run/rolegate/admin.sock
+
+In a pod: `readinessProbe: { exec: { command: [/rolegate, health] } }`.";
+
+pub(super) const CHECK_EXAMPLES: &str = "\
+Examples:
+  rolegate check policy.yaml
+  rolegate check --strict policy.yaml      for CI: warnings fail too
+  rolegate check --output json policies/people";
+
+pub(super) const TEST_EXAMPLES: &str = "\
+Examples:
+  rolegate test policies/people            runs policies/people/cases.yaml
+  rolegate test more-cases.yaml            with the policy.yaml in the same folder
+  rolegate test --policy new.yaml policies/people/cases.yaml";
+
+pub(super) const EXPLAIN_USAGE: &str = "\
+rolegate explain [OPTIONS] --policy <FILE|DIR> <METHOD> <PATH|URL>
+       rolegate explain [OPTIONS] --policy <FILE|DIR> --decision <FILE>";
+
+pub(super) const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  rolegate explain --policy policies/people --basic alice:wonderland GET /people
+  rolegate explain --policy policies/people --user bob --group staff POST /people
+  rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
+  rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
+  rolegate explain --policy policies/people GET /people        without credentials
+  rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
+  grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
+
+`--decision` takes one line that `rolegate serve` has logged. Passwords and tokens are not verified again. The line of a
+request to a search cluster does not have the body: give it by `--body` if you have it.";
+
+pub(super) const WHO_CAN_EXAMPLES: &str = "\
+Examples:
+  rolegate who-can --policy policies/people POST /people
+  rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
+  rolegate who-can --policy policies/api --output json GET https://api.example.com/status
+
+User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
+may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, and 3 if the policy is.";
+
+pub(super) const WHAT_CAN_EXAMPLES: &str = "\
+Examples:
+  rolegate what-can --policy policies/people --role admin
+  rolegate what-can --policy policies/people --user bob
+  rolegate what-can --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff
+  rolegate what-can --policy policies/search --host search.example.com --user leo
+  rolegate what-can --policy policies/people                     without credentials
+
+It lists the rules of all roles that the caller has: also of those that its roles extend, and of `anyone` and
+`authenticated`. A rule that denies wins over those that allow. User and group names include the prefix of their identity
+source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
+
+pub(super) const DIFF_EXAMPLES: &str = "\
+Examples:
+  rolegate diff old new                    two files, or two folders with a `policy.yaml` each
+  rolegate diff --output markdown old new  for the comment of a pull request
+  rolegate diff --output json old new
+
+It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
+difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
+the arguments are wrong, 3 if a policy is, and 5 if the policies are too complex to compare.";
+
+pub(super) const REPLAY_EXAMPLES: &str = "\
+Examples:
+  rolegate replay decisions.log --policy new
+  rolegate replay --output json --policy new - < decisions.log
+  kubectl logs deploy/rolegate | rolegate replay --policy new -
+
+The log is what `rolegate serve --decision-log all` prints. Passwords and tokens are not verified again: a line with invalid
+credentials is not evaluated, and neither is one whose values were cut. The exit code is 0 if no answer would change, 1 if one
+would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
+
+pub(super) const SUGGEST_EXAMPLES: &str = "\
+Examples:
+  rolegate suggest decisions.log > policy.yaml
+  rolegate suggest decisions.log --policy /etc/rolegate      also lists the rules that decided no request
+  rolegate suggest --output json - < decisions.log
+
+The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own.
+The exit code is 0, 2 if the arguments are wrong or the log has no allowed request, and 3 if the policy is wrong.";
+
+pub(super) const HASH_EXAMPLES: &str = "\
+Examples:
+  rolegate hash-password                   prompts, and does not show what is typed
+  pass show people/alice | rolegate hash-password
+  rolegate hash-password --algorithm bcrypt < password";
+
+pub(super) const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  rolegate schema > policy.schema.json           of policy.yaml and the files that it includes
+  rolegate schema cases > cases.schema.json
+  rolegate schema settings > settings.schema.json
+
+An editor with the YAML language server takes a first line `# yaml-language-server: $schema=policy.schema.json`.";
+
+pub(super) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  rolegate completions bash > ~/.local/share/bash-completion/completions/rolegate
+  rolegate completions fish > ~/.config/fish/completions/rolegate.fish";

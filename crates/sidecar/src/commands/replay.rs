@@ -1,0 +1,233 @@
+//! `rolegate replay`: evaluates the requests of a decision log again, and prints what another policy would change.
+//!
+//! A log may be longer than memory: it is read line by line, and what is kept is bounded.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use authorizer::{Authorizer, Scratch, Verdict};
+use serde::Serialize;
+
+use super::decision_lines::DecisionLines;
+use super::loaded;
+use super::logged::{Answer, LoggedDecision, denial};
+use crate::cli::{Format, ReplayArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// The maximum number of groups, and of callers and of requests that are kept as examples of one.
+const MAX_GROUPS: usize = 10_000;
+const MAX_CALLERS: usize = 100;
+const MAX_EXAMPLES: usize = 3;
+/// The maximum number of callers that are printed for people.
+const MAX_SHOWN: usize = 8;
+
+/// Evaluates each line of the log, and prints what changes.
+pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
+    let compiled = match loaded::load(&args.policy, args.output, output) {
+        Ok(compiled) => compiled,
+        Err(exit) => return exit,
+    };
+    let mut lines = match DecisionLines::open(&args.log) {
+        Ok(lines) => lines,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
+    let mut replay = Replay::default();
+    while let Some(line) = lines.next_decision() {
+        match line {
+            Ok((number, decision)) => replay.add(number, &decision, &compiled.authorizer),
+            Err(error) => {
+                output.error(&error);
+                return Exit::Failed;
+            }
+        }
+    }
+    replay.unreadable = lines.unreadable();
+    replay.first_unreadable = lines.first_unreadable().to_vec();
+    if replay.lines == 0 {
+        output.error(&format!("`{}` has no line of a decision log", args.log.display()));
+        return Exit::Arguments;
+    }
+    match args.output {
+        Format::Text => output.line(&replay.to_string()),
+        Format::Json => output.json(&Report::of(&replay)),
+    }
+    if replay.changes() == 0 { Exit::Success } else { Exit::Denied }
+}
+
+/// What a policy would change.
+#[derive(Default)]
+struct Replay {
+    /// Lines that are decisions, and those of them that were not evaluated.
+    lines: u64,
+    inexact: u64,
+    without_caller: u64,
+    /// Allowed or denied as before, but by another rule or for another reason.
+    otherwise: u64,
+    unreadable: u64,
+    first_unreadable: Vec<u64>,
+    groups: BTreeMap<Change, Group>,
+    /// Changes that are in no group, because there are too many.
+    not_grouped: u64,
+}
+
+/// A change of the answer: allowed by which rule or denied for which reason before, and by this policy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Change {
+    /// Whether the request is allowed by this policy.
+    now_allowed: bool,
+    was: String,
+    is: String,
+    method: String,
+}
+
+/// Requests with the same change.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Group {
+    count: u64,
+    callers: BTreeMap<String, u64>,
+    /// Requests of further callers.
+    of_others: u64,
+    examples: Vec<Example>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Example {
+    line: u64,
+    method: String,
+    host: String,
+    path: String,
+}
+
+impl Replay {
+    fn changes(&self) -> u64 {
+        self.groups.values().map(|group| group.count).sum::<u64>() + self.not_grouped
+    }
+
+    fn add(&mut self, number: u64, decision: &LoggedDecision, authorizer: &Authorizer) {
+        self.lines += 1;
+        if decision.is_inexact() {
+            self.inexact += 1;
+            return;
+        }
+        let mut scratch = Scratch::default();
+        let (now_allowed, is) = match decision.answer(authorizer, &mut scratch) {
+            Answer::NotRepeatable => {
+                self.without_caller += 1;
+                return;
+            }
+            Answer::InvalidCredentials(reason) => (false, reason.to_owned()),
+            Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
+            Answer::Verdict(Verdict::Denied(denied)) => (false, denial(denied.reason.name(), denied.rule)),
+        };
+        let was = decision.outcome();
+        if now_allowed == decision.is_allowed() {
+            self.otherwise += u64::from(was != is);
+            return;
+        }
+        let change = Change { now_allowed, was, is, method: decision.method().to_owned() };
+        if !self.groups.contains_key(&change) && self.groups.len() >= MAX_GROUPS {
+            self.not_grouped += 1;
+            return;
+        }
+        self.groups.entry(change).or_default().add(number, decision);
+    }
+}
+
+impl Group {
+    fn add(&mut self, line: u64, decision: &LoggedDecision) {
+        self.count += 1;
+        let caller = decision.caller();
+        if self.callers.len() < MAX_CALLERS || self.callers.contains_key(&caller) {
+            *self.callers.entry(caller).or_default() += 1;
+        } else {
+            self.of_others += 1;
+        }
+        let (method, host, path) = (decision.method(), decision.host(), decision.path());
+        let is_known = |example: &Example| example.path == path && example.host == host;
+        if self.examples.len() < MAX_EXAMPLES && !self.examples.iter().any(is_known) {
+            let [method, host, path] = [method, host, path].map(str::to_owned);
+            self.examples.push(Example { line, method, host, path });
+        }
+    }
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    lines: u64,
+    changes: u64,
+    otherwise: u64,
+    inexact: u64,
+    without_caller: u64,
+    unreadable: u64,
+    first_unreadable: &'a [u64],
+    not_grouped: u64,
+    groups: Vec<ReportedGroup<'a>>,
+}
+
+#[derive(Serialize)]
+struct ReportedGroup<'a> {
+    #[serde(flatten)]
+    change: &'a Change,
+    #[serde(flatten)]
+    group: &'a Group,
+}
+
+impl<'a> Report<'a> {
+    fn of(replay: &'a Replay) -> Self {
+        Self {
+            lines: replay.lines,
+            changes: replay.changes(),
+            otherwise: replay.otherwise,
+            inexact: replay.inexact,
+            without_caller: replay.without_caller,
+            unreadable: replay.unreadable,
+            first_unreadable: &replay.first_unreadable,
+            not_grouped: replay.not_grouped,
+            groups: replay.groups.iter().map(|(change, group)| ReportedGroup { change, group }).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (change, group) in &self.groups {
+            let what = if change.now_allowed { "now allowed" } else { "now denied" };
+            writeln!(
+                f,
+                "{what}: {} {} (was: {}; is: {})",
+                group.count, change.method, change.was, change.is
+            )?;
+            let mut callers: Vec<(&String, &u64)> = group.callers.iter().collect();
+            callers.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let rest =
+                callers.iter().skip(MAX_SHOWN).map(|(_, count)| **count).sum::<u64>() + group.of_others;
+            let shown = callers.iter().take(MAX_SHOWN).map(|(caller, count)| format!("{caller} ({count})"));
+            let others = (rest > 0).then(|| format!("others ({rest})"));
+            writeln!(f, "  callers: {}", shown.chain(others).collect::<Vec<_>>().join(", "))?;
+            for Example { line, method, host, path } in &group.examples {
+                writeln!(f, "  line {line}: {method} {host}{path}")?;
+            }
+        }
+        for (count, what) in [
+            (self.not_grouped, "further changes in no group"),
+            (self.otherwise, "with the same answer by another rule or for another reason"),
+            (self.inexact, "not evaluated: values were cut or replaced"),
+            (self.without_caller, "not evaluated: the answer depended on more than the line has"),
+        ] {
+            if count > 0 {
+                writeln!(f, "{count} {what}")?;
+            }
+        }
+        if self.unreadable > 0 {
+            let first: Vec<String> = self.first_unreadable.iter().map(ToString::to_string).collect();
+            let more = if self.unreadable > self.first_unreadable.len() as u64 { ", …" } else { "" };
+            writeln!(f, "{} not readable: line {}{more}", self.unreadable, first.join(", "))?;
+        }
+        write!(f, "{} of {} decisions would change", self.changes(), self.lines)
+    }
+}

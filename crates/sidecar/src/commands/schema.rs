@@ -1,0 +1,60 @@
+//! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors.
+
+use clap::{Arg, ArgAction};
+use serde_json::{Map, Value, json};
+
+use crate::cli::{SchemaArgs, SchemaOf};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::settings::settings_command;
+
+const POLICY: &str = include_str!("../../schema/policy.json");
+const CASES: &str = include_str!("../../schema/cases.json");
+
+/// Prints the schema of a kind of files.
+pub(crate) fn schema(args: &SchemaArgs, output: &mut Output<'_>) -> Exit {
+    match args.of {
+        SchemaOf::Policy => output.text(POLICY),
+        SchemaOf::Cases => output.text(CASES),
+        SchemaOf::Settings => output.json(&settings()),
+    }
+    Exit::Success
+}
+
+/// The schema of the settings file, from the flags of `serve`.
+fn settings() -> Value {
+    let command = settings_command();
+    let settings = command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "the settings file of rolegate serve",
+        "type": ["object", "null"],
+        "properties": settings.filter(|(name, _)| name != "help").collect::<Map<String, Value>>(),
+        "additionalProperties": false,
+    })
+}
+
+/// A value is the text that would follow the flag, in any of YAML's spellings.
+fn setting(arg: &Arg) -> Value {
+    let described = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string);
+    let values: Vec<Value> =
+        arg.get_possible_values().iter().map(|value| Value::from(value.get_name())).collect();
+    let is_boolean = values == [Value::from("true"), Value::from("false")];
+    let value = match values.is_empty() || is_boolean {
+        true => json!({ "type": ["string", "number", "boolean"] }),
+        // YAML reads `off` as text and some editors read it as false.
+        false => json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() }),
+    };
+    let list = json!({ "type": "array", "minItems": 1, "items": value });
+    let is_repeatable = matches!(arg.get_action(), ArgAction::Append);
+    let mut setting = if is_repeatable { json!({ "anyOf": [value, list] }) } else { value };
+    let default =
+        arg.get_default_values().iter().filter_map(|value| value.to_str()).collect::<Vec<_>>().join(",");
+    if let Some(setting) = setting.as_object_mut() {
+        setting.insert("description".to_owned(), described.unwrap_or_default().into());
+        if !default.is_empty() {
+            setting.insert("default".to_owned(), default.into());
+        }
+    }
+    setting
+}

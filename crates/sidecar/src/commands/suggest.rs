@@ -1,0 +1,103 @@
+//! `rolegate suggest`: the least policy that allows what a decision log shows was used.
+
+use std::collections::BTreeSet;
+
+use review::Usage;
+use serde::Serialize;
+
+use super::decision_lines::DecisionLines;
+use super::loaded;
+use crate::cli::{Format, SuggestArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// The maximum number of different requests: they are kept in memory.
+const MAX_REQUESTS: usize = 1_000_000;
+
+/// Prints the policy, then the rules of the present one that decided no request.
+pub(crate) fn suggest(args: &SuggestArgs, output: &mut Output<'_>) -> Exit {
+    let present = args.policy.as_ref().map(|policy| loaded::load(policy, args.output, output)).transpose();
+    let present = match present {
+        Ok(present) => present,
+        Err(exit) => return exit,
+    };
+    let (usage, rules, unreadable) = match read(args) {
+        Ok(read) => read,
+        Err(error) => {
+            output.error(&error);
+            return Exit::Arguments;
+        }
+    };
+    if usage.nothing_allowed() {
+        output.error(&format!(
+            "`{}` has no allowed request: write the log with `--decision-log all`",
+            args.log.display()
+        ));
+        return Exit::Arguments;
+    }
+    let policy = present.iter().flat_map(|present| present.loaded.policy.rules());
+    let labels = policy.map(|(_, role, rule, _)| Unused {
+        rule: format!("{}: {}", role.name, rule.name),
+        at: rule.at.to_string(),
+    });
+    let suggested = Suggested {
+        policy: usage.policy(),
+        unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
+        unreadable,
+    };
+    match args.output {
+        Format::Text => output.text(&suggested.text()),
+        Format::Json => output.json(&suggested),
+    }
+    Exit::Success
+}
+
+/// The requests of the log, the rules that decided, and the number of lines that are no decisions.
+fn read(args: &SuggestArgs) -> Result<(Usage, BTreeSet<String>, u64), String> {
+    let mut lines = DecisionLines::open(&args.log)?;
+    let (mut usage, mut rules) = (Usage::default(), BTreeSet::new());
+    while let Some(line) = lines.next_decision() {
+        let (_, decision) = line?;
+        rules.extend(decision.rule().map(str::to_owned));
+        if decision.is_inexact() || !decision.is_by_rules() {
+            continue;
+        }
+        let (method, host, path) = (decision.method(), decision.host(), decision.received_path());
+        usage.add(decision.user(), decision.is_allowed(), method, host, path);
+        if usage.len() > MAX_REQUESTS {
+            return Err(format!(
+                "the log has more than {MAX_REQUESTS} different requests: give a part of it"
+            ));
+        }
+    }
+    Ok((usage, rules, lines.unreadable()))
+}
+
+#[derive(Serialize)]
+struct Suggested {
+    policy: String,
+    unused: Vec<Unused>,
+    unreadable: u64,
+}
+
+/// A rule that decided no request.
+#[derive(Serialize)]
+struct Unused {
+    rule: String,
+    at: String,
+}
+
+impl Suggested {
+    /// The policy as YAML, with the rest as comments.
+    fn text(&self) -> String {
+        let head = "# Allows what the decision log shows was used. Add `identity`, and look at each rule.\n";
+        let mut text = format!("{head}{}", self.policy);
+        for Unused { rule, at } in &self.unused {
+            text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
+        }
+        if self.unreadable > 0 {
+            text += &format!("# not decisions: {} of the lines\n", self.unreadable);
+        }
+        text
+    }
+}

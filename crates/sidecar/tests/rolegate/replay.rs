@@ -1,0 +1,149 @@
+//! `replay`: what another policy would change for recorded requests; `suggest`: a policy for them.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::process::{PolicyFolder, run_with};
+
+const POLICY: &str = r#"version: 1
+identity:
+  basic: { users: { ann: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", groups: [staff] } } }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [x]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, groups: groups }
+      user_prefix: "id:"
+roles:
+  anyone: { allow: [GET /open] }
+  reader: { allow: ["GET /reports/{id}"] }
+  editor: { extends: [reader], allow: ["POST /reports"], deny: ["* /reports/locked"] }
+grants:
+  editor: { groups: [staff] }
+"#;
+
+fn line(decision: &str, why: &str, user: Value, method: &str, path: &str) -> String {
+    let key = if decision == "allowed" { "rule" } else { "reason" };
+    let mut line = json!({ "time": 1.0, "decision": decision, "method": method, "host": "a", "path": path });
+    line[key] = why.into();
+    line.as_object_mut().unwrap().extend(user.as_object().unwrap().clone());
+    format!("{line}\n")
+}
+
+fn log() -> String {
+    let ann = || json!({ "user": "ann", "groups": ["staff"] });
+    let locked = json!({ "user": "ann", "groups": ["staff"], "rule": "editor: * /reports/locked" });
+    let token = || json!({ "user": "id:bob", "issuer": "https://id.example.com", "groups": ["staff"] });
+    [
+        line("allowed", "anyone: GET /open", json!({}), "GET", "/open"),
+        line("allowed", "reader: GET /reports/{id}", ann(), "GET", "/reports/1"),
+        line("allowed", "reader: GET /reports/{id}", token(), "GET", "/reports/2"),
+        line("denied", "denied", locked, "GET", "/reports/locked"),
+        line("denied", "missing_credentials", json!({}), "POST", "/reports"),
+        line("denied", "bad_password", json!({ "attempted_user": "ann" }), "GET", "/open"),
+        line("denied", "invalid_path", json!({}), "GET", "/a%2Fb"),
+    ]
+    .concat()
+}
+
+fn replay(policy: &str, log: &str, more: &[&str]) -> (i32, String, String) {
+    let folder = PolicyFolder::new(policy);
+    run_with(&[&["replay", "-", "--policy", &folder.arg()][..], more].concat(), log)
+}
+
+#[test]
+fn the_policy_that_decided_changes_nothing() {
+    let (code, out, err) = replay(POLICY, &log(), &[]);
+    let expected =
+        "1 not evaluated: the answer depended on more than the line has\n0 of 7 decisions would change\n";
+    assert_eq!((code, out.as_str()), (0, expected), "{err}");
+}
+
+#[test]
+fn what_another_policy_changes_is_grouped() {
+    let new =
+        POLICY.replace("GET /reports/{id}", "GET /reports/1").replace(", deny: [\"* /reports/locked\"]", "");
+    let new = new.replace("GET /open", "GET|POST /**");
+    let (code, out, _) = replay(&new, &log(), &[]);
+    let expected = "now allowed: 1 GET (was: denied by editor: * /reports/locked; is: anyone: GET|POST /**)\n  callers: ann (1)\n  line 4: GET a/reports/locked\n\
+        now allowed: 1 POST (was: missing_credentials; is: anyone: GET|POST /**)\n  callers: anonymous (1)\n  line 5: POST a/reports\n";
+    assert!(code == 1 && out.starts_with(expected), "{out}");
+    let (code, out, _) =
+        replay(&POLICY.replace("/reports/{id}", "/reports/1"), &log(), &["--output", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["changes"], &report["lines"]), (1, &json!(1), &json!(7)), "{out}");
+    let group = &report["groups"][0];
+    assert_eq!(group["now_allowed"], false);
+    assert_eq!(group["was"], "reader: GET /reports/{id}");
+    assert_eq!(group["callers"], json!({ "id:bob of https://id.example.com": 1 }));
+    assert_eq!(group["examples"], json!([{ "line": 3, "method": "GET", "host": "a", "path": "/reports/2" }]));
+}
+
+#[test]
+fn a_caller_has_what_the_new_policy_takes_from_its_source() {
+    for (from, to, is) in [
+        (", groups: [staff] }", " }", "not_allowed"),
+        ("ann: {", "eve: {", "bad_password"),
+        (", groups: groups }", " }", "not_allowed"),
+        ("- issuer: https://id", "- issuer: https://other", "unknown_issuer"),
+    ] {
+        let (code, out, err) = replay(&POLICY.replace(from, to), &log(), &[]);
+        assert!(code == 1 && out.contains(&format!("is: {is})")), "{from}: {out}{err}");
+    }
+}
+
+#[test]
+fn lines_that_are_no_decisions_are_counted_and_named() {
+    let mut lines = String::from("starting\n");
+    for number in 0..20 {
+        let _ = writeln!(lines, "{{\"number\": {number}}}");
+    }
+    lines += &format!("{}\n", "x".repeat(3 << 20));
+    lines += "\n";
+    lines += &log();
+    let cut = line("allowed", "reader: GET /reports/{id}", json!({ "inexact": true }), "GET", "/reports/1");
+    lines += &cut;
+    let (code, out, _) = replay(POLICY, &lines, &[]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("22 not readable: line 1, 2, 3, 4, 5, 6, 7, 8, …\n"), "{out}");
+    assert!(out.contains("1 not evaluated: values were cut or replaced\n"), "{out}");
+    let (code, out, err) = replay(POLICY, "nothing\n", &[]);
+    assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
+}
+
+#[test]
+fn a_suggested_policy_passes_the_check_and_changes_nothing() {
+    let more: String = (1..9)
+        .map(|id| line("allowed", "anyone: GET /open", json!({}), "GET", &format!("/a/{id}")))
+        .collect();
+    let denied = line("denied", "denied", json!({ "user": "eve", "rule": "x: y" }), "GET", "/a/3");
+    let log = log() + &more + &denied;
+    let (code, suggested, err) = run_with(&["suggest", "-"], &log);
+    assert!(code == 0 && err.is_empty(), "{suggested}{err}");
+    let folder = PolicyFolder::new(&suggested);
+    let (code, out, _) = run_with(&["check", &folder.arg()], "");
+    assert_eq!(code, 0, "{out}");
+    let (code, out, err) = replay(&suggested, &log, &[]);
+    assert_eq!(code, 0, "{suggested}{out}{err}");
+    for rule in ["/open", "/reports/1", "/reports/2"] {
+        assert!(suggested.contains(rule), "{suggested}");
+    }
+}
+
+#[test]
+fn rules_that_decided_no_request_are_listed() {
+    let folder = PolicyFolder::new(POLICY);
+    let (code, out, _) = run_with(&["suggest", "-", "--policy", &folder.arg(), "--output", "json"], &log());
+    let suggested: Value = serde_json::from_str(&out).unwrap();
+    let unused: Vec<&str> = suggested["unused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unused| unused["rule"].as_str().unwrap())
+        .collect();
+    assert_eq!((code, unused), (0, vec!["editor: POST /reports"]), "{out}");
+    let denied = line("denied", "not_allowed", json!({ "user": "ann" }), "GET", "/x");
+    let (code, _, err) = run_with(&["suggest", "-"], &denied);
+    assert!(code == 2 && err.contains("no allowed request"), "{err}");
+}
