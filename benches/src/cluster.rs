@@ -277,6 +277,7 @@ fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
             }
             Ok(answer.status)
         };
+        send("DELETE", "/_data_stream/*", Value::Null, false).await?;
         let all = "/*,-.opendistro_security?expand_wildcards=all";
         if send("DELETE", all, Value::Null, false).await? == 404 {
             send("DELETE", "/*?expand_wildcards=all", Value::Null, true).await?;
