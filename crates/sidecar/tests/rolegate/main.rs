@@ -21,5 +21,6 @@ mod reloading;
 mod secrets;
 mod serving;
 mod settings;
+mod shadow;
 mod what_can;
 mod wrong_protocol;
