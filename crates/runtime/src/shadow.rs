@@ -128,19 +128,27 @@ struct Comparing {
 
 impl Comparing {
     fn compare(&mut self, request: &DecidedRequest) {
-        let candidate = self.candidate.load();
-        let Some(candidate) = candidate.as_deref() else { return self.stats.error() };
-        let Self { scratch, samples, stats, .. } = self;
+        let Self { candidate, scratch, samples, stats } = self;
+        let candidate = candidate.load();
+        let Some(candidate) = candidate.as_deref() else { return stats.not_compared() };
         let report = |difference: Difference, decided: Decided<'_>| {
             stats.compared(difference);
             samples.offer(difference, request, decided, &candidate.revision().policy);
         };
-        if catch_unwind(AssertUnwindSafe(|| request.compare(candidate, scratch, report))).is_err() {
+        if !contain(stats, || request.compare(candidate, scratch, report)) {
             // The panic may have left the buffers half changed.
             self.scratch = Scratch::default();
-            self.stats.error();
         }
     }
+}
+
+/// Runs `work`, and counts a panic in it. Returns whether it came to its end.
+fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
+    let ended = catch_unwind(AssertUnwindSafe(work)).is_ok();
+    if !ended {
+        stats.error();
+    }
+    ended
 }
 
 #[cfg(test)]

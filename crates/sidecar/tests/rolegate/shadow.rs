@@ -1,6 +1,10 @@
 //! A shadow policy: it is compared with the active one, and never changes an answer.
 
+use load::check_message::Checked;
 use serde_json::Value;
+use testbed::golden::authorization;
+use testbed::policies::Example;
+use testbed::tokens::Signer;
 
 use crate::client::{Answer, Envoy, basic};
 use crate::process::{PolicyFolder, Server, run, wait_until};
@@ -111,6 +115,53 @@ async fn a_shadow_policy_is_reloaded_and_its_last_good_one_kept() {
     assert_eq!(server.metric(r#"rolegate_policy_reloads_total{result="failed"}"#), Some(0.0));
     server.wait_for_log_line(&["policy not reloaded", r#""span":{"name":"shadow"}"#]);
     server.wait_for_log_line(&["policy reloaded", r#""span":{"name":"shadow"}"#]);
+}
+
+/// Each golden case gets the same bytes as without a shadow policy, and the same decision from the same policy as its own shadow.
+#[tokio::test]
+async fn a_shadow_policy_changes_no_answer() {
+    let signer = Signer::default();
+    for name in testbed::policies::names().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let example = Example::signed_by(&name, folder.path(), &signer).unwrap();
+        let policy = folder.path().display().to_string();
+        let servers = [
+            Server::start(&policy, &[]),
+            Server::start(&policy, &["--shadow", &policy, "--log-level", "debug"]),
+        ];
+        let mut clients = Vec::new();
+        for server in &servers {
+            clients.push(Envoy::connect(server.address()).await);
+        }
+        let mut sent = 0.0;
+        for case in example.cases.iter().filter(|case| case.request.at.is_none()) {
+            let identity = &example.loaded.policy.identity;
+            let Ok(authorization) = authorization(&case.request.credentials, identity, Some(&signer)) else {
+                continue;
+            };
+            let mut headers: Vec<_> =
+                case.request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
+            headers.push(("x-envoy-auth-partial-body", "false"));
+            let (method, host, path) = (&*case.request.method, &*case.request.host, &*case.request.path);
+            let (headers, body) = (&headers[..], case.request.body.as_bytes());
+            let request = Checked { method, host, path, headers, body, ..Checked::default() };
+            let mut answers = Vec::new();
+            for client in &mut clients {
+                answers.push(client.send(request).await);
+            }
+            assert_eq!(answers[0].body, answers[1].body, "{name}: {}", case.name);
+            assert_eq!(answers[0].grpc, answers[1].grpc, "{name}: {}", case.name);
+            sent += 1.0;
+        }
+        let counted = |results: &[&str]| {
+            results.iter().filter_map(|name| servers[1].metric(&result(name))).sum::<f64>()
+        };
+        wait_until(
+            || counted(&["same", "not_compared"]) == sent && counted(&["same"]) > 0.0,
+            || format!("{sent} results of {name}: {}{}", servers[1].page("/metrics").1, servers[1].log()),
+        );
+    }
 }
 
 #[test]
