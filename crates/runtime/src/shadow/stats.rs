@@ -19,6 +19,17 @@ pub struct ShadowStats {
 }
 
 impl ShadowStats {
+    /// The names of all results.
+    pub const RESULTS: [&'static str; 7] = [
+        Difference::Same.name(),
+        Difference::WouldAllow.name(),
+        Difference::WouldDeny.name(),
+        Difference::OtherRule.name(),
+        Difference::UnknownCaller.name(),
+        "not_compared",
+        "error",
+    ];
+
     /// Zeros.
     #[must_use]
     pub fn new(status: Arc<Status>) -> Self {
@@ -29,10 +40,8 @@ impl ShadowStats {
 
     /// The number of requests by result. Each result is listed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let compared = Difference::ALL.map(Difference::name).into_iter().zip(&self.compared);
-        compared
-            .chain([("not_compared", &self.not_compared), ("error", &self.errors)])
-            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+        let counts = self.compared.iter().chain([&self.not_compared, &self.errors]);
+        Self::RESULTS.into_iter().zip(counts.map(|count| count.load(Ordering::Relaxed)))
     }
 
     /// The number of requests that were not compared because the queue was full.
