@@ -38,8 +38,10 @@ fn samples(server: &Server, difference: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_kind_of_difference_is_counted_and_logged() {
-    let (active, shadow) =
-        (policy("allow: [GET /a, GET /b, GET /c]"), policy("allow: [GET /a, GET /new], deny: [GET /c]"));
+    let (active, shadow) = (
+        policy("allow: [GET /a, GET /b, GET /c, GET /d]"),
+        policy("allow: [GET /a, GET /new, GET|HEAD /d], deny: [GET /c]"),
+    );
     shadow.write("htpasswd", "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
     let server = start(&active, &shadow, &["--log-level", "debug"]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -52,6 +54,7 @@ async fn each_kind_of_difference_is_counted_and_logged() {
         ("/new?token=secret", Some(&ann), 403, "would_allow"),
         ("/b", Some(&ann), 200, "would_deny"),
         ("/c", Some(&ann), 200, "would_deny"),
+        ("/d", Some(&ann), 200, "other_rule"),
         ("/open", Some(&bob), 200, "unknown_caller"),
         ("/open", Some(&basic("ann:wrong")), 401, "not_compared"),
         ("/a%2F", Some(&ann), 400, "not_compared"),
@@ -84,11 +87,72 @@ async fn each_kind_of_difference_is_counted_and_logged() {
     assert_eq!(field("active_rule"), ["staff: GET /b", "staff: GET /c"]);
     assert_eq!(field("shadow_reason"), ["not_allowed", "denied"]);
     assert_eq!(field("shadow_rule"), ["", "staff: GET /c"]);
+    assert_eq!(samples(&server, "other_rule")[0]["shadow_rule"], "staff: GET|HEAD /d");
     assert_eq!(samples(&server, "unknown_caller")[0]["user"], "bob");
     let log = server.log();
     for secret in ["secret", "YW5uOn", "wrong"] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }
+}
+
+/// Each candidate replaces the one before.
+#[tokio::test]
+async fn the_caller_of_a_token_is_whom_the_candidate_makes_of_its_claims() {
+    let signer = Signer::default();
+    let policy = |issuer: &str, grant: &str| {
+        format!(
+            "version: 1\nidentity: {{ {issuer} }}\nroles: {{ reader: {{ allow: [GET /a] }} }}\n\
+             grants: {{ reader: {{ {grant} }} }}\n"
+        )
+    };
+    let issuer = |more: &str| {
+        format!("jwt: [{{ issuer: 'https://id.example.com', keys: {{ file: jwks.json }}, {more} }}]")
+    };
+    let ours = issuer("audiences: [people], claims: { user: sub, groups: /groups }");
+    let (active, shadow) = [0, 1].map(|_| PolicyFolder::new(&policy(&ours, "groups: [staff]"))).into();
+    for folder in [&active, &shadow] {
+        folder.write("jwks.json", &signer.key_set());
+    }
+    let server = start(&active, &shadow, &[]);
+    let mut envoy = Envoy::connect(server.address()).await;
+    let (now, claims) = (testbed::tokens::now(), r#""groups":["staff"],"teams":["staff"],"email":"c@x""#);
+    let claims = format!(
+        r#"{{"iss":"https://id.example.com","aud":"people","sub":"carol","exp":{},"iat":{now},{claims}}}"#,
+        now + 600
+    );
+    let token = format!("Bearer {}", signer.signed("ES256", r#"{"alg":"ES256","kid":"ES256"}"#, &claims));
+    let with = |more: &str, grant: &str| policy(&issuer(more), grant);
+    for (reloads, (candidate, difference)) in [
+        (with("audiences: [people], claims: { user: email, groups: /teams }", "groups: [staff]"), "same"),
+        (
+            with("audiences: [people], claims: { user: email }, user_prefix: 'id:'", "users: ['id:c@x']"),
+            "same",
+        ),
+        (with("audiences: [people], claims: { user: sub }", "users: [carla]"), "would_deny"),
+        (
+            with("audiences: [other], claims: { user: sub, groups: /groups }", "groups: [staff]"),
+            "unknown_caller",
+        ),
+        (with("audiences: [people], claims: { user: name }", "users: [carol]"), "unknown_caller"),
+        (with("audiences: [people], required_type: at+jwt", "users: [carol]"), "unknown_caller"),
+        (policy(&ours.replace("id.example.com", "new.example.com"), "groups: [staff]"), "unknown_caller"),
+        (policy("basic: { verify: false }", "users: [carol]"), "unknown_caller"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        shadow.write("policy.yaml", &candidate);
+        let reloads = f64::from(u32::try_from(reloads).unwrap()) + 1.0;
+        server.wait_for_metric(r#"rolegate_shadow_policy_reloads_total{result="ok"}"#, reloads);
+        let before = server.metric(&result(difference)).unwrap();
+        assert_eq!(envoy.check("GET", "/a", &[("authorization", &token)]).await, Answer::Http(200));
+        wait_until(
+            || server.metric(&result(difference)) == Some(before + 1.0),
+            || format!("{difference}: {candidate}\n{}\n{}", server.log(), server.page("/metrics").1),
+        );
+    }
+    let signature = token.rsplit('.').next().unwrap();
+    assert!(!server.log().contains(signature));
 }
 
 /// The first loads; then one that does not, then one that does again. The active policy answers all the while.
