@@ -1,5 +1,5 @@
-//! Checks per second of the server alone: rolegate with Basic (verified password, cached) and with a token (cached), beside
-//! the baseline.
+//! Checks per second of the server alone: rolegate with Basic (verified password, cached), the same with its policy as shadow
+//! policy too, and with a token (cached), beside the baseline.
 //!
 //! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
 //! each stream. Rounds are interleaved, so that a slow minute of the machine affects all. Prints a line per run, and notes
@@ -81,12 +81,16 @@ pub(crate) fn run(args: &WireArgs) -> Result<Exit, Box<dyn Error>> {
 fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let signer = Signer::default();
     let bearer = signer.bearer("ES256", now());
-    let rolegate = |name, policy: &str, authorization: &str| -> Result<Server, Failed> {
+    let rolegate = |name, policy: &str, authorization: &str, with_shadow: bool| -> Result<Server, Failed> {
         let file = folder.join(name).join("policy.yaml");
         write(&file, policy)?;
         write(&file.with_file_name("jwks.json"), &signer.key_set())?;
         let (program, listen) = (testbed::program()?, Target::Tcp(ANY_PORT));
-        let more = ["--threads", "1", "--drain-delay", "0s", "--log-format", "json"];
+        let mut more = vec!["--threads", "1", "--drain-delay", "0s", "--log-format", "json"];
+        let shadow = file.display().to_string();
+        if with_shadow {
+            more.extend(["--shadow", &shadow]);
+        }
         let rolegate = block_on(Rolegate::start(&program, &file, listen, folder, &more))?;
         let (address, process) = (rolegate.listen.to_string(), rolegate.id());
         Ok(server(name, (process, address), authorization, Box::new(rolegate)))
@@ -94,9 +98,10 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let program = crate::baseline(args.baseline.as_ref())?;
     let (process, address) = announced("baseline", &program, &["127.0.0.1:0"], folder)?;
     Ok(vec![
-        rolegate("rolegate-basic", people::BASIC, ALICE)?,
+        rolegate("rolegate-basic", people::BASIC, ALICE, false)?,
+        rolegate("rolegate-shadow", people::BASIC, ALICE, true)?,
         server("baseline", (process.id(), address), ALICE, Box::new(process)),
-        rolegate("rolegate-jwt", &people::with_tokens(), &bearer)?,
+        rolegate("rolegate-jwt", &people::with_tokens(), &bearer, false)?,
     ])
 }
 

@@ -9,6 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use runtime::ShadowStats;
 use runtime::counters::{Distribution, Totals};
 use runtime::hashing::HashingTotals;
 use runtime::lines::Counts;
@@ -24,6 +25,8 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub struct Metrics {
     /// The status of the policy and its keys.
     pub status: Arc<Status>,
+    /// How the shadow policy compares, if there is one.
+    pub shadow: Option<Arc<ShadowStats>>,
     /// Counters of the decision log.
     pub decisions: Arc<Counts>,
     /// Counters of the process log, if this project's own code writes it.
@@ -87,6 +90,9 @@ impl Collector for Metrics {
         policy(&mut page, &facts.policy)?;
         keys(&mut page, &facts)?;
         inventory(&mut page, &facts)?;
+        if let Some(stats) = &self.shadow {
+            shadow(&mut page, stats)?;
+        }
         lines(&mut page, "rolegate_decision_log_lines", "Lines of the decision log", &self.decisions)?;
         if let Some(logs) = &self.logs {
             lines(&mut page, "rolegate_log_lines", "Lines of the log", logs)?;
@@ -145,15 +151,20 @@ fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) -> fmt::Result {
     }
     let loaded = policy.loaded.as_secs_f64();
     page.gauge("rolegate_policy_loaded_timestamp_seconds", "When the policy became active", loaded)?;
-    let mut reloads = page.family("rolegate_policy_reloads", "Reloads of the policy", MetricType::Counter)?;
-    let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
-    for (result, number) in results {
-        count(&mut reloads, &[("result", result)], number)?;
-    }
-    let failing = policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-    page.gauge("rolegate_policy_failing_seconds", "For how long the files have not loaded", failing)?;
+    reloads(page, "rolegate_policy_reloads", "Reloads of the policy", policy)?;
+    let help = "For how long the files have not loaded";
+    page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy))?;
     page.gauge("rolegate_policy_stale", "Whether that is too long", u8::from(policy.stale))?;
     page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings))
+}
+
+fn reloads(page: &mut MetricsPage<'_>, name: &str, help: &str, policy: &PolicyFacts) -> fmt::Result {
+    let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
+    page.counters(name, help, "result", results.into_iter())
+}
+
+fn failing_seconds(policy: &PolicyFacts) -> f64 {
+    policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64())
 }
 
 fn keys(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
@@ -196,6 +207,24 @@ fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
         count(&mut fetches, &[("result", result)], number)?;
     }
     Ok(())
+}
+
+fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) -> fmt::Result {
+    let facts = stats.status.facts();
+    let help = "Requests that the shadow policy decided as well, by how its decision compares";
+    page.counters("rolegate_shadow_checks", help, "result", stats.results())?;
+    let help = "Requests not compared because the queue was full";
+    page.counter("rolegate_shadow_dropped", help, stats.dropped())?;
+    if let Some(revision) = &facts.policy.revision {
+        let keys = revision.keys.as_deref().unwrap_or_default();
+        let labels = [("policy", &*revision.policy), ("keys", keys)];
+        page.info("rolegate_shadow_policy", "The shadow policy and its fetched keys", &labels)?;
+    }
+    reloads(page, "rolegate_shadow_policy_reloads", "Reloads of the shadow policy", &facts.policy)?;
+    let help = "For how long the files of the shadow policy have not loaded";
+    page.gauge("rolegate_shadow_policy_failing_seconds", help, failing_seconds(&facts.policy))?;
+    let help = "Issuers of the shadow policy whose keys are not fetched";
+    page.gauge("rolegate_shadow_issuers_without_keys", help, whole(facts.issuers_without_keys().0.len()))
 }
 
 /// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without their secrets, and

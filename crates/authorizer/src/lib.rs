@@ -13,6 +13,7 @@
 //!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, hints at likely mistakes in a
 //!   request (a lower-case method, a rule in place of a path);
 //! * `cluster`: requests to a search cluster, which its own roles decide;
+//! * `decided`: a decided request that another policy decides again, to compare the two;
 //! * `subjects`: who may be a caller, for tools, and what they do not authenticate;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
@@ -21,6 +22,7 @@
 mod answer;
 mod case;
 mod cluster;
+mod decided;
 mod explain;
 mod matched;
 mod notes;
@@ -51,6 +53,7 @@ use crate::sanitizer::{Changes, HeaderSanitizer};
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
 pub use crate::cluster::{ClusterHashes, cluster_hashes};
+pub use crate::decided::{Decided, DecidedRequest, Difference};
 pub use crate::explain::{
     ExplainedCluster, ExplainedFilter, ExplainedNeed, ExplainedRole, ExplainedSubject, Explanation,
     MissingPrivilege, NearRule, PermittingRole, RoleSource,

@@ -7,6 +7,7 @@ mod attempted;
 mod basic;
 mod cached_subject;
 mod carried;
+mod elsewhere;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,6 +37,7 @@ use crate::{
 pub use attempted::Attempted;
 use basic::Basic;
 use cached_subject::cached_subject;
+pub use elsewhere::signed_part;
 
 /// How far the clock may be set back without effect on cached Basic credentials. If it is set back further, they must
 /// be verified again, so that a clock that was wrong for a while cannot keep them valid for longer. Chosen, not

@@ -15,4 +15,4 @@ pub(crate) use claims::{check_given, subject, user};
 pub(crate) use detail::detail;
 pub(crate) use issuer::{Issuer, find_issuer};
 pub(crate) use pending::{PendingToken, TokenResult};
-pub(crate) use token::{MAX_BYTES, Unverified};
+pub(crate) use token::{MAX_BYTES, Unverified, parse_signed};

@@ -36,7 +36,7 @@ use std::time::Duration;
 use policy::KeyUrl;
 use policy::model::SourceId;
 
-pub use authenticator::{Attempted, Authenticator};
+pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use credentials_error::CredentialsError;
 pub use excerpt::{excerpt, excerpts};
 pub use limits::Limits;

@@ -75,7 +75,8 @@ pub(crate) fn show(
 ) -> Result<Shown, String> {
     let authorization = Arc::new(Counters { threads, hashing });
     let (status, decisions) = (Arc::clone(runtime.status()), Arc::clone(runtime.decision_lines()));
-    let metrics = Arc::new(Metrics { status, decisions, logs: None, authorization });
+    let shadow = runtime.shadow().cloned();
+    let metrics = Arc::new(Metrics { status, shadow, decisions, logs: None, authorization });
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
     for ended in listeners.extract_if(.., |known| known.listener.strong_count() == 0) {

@@ -296,9 +296,9 @@ impl Authorization {
             let latency = worker.thread.record_latency(received).unwrap_or_default();
             stats.decided(&stream, verdict.reason(), latency);
             if worker.is_time_for_gauges(received.at)
-                && let Some(statuses) = SharedPolicy::all_statuses()
+                && let Some(policies) = SharedPolicy::all_observed()
             {
-                stats.set(&stream, &statuses);
+                stats.set(&stream, &policies);
             }
         }
         let handled = verdict.apply(stream, policy.settings.metadata);

@@ -16,6 +16,8 @@ use serde::{Deserialize, Deserializer, de};
 pub(crate) struct FilterSettings {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     pub(crate) policy: PathBuf,
+    /// A shadow policy: a candidate that decides each request as well, without effect on the answer.
+    shadow: Option<PathBuf>,
     /// Address of the admin listener, or `off`.
     #[serde(default = "off", deserialize_with = "admin")]
     pub(crate) admin: AdminAddress,
@@ -103,6 +105,7 @@ impl FilterSettings {
     pub(crate) fn of_policy(&self) -> PolicySettings {
         PolicySettings {
             policy: self.policy.clone(),
+            shadow: self.shadow.clone(),
             poll_interval: self.poll_interval,
             max_policy_age: self.max_policy_age,
             max_keys_age: self.max_keys_age,

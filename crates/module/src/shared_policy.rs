@@ -15,7 +15,7 @@ use identity::VerificationResult;
 use policy::Problem;
 use runtime::hashing::Hashing;
 use runtime::status::Status;
-use runtime::{ActivePolicy, LoadedPolicy, Runtime};
+use runtime::{ActivePolicy, LoadedPolicy, Runtime, ShadowStats};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -23,6 +23,7 @@ use tokio::task::AbortHandle;
 use crate::abi::{self, Scheduler};
 use crate::admin::{self, Shown, Threads};
 use crate::settings::FilterSettings;
+use crate::stats::Observed;
 
 /// A policy with the threads that keep it current. They end when it is dropped.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct SharedPolicy {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
+    /// How its shadow policy compares, if it has one.
+    shadow: Option<Arc<ShadowStats>>,
     /// The snapshot that worker threads decide with.
     pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
@@ -73,10 +76,14 @@ impl SharedPolicy {
         load(settings).map(drop)
     }
 
-    /// The status of each policy in use. `None` while another thread starts one: that may take seconds.
-    pub(crate) fn all_statuses() -> Option<Vec<Arc<Status>>> {
+    /// Each policy in use. `None` while another thread starts one: that may take seconds.
+    pub(crate) fn all_observed() -> Option<Vec<Observed>> {
         let policies = SHARED_POLICIES.try_lock().ok()?;
-        Some(policies.iter().filter_map(Weak::upgrade).map(|policy| Arc::clone(&policy.status)).collect())
+        let observed = |policy: Arc<Self>| Observed {
+            status: Arc::clone(&policy.status),
+            shadow: policy.shadow.clone(),
+        };
+        Some(policies.iter().filter_map(Weak::upgrade).map(observed).collect())
     }
 
     fn start(settings: FilterSettings) -> Result<Self, String> {
@@ -110,6 +117,7 @@ impl SharedPolicy {
             settings,
             hashing,
             status: Arc::clone(runtime.status()),
+            shadow: runtime.shadow().cloned(),
             active: runtime.policy().clone(),
             threads,
             _admin: admin,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authorizer::Reason;
+use runtime::ShadowStats;
 use runtime::counters::ErrorKind;
 use runtime::status::{Facts, Status};
 
@@ -22,6 +23,15 @@ pub(crate) struct Stats {
     failing: Gauge,
     warnings: Gauge,
     issuers_without_keys: Gauge,
+    shadow: Box<[(&'static str, Gauge)]>,
+    shadow_dropped: Gauge,
+}
+
+/// What the gauges show of a policy.
+pub(crate) struct Observed {
+    pub(crate) status: Arc<Status>,
+    /// How its shadow policy compares, if it has one.
+    pub(crate) shadow: Option<Arc<ShadowStats>>,
 }
 
 /// How often a worker sets the gauges, at most.
@@ -46,7 +56,13 @@ impl Stats {
         }
         let allowed = counter("allowed")?;
         let mut gauge = |name: &str| setup.gauge(&format!("rolegate.{name}"), &[]);
+        let mut shadow = Vec::new();
+        for result in ShadowStats::RESULTS {
+            shadow.push((result, gauge(&format!("shadow.{result}"))?));
+        }
         Ok(Self {
+            shadow: shadow.into(),
+            shadow_dropped: gauge("shadow_dropped")?,
             allowed,
             denied: denied.into(),
             errors: errors.into(),
@@ -84,14 +100,23 @@ impl Stats {
     }
 
     /// Sets the gauges to the sums over all policies in use: a route may have another one than its filter.
-    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, statuses: &[Arc<Status>]) {
-        let all: Vec<_> = statuses.iter().map(|status| status.facts()).collect();
+    pub(crate) fn set<F: Filter>(&self, stream: &Stream<'_, F>, policies: &[Observed]) {
+        let all: Vec<_> = policies.iter().map(|policy| policy.status.facts()).collect();
         let set = |gauge, value: fn(&Facts) -> u64| stream.set_gauge(gauge, &[], all.iter().map(value).sum());
         set(self.reloads, |facts| facts.policy.reloads);
         set(self.failed_reloads, |facts| facts.policy.failures);
         set(self.failing, |facts| u64::from(facts.policy.failing_since.is_some()));
         set(self.warnings, |facts| number(facts.policy.warnings));
         set(self.issuers_without_keys, |facts| number(facts.issuers_without_keys().0.len()));
+        let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
+        if !shadows.is_empty() {
+            let results = || shadows.iter().flat_map(|shadow| shadow.results());
+            for (result, gauge) in &self.shadow {
+                let of_result = results().filter(|(each, _)| each == result);
+                stream.set_gauge(*gauge, &[], of_result.map(|(_, count)| count).sum());
+            }
+            stream.set_gauge(self.shadow_dropped, &[], shadows.iter().map(|shadow| shadow.dropped()).sum());
+        }
     }
 }
 

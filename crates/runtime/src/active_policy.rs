@@ -9,6 +9,7 @@ use identity::VerificationResult;
 
 use crate::clock;
 use crate::record::DecisionSink;
+use crate::shadow::Shadow;
 use crate::status::Status;
 
 /// The active snapshot (policy, keys and caches), and where decisions go. Cheap to clone.
@@ -17,6 +18,7 @@ pub struct ActivePolicy {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     decisions: Option<Arc<dyn DecisionSink>>,
     status: Option<Arc<Status>>,
+    shadow: Option<Arc<Shadow>>,
 }
 
 impl ActivePolicy {
@@ -24,7 +26,7 @@ impl ActivePolicy {
     /// check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
-        Self { snapshot, decisions: None, status: None }
+        Self { snapshot, decisions: None, status: None, shadow: None }
     }
 
     /// Passes every decision to `sink`.
@@ -37,6 +39,12 @@ impl ActivePolicy {
     #[must_use]
     pub fn with_status(self, status: Arc<Status>) -> Self {
         Self { status: Some(status), ..self }
+    }
+
+    /// Passes every decision to a shadow policy.
+    #[must_use]
+    pub(crate) fn with_shadow(self, shadow: Shadow) -> Self {
+        Self { shadow: Some(Arc::new(shadow)), ..self }
     }
 
     /// Caches verified credentials in the active snapshot. Returns whether they are valid under its policy.
@@ -55,6 +63,11 @@ impl ActivePolicy {
     /// to for each request.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()
+    }
+
+    /// The shadow policy, if there is one.
+    pub(crate) fn shadow(&self) -> Option<&Shadow> {
+        self.shadow.as_deref()
     }
 
     /// The sink, if it wants decisions like this one.

@@ -19,6 +19,7 @@ use policy::KeyUrl;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
 
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
 use crate::reload::Event;
@@ -90,7 +91,7 @@ impl Fetcher {
         // The task begins with a fetch.
         requests.mark_unchanged();
         let fetches = Fetches { url, issuers, refresh, client, events, status, requests };
-        Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids)) }
+        Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids).in_current_span()) }
     }
 
     fn pass_on_unknown_kids(&self, tasks: &BTreeMap<KeyUrl, Task>) {

@@ -7,6 +7,7 @@
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
+//! * `shadow`: compares the decisions of a candidate with those of the active policy;
 //! * [`decisions`] with [`lines`]: the decision log;
 //! * [`counters`] and [`status`]: what can be observed.
 
@@ -30,6 +31,7 @@ mod record;
 mod reload;
 mod runtime;
 pub mod settings;
+mod shadow;
 pub mod status;
 mod trusted_ca;
 pub mod units;
@@ -40,4 +42,5 @@ pub use client_network::ClientNetwork;
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use runtime::{LoadedPolicy, Reloads, Runtime};
+pub use shadow::ShadowStats;
 pub use worker_thread::{DecisionContext, Received, WorkerThread};

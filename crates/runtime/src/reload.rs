@@ -18,6 +18,7 @@ use authorizer::{Authorizer, Revision};
 use identity::FetchedKeys;
 use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
+use tracing::Span;
 
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
@@ -152,8 +153,10 @@ impl Reloader {
         let (events, received) = channel();
         let folders = Folders::new(events.clone());
         let background = Background::start()?;
+        let span = Span::current();
         thread::Builder::new().name("policy".to_owned()).spawn(move || {
             priority::lower(priority::POLICY);
+            let _entered = span.entered();
             self.run(&received, folders, &background);
         })?;
         Ok(Policies { events })

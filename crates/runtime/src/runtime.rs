@@ -10,6 +10,7 @@ use authorizer::Authorizer;
 use policy::Problem;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
+use tracing::{Instrument, Span};
 
 use crate::active_policy::ActivePolicy;
 use crate::compiled_policy::KeyUrls;
@@ -18,6 +19,7 @@ use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::reload::{Event, Policies, Reloader};
 use crate::settings::PolicySettings;
+use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 
 /// How long the end waits for the last lines of the decision log to be read.
@@ -30,6 +32,7 @@ pub struct LoadedPolicy {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     status: Arc<Status>,
     reloader: Reloader,
+    shadow: Option<Box<Self>>,
 }
 
 /// Keeps a policy active and current, on threads of its own. Keys are fetched by the future of [`Runtime::fetch_keys`].
@@ -45,18 +48,39 @@ pub struct Runtime {
     /// Counters of the decision log.
     lines: Arc<Counts>,
     writer: Option<Writer>,
+    shadow: Option<RunningShadow>,
+}
+
+/// What keeps a shadow policy current.
+#[derive(Debug)]
+struct RunningShadow {
+    runtime: Box<Runtime>,
+    stats: Arc<ShadowStats>,
+}
+
+/// The mark of log lines about a shadow policy. At the level of errors, so that no log level leaves it out.
+fn shadow_span() -> Span {
+    tracing::error_span!("shadow")
 }
 
 impl LoadedPolicy {
-    /// Loads and compiles the policy.
+    /// Loads and compiles the policy, and the shadow policy if there is one.
     ///
     /// # Errors
-    /// Every problem of the policy.
+    /// Every problem of the policy, or of the shadow policy.
     pub fn load(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+        let mut this = Self::load_one(settings)?;
+        if let Some(shadow) = this.settings.of_shadow() {
+            this.shadow = Some(shadow_span().in_scope(|| Self::load_one(shadow)).map(Box::new)?);
+        }
+        Ok(this)
+    }
+
+    fn load_one(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
         let status = Arc::new(Status::new(settings.keys_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
-        Ok(Self { settings, snapshot, status, reloader })
+        Ok(Self { settings, snapshot, status, reloader, shadow: None })
     }
 
     /// Starts the threads. The decision log, unless it is off, is written to `decisions`.
@@ -64,7 +88,7 @@ impl LoadedPolicy {
     /// # Errors
     /// When the system cannot create a thread.
     pub fn start(self, decisions: impl Write + Send + 'static) -> io::Result<Runtime> {
-        let Self { settings, snapshot, status, reloader } = self;
+        let Self { settings, snapshot, status, reloader, shadow } = self;
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
         let mut writer = None;
@@ -72,10 +96,27 @@ impl LoadedPolicy {
             policy = policy.with_decisions(Arc::new(log));
             writer = Some(thread);
         }
+        let mut running = None;
+        if let Some(shadow) = shadow {
+            let stats = Arc::new(ShadowStats::new(shadow.status.clone()));
+            policy = policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone())?);
+            let runtime = shadow_span().in_scope(|| shadow.start(io::sink())).map(Box::new)?;
+            running = Some(RunningShadow { runtime, stats });
+        }
         let key_urls = reloader.key_urls();
         let policies = reloader.start()?;
         let key_requests = watch::Sender::default();
-        Ok(Runtime { policy, snapshot, status, policies, key_urls, key_requests, lines, writer })
+        Ok(Runtime {
+            policy,
+            snapshot,
+            status,
+            policies,
+            key_urls,
+            key_requests,
+            lines,
+            writer,
+            shadow: running,
+        })
     }
 }
 
@@ -84,11 +125,15 @@ impl LoadedPolicy {
 pub struct Reloads {
     key_requests: watch::Sender<()>,
     events: Sender<Event>,
+    shadow: Option<Box<Self>>,
 }
 
 impl Reloads {
-    /// Loads the policy again if its files have changed, and fetches all keys.
+    /// Loads the policy and its shadow policy again if their files have changed, and fetches all keys.
     pub fn request(&self) {
+        if let Some(shadow) = &self.shadow {
+            shadow.request();
+        }
         self.key_requests.send_replace(());
         if self.events.send(Event::Reload).is_err() {
             tracing::error!("the policy thread has ended: the policy cannot be reloaded");
@@ -115,8 +160,26 @@ impl Runtime {
         &self.lines
     }
 
+    /// How the shadow policy compares, if there is one.
+    #[must_use]
+    pub fn shadow(&self) -> Option<&Arc<ShadowStats>> {
+        self.shadow.as_ref().map(|shadow| &shadow.stats)
+    }
+
     /// Fetches keys for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
+        let own = self.fetch_own_keys();
+        let of_shadow =
+            self.shadow.as_ref().map(|shadow| shadow.runtime.fetch_own_keys().instrument(shadow_span()));
+        async {
+            match of_shadow {
+                Some(of_shadow) => drop(tokio::join!(own, of_shadow)),
+                None => own.await,
+            }
+        }
+    }
+
+    fn fetch_own_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let fetcher = Fetcher {
             current: self.snapshot.clone(),
             events: self.policies.events(),
@@ -147,14 +210,18 @@ impl Runtime {
     /// Requests reloads, from any thread.
     #[must_use]
     pub fn reloads(&self) -> Reloads {
-        Reloads { key_requests: self.key_requests.clone(), events: self.policies.events() }
+        let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
+        Reloads { key_requests: self.key_requests.clone(), events: self.policies.events(), shadow }
     }
 
     /// Ends the threads, and waits for a limited time until the last lines of the decision log are written. All request
     /// threads must have ended.
     pub fn stop(self) {
-        let Self { policy, policies, writer, .. } = self;
+        let Self { policy, policies, writer, shadow, .. } = self;
         policies.stop();
+        if let Some(shadow) = shadow {
+            shadow.runtime.stop();
+        }
         drop(policy);
         if let Some(writer) = writer {
             writer.finish(LAST_LINES);

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct PolicySettings {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     pub policy: PathBuf,
+    /// A candidate that decides each request as well, without effect on the answer.
+    pub shadow: Option<PathBuf>,
     /// Interval at which the files are checked for changes, in addition to notifications of the system. Zero means never;
     /// a folder that cannot be watched is then checked every second.
     pub poll_interval: Duration,
@@ -21,6 +23,20 @@ pub struct PolicySettings {
     pub keys_needed: KeysNeeded,
     /// Which decisions are logged.
     pub decision_log: DecisionLog,
+}
+
+impl PolicySettings {
+    /// Those of the shadow policy, if there is one. It never becomes unavailable, and nothing waits for its keys.
+    pub(crate) fn of_shadow(&self) -> Option<Self> {
+        self.shadow.clone().map(|policy| Self {
+            policy,
+            shadow: None,
+            on_stale: OnStale::Keep,
+            keys_needed: KeysNeeded::None,
+            decision_log: DecisionLog::Off,
+            ..self.clone()
+        })
+    }
 }
 
 /// What happens when the policy or fetched keys exceed their maximum staleness.

@@ -105,8 +105,11 @@ impl WorkerThread {
         self.policy.sink(matches!(verdict, Verdict::Allowed(_))).is_some()
     }
 
-    /// Counts a verdict, and offers it to the decision log.
+    /// Counts a verdict, and offers it to the shadow policy and the decision log.
     pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
+        if let Some(shadow) = self.policy.shadow() {
+            shadow.offer(verdict, &context);
+        }
         if let Some(sink) = self.policy.sink(matches!(verdict, Verdict::Allowed(_))) {
             let DecisionContext { authorizer, request, client, received, decided_at } = context;
             let duration = decided_at.saturating_duration_since(received.at);

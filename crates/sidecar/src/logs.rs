@@ -102,7 +102,8 @@ fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), Try
     let lines = if text {
         lines.with_target(false).boxed()
     } else {
-        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+        // The only span of this project marks lines about the shadow policy.
+        lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
     };
     tracing_subscriber::registry().with(lines.with_filter(filter(level))).try_init()
 }

@@ -60,6 +60,7 @@ mod tests {
     use std::sync::Arc;
 
     use admin::Metrics;
+    use runtime::ShadowStats;
     use runtime::counters::ErrorKind;
     use runtime::lines::Counts;
     use runtime::status::{KeyFacts, Status};
@@ -96,7 +97,9 @@ mod tests {
             facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });
         let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
-        let metrics = Metrics { status: Arc::new(status), decisions, logs, authorization: Arc::new(Counted) };
+        let (status, authorization) = (Arc::new(status), Arc::new(Counted));
+        let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
+        let metrics = Metrics { status, shadow, decisions, logs, authorization };
         let rendered = Arc::new(metrics).render().unwrap();
         let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {

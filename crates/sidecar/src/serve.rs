@@ -107,8 +107,8 @@ impl Server {
         let runtime = policy.start(io::stdout())?;
         let served = Arc::new(Served::default());
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
-        let metrics =
-            Arc::new(Metrics { status, decisions, logs: Some(logs), authorization: served.clone() });
+        let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
+        let metrics = Arc::new(Metrics { status, shadow, decisions, logs: Some(logs), authorization });
         let backend = Arc::new(AdminBackend { metrics, reloads: runtime.reloads() });
         for (which, address, listener) in pages {
             tokio::spawn(Admin::new(listener, which, backend.clone())?.run());

@@ -28,6 +28,11 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
 
+    /// A shadow policy, to try it before it counts: a file, or a folder that contains a `policy.yaml`. It decides each request as
+    /// well and never changes an answer. Metrics and log lines say where the two policies differ.
+    #[arg(long, env = "ROLEGATE_SHADOW", value_name = "FILE|DIR")]
+    pub shadow: Option<PathBuf>,
+
     /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`; repeat the flag
     /// for more than one. Port 0 lets the system choose a free port.
     #[arg(
@@ -228,6 +233,7 @@ impl Settings {
     pub(crate) fn of_policy(&self) -> PolicySettings {
         PolicySettings {
             policy: self.policy.clone(),
+            shadow: self.shadow.clone(),
             poll_interval: self.poll_interval,
             max_policy_age: self.max_policy_age,
             max_keys_age: self.max_keys_age,

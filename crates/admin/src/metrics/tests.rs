@@ -50,7 +50,8 @@ fn metrics() -> Arc<Metrics> {
         }
     });
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
-    Arc::new(Metrics { status: Arc::new(status), decisions, logs, authorization: Arc::new(Counted) })
+    let (status, authorization) = (Arc::new(status), Arc::new(Counted));
+    Arc::new(Metrics { status, shadow: None, decisions, logs, authorization })
 }
 
 #[test]

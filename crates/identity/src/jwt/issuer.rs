@@ -7,8 +7,9 @@ use policy::KeyUrl;
 use policy::Warning;
 use policy::model::{self, Keys, SourceId};
 use policy::problem::{Place, Problem};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::header::Header;
 use super::token::Token;
 use super::{claims, subject};
 use crate::cache::Window;
@@ -53,10 +54,7 @@ impl Issuer {
     /// # Errors
     /// Why the token is invalid.
     pub(crate) fn verify(&self, token: Token<'_>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
-        let required = self.settings.required_type.as_deref();
-        if required.is_some_and(|required| !token.header.is_of_type(required)) {
-            return Err(CredentialsError::WrongType);
-        }
+        self.check_type(&token.header)?;
         let key = self.key(&token)?;
         if key.algorithm() != token.header.algorithm {
             return Err(CredentialsError::WrongAlgorithm);
@@ -64,9 +62,35 @@ impl Issuer {
         if !key.verify(token.signed, &token.signature) {
             return Err(CredentialsError::BadSignature);
         }
-        let window = claims::window(&token.payload, &self.settings, now)?;
-        claims::check_audience(&token.payload, &self.settings.audiences)?;
-        Ok(VerifiedToken { subject: subject(token.payload, &self.settings, self.source)?, window })
+        self.accept(token.payload, now)
+    }
+
+    /// Accepts a token that names this issuer and whose signature was verified by another policy.
+    ///
+    /// # Errors
+    /// Why this policy does not accept it.
+    pub(crate) fn accept_verified(
+        &self,
+        (header, payload): (Header, Map<String, Value>),
+        now: UnixTime,
+    ) -> Result<Subject, CredentialsError> {
+        self.check_type(&header)?;
+        self.accept(payload, now).map(|verified| verified.subject)
+    }
+
+    fn check_type(&self, header: &Header) -> Result<(), CredentialsError> {
+        let required = self.settings.required_type.as_deref();
+        if required.is_some_and(|required| !header.is_of_type(required)) {
+            return Err(CredentialsError::WrongType);
+        }
+        Ok(())
+    }
+
+    /// The subject of a token with a valid signature.
+    fn accept(&self, payload: Map<String, Value>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
+        let window = claims::window(&payload, &self.settings, now)?;
+        claims::check_audience(&payload, &self.settings.audiences)?;
+        Ok(VerifiedToken { subject: subject(payload, &self.settings, self.source)?, window })
     }
 
     /// The keys, unless they have not been fetched yet.

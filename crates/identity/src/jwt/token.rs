@@ -35,6 +35,17 @@ impl<'a> Token<'a> {
     }
 }
 
+/// Decodes the header and the payload of a token: its first two parts, with the dot between them.
+///
+/// # Errors
+/// As [`Token::parse`].
+pub(crate) fn parse_signed(signed: &[u8]) -> Result<(Header, Map<String, Value>), CredentialsError> {
+    let dot = signed.iter().position(|byte| *byte == b'.').ok_or(CredentialsError::MalformedToken)?;
+    let (header, payload) = signed.split_at_checked(dot).ok_or(CredentialsError::MalformedToken)?;
+    let payload = payload.strip_prefix(b".").unwrap_or_default();
+    Ok((Header::parse(&object("header", header)?)?, object("payload", payload)?))
+}
+
 /// Why a token is malformed, with nothing of its content. For the operator only.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {

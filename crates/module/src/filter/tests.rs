@@ -28,10 +28,14 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
+        Self::with(POLICY)
+    }
+
+    fn with(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let users = "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
         std::fs::write(folder.path().join("users"), users).unwrap();
-        let policy = POLICY
+        let policy = policy
             .replace("users: { ann: { password: HASH }, bob: { password: HASH } }", "users_file: users");
         std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
         Self { folder }
@@ -251,4 +255,27 @@ fn the_client_is_the_address_without_its_port() {
         };
         assert_eq!(line["decision"], "denied");
     }
+}
+
+#[test]
+fn a_shadow_policy_is_compared_and_changes_nothing() {
+    let (test, candidate) = (Test::new(), Test::with(&POLICY.replace("GET /open", "GET /new")));
+    let shadow = candidate.folder.path().display();
+    let host = test.host(&format!(r#", "shadow": "{shadow}""#));
+    let until = Instant::now() + Duration::from_secs(20);
+    let ann = basic("ann:password");
+    let differences = ["shadow.same", "shadow.would_deny", "shadow.would_allow"];
+    // Requests set the gauges, at most once per second.
+    while differences.iter().any(|name| host.metric(&format!("rolegate.{name}")) == 0) {
+        assert!(
+            Instant::now() < until,
+            "{:?}",
+            differences.map(|name| host.metric(&format!("rolegate.{name}")))
+        );
+        assert_eq!(decided(&get(&host, "/reports/1", &[("authorization", &ann)])), 200);
+        assert_eq!(decided(&get(&host, "/open", &[])), 200);
+        assert_eq!(decided(&get(&host, "/new", &[])), 401);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(host.metric("rolegate.shadow.error"), 0);
 }

@@ -21,7 +21,7 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         ),
         (
             r#"{"policy": "p", "listen": "off"}"#,
-            "unknown setting `listen`, expected one of `policy`, `admin`",
+            "unknown setting `listen`, expected one of `policy`, `shadow`, `admin`",
         ),
         (
             r#"{"policy": "p", "poll-interval": "5"}"#,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use load::check_message::{CHECK_PATH, Checked};
 use prost::Message as _;
 pub(crate) use testbed::grpc::basic;
-use testbed::grpc::{Client, call, handshake, head};
+use testbed::grpc::{Client, Reply, call, handshake, head};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tonic_health::pb::HealthCheckResponse;
@@ -46,10 +46,15 @@ impl Envoy {
         HealthCheckResponse::decode(reply.body.get(5..).unwrap()).unwrap().status()
     }
 
+    /// Sends a check.
+    pub(crate) async fn send(&mut self, request: Checked<'_>) -> Reply {
+        call(&self.0, CHECK_PATH, request.framed()).await.unwrap()
+    }
+
     /// Sends a check of a request with these headers.
     pub(crate) async fn check(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let message = Checked { method, path, headers, raw_headers: false, ..Checked::default() }.framed();
-        let reply = call(&self.0, CHECK_PATH, message).await.unwrap();
+        let reply =
+            self.send(Checked { method, path, headers, raw_headers: false, ..Checked::default() }).await;
         reply.status().map_or_else(|| Answer::Error(reply.error().parse().unwrap()), Answer::Http)
     }
 }

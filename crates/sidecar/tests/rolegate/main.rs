@@ -26,5 +26,6 @@ mod search_cluster;
 mod secrets;
 mod serving;
 mod settings;
+mod shadow;
 mod what_can;
 mod wrong_protocol;

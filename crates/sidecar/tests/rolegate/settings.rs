@@ -11,6 +11,7 @@ use crate::process::{example, rolegate};
 /// A value other than the default, for each setting.
 const VALUES: &[(&str, &str)] = &[
     ("policy", "p.yaml"),
+    ("shadow", "s.yaml"),
     ("listen", "127.0.0.1:1,unix:/x.sock"),
     ("admin", "off"),
     ("metrics", "127.0.0.1:9193"),

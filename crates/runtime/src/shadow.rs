@@ -1,0 +1,155 @@
+//! The shadow policy: a candidate that decides each request as well, after it was answered, so that it can be compared with the
+//! active one before it replaces it.
+//!
+//! A worker thread copies what a decision depends on into a bounded queue; a thread of the lowest priority compares. So a
+//! candidate never changes or delays an answer: when its queue is full, comparisons are dropped and counted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+use arc_swap::ArcSwapOption;
+use authorizer::{Authorizer, Decided, DecidedRequest, Difference, Scratch, Verdict};
+
+use crate::priority;
+use crate::worker_thread::DecisionContext;
+
+mod samples;
+mod stats;
+
+use samples::Samples;
+pub use stats::ShadowStats;
+
+/// Maximum bytes of all requests in the queue.
+const MAX_BYTES: usize = 4 << 20;
+/// Slots of the queue, allocated at the start.
+const SLOTS: usize = 8192;
+/// How long the thread sleeps once the queue is empty. A sender wakes a thread that waits, which costs a system call; one that
+/// sleeps finds the requests of the whole time in the queue.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The candidate as worker threads see it.
+pub(crate) struct Shadow {
+    queue: SyncSender<DecidedRequest>,
+    /// Bytes that the requests in the queue take.
+    waiting: Arc<AtomicUsize>,
+    candidate: Arc<ArcSwapOption<Authorizer>>,
+    stats: Arc<ShadowStats>,
+}
+
+impl Shadow {
+    /// Starts the thread, which compares with the candidate that `candidate` holds. It ends when this is dropped.
+    ///
+    /// # Errors
+    /// When the system cannot create a thread.
+    pub(crate) fn start(
+        candidate: Arc<ArcSwapOption<Authorizer>>,
+        stats: Arc<ShadowStats>,
+    ) -> io::Result<Self> {
+        let (queue, requests) = sync_channel(SLOTS);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mut comparing = Comparing {
+            candidate: candidate.clone(),
+            stats: stats.clone(),
+            scratch: Scratch::default(),
+            samples: Samples::default(),
+        };
+        let taken = waiting.clone();
+        thread::Builder::new().name("shadow".to_owned()).spawn(move || {
+            priority::lower(priority::BACKGROUND);
+            consume(&requests, &taken, |request| comparing.compare(request));
+        })?;
+        Ok(Self { queue, waiting, candidate, stats })
+    }
+
+    /// Queues a decided request, or drops it. Never blocks, and contains a panic: the request is answered whatever happens here.
+    pub(crate) fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
+        if self.waiting.load(Ordering::Relaxed) >= MAX_BYTES {
+            return self.stats.drop_one();
+        }
+        let DecisionContext { authorizer, request, received, .. } = context;
+        let copy = || {
+            let candidate = self.candidate.load();
+            let candidate = candidate.as_deref()?;
+            DecidedRequest::copy(authorizer, candidate, request, verdict, received.time)
+        };
+        match catch_unwind(AssertUnwindSafe(copy)) {
+            Ok(Some(request)) => self.send(request),
+            Ok(None) => self.stats.not_compared(),
+            Err(_) => self.stats.error(),
+        }
+    }
+
+    fn send(&self, request: DecidedRequest) {
+        let size = request.size();
+        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
+        if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(request).is_err() {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+            self.stats.drop_one();
+        }
+    }
+}
+
+impl fmt::Debug for Shadow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shadow").field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+/// Passes on the requests of the queue, until its sender is dropped.
+fn consume(
+    requests: &Receiver<DecidedRequest>,
+    waiting: &AtomicUsize,
+    mut compare: impl FnMut(&DecidedRequest),
+) {
+    while let Ok(request) = requests.recv() {
+        let mut next = Some(request);
+        while let Some(request) = next {
+            compare(&request);
+            let size = request.size();
+            drop(request);
+            waiting.fetch_sub(size, Ordering::Relaxed);
+            next = requests.try_recv().ok();
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// What the thread compares with.
+struct Comparing {
+    candidate: Arc<ArcSwapOption<Authorizer>>,
+    stats: Arc<ShadowStats>,
+    scratch: Scratch,
+    samples: Samples,
+}
+
+impl Comparing {
+    fn compare(&mut self, request: &DecidedRequest) {
+        let Self { candidate, scratch, samples, stats } = self;
+        let candidate = candidate.load();
+        let Some(candidate) = candidate.as_deref() else { return stats.not_compared() };
+        let report = |difference: Difference, decided: Decided<'_>| {
+            stats.compared(difference);
+            samples.offer(difference, request, decided, &candidate.revision().policy);
+        };
+        if !contain(stats, || request.compare(candidate, scratch, report)) {
+            // The panic may have left the buffers half changed.
+            self.scratch = Scratch::default();
+        }
+    }
+}
+
+/// Runs `work`, and counts a panic in it. Returns whether it came to its end.
+fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
+    let ended = catch_unwind(AssertUnwindSafe(work)).is_ok();
+    if !ended {
+        stats.error();
+    }
+    ended
+}
+
+#[cfg(test)]
+mod tests;

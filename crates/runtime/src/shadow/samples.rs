@@ -1,0 +1,105 @@
+//! Log lines about some of the requests that a shadow policy decides otherwise.
+
+use std::time::{Duration, Instant};
+
+use authorizer::{Decided, DecidedRequest, Difference};
+
+/// The most lines about one kind of difference in an [`INTERVAL`].
+const MAX_LINES: u32 = 5;
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum bytes of a value.
+const LONGEST: usize = 1024;
+
+/// How many lines about each difference there were lately: since when, and how many.
+#[derive(Debug, Default)]
+pub(super) struct Samples([Option<(Instant, u32)>; Difference::ALL.len()]);
+
+impl Samples {
+    /// Logs a request that the shadow policy of this revision decides otherwise, if there were few such lines lately. A line
+    /// about another rule or reason for the same answer has the level `debug`: under a policy that renames a role all do.
+    pub(super) fn offer(
+        &mut self,
+        difference: Difference,
+        request: &DecidedRequest,
+        shadow: Decided<'_>,
+        revision: &str,
+    ) {
+        macro_rules! log {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    difference = difference.name(),
+                    user = request.user().map(|user| text(user.as_bytes())),
+                    method = text(request.method()),
+                    host = text(request.host()),
+                    path = text(request.path()),
+                    request_id = text(request.id()),
+                    active_reason = request.decided().reason(),
+                    active_rule = request.decided().rule,
+                    active_policy = request.revision(),
+                    shadow_reason = shadow.reason(),
+                    shadow_rule = shadow.rule,
+                    shadow_policy = revision,
+                    $message
+                )
+            };
+        }
+        if difference == Difference::Same || !self.admits(difference, Instant::now()) {
+            return;
+        }
+        match difference {
+            Difference::Same => {}
+            Difference::WouldAllow => log!(info, "the shadow policy would allow a request that is denied"),
+            Difference::WouldDeny => log!(info, "the shadow policy would deny a request that is allowed"),
+            Difference::UnknownCaller => log!(info, "the shadow policy does not accept the caller"),
+            Difference::OtherRule => log!(debug, "the shadow policy decides by another rule"),
+        }
+    }
+
+    /// Whether there may be another line about this difference now.
+    fn admits(&mut self, difference: Difference, now: Instant) -> bool {
+        let all = Difference::ALL.into_iter().zip(&mut self.0);
+        let Some((_, lines)) = all.into_iter().find(|(each, _)| *each == difference) else { return false };
+        match lines {
+            Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
+                *number += 1;
+                *number <= MAX_LINES
+            }
+            Some(_) | None => {
+                *lines = Some((now, 1));
+                true
+            }
+        }
+    }
+}
+
+/// A value that a client chose: cut, and without control characters.
+fn text(bytes: &[u8]) -> String {
+    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
+    let shown =
+        |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    String::from_utf8_lossy(bytes).chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_few_per_second_and_difference() {
+        let mut samples = Samples::default();
+        let start = Instant::now();
+        let admitted = |samples: &mut Samples, difference, at| {
+            (0..100).filter(|_| samples.admits(difference, at)).count()
+        };
+        assert_eq!(admitted(&mut samples, Difference::WouldAllow, start), 5);
+        assert_eq!(admitted(&mut samples, Difference::WouldDeny, start), 5);
+        assert_eq!(admitted(&mut samples, Difference::WouldAllow, start + INTERVAL / 2), 0);
+        assert_eq!(admitted(&mut samples, Difference::WouldAllow, start + INTERVAL), 5);
+    }
+
+    #[test]
+    fn values_are_short_and_have_no_control_characters() {
+        assert_eq!(text(b"/a\x1b[2J\n\xff"), "/a\u{fffd}[2J\u{fffd}\u{fffd}");
+        assert_eq!(text(&[b'x'; 5000]).len(), LONGEST);
+    }
+}
