@@ -23,7 +23,8 @@ pub struct DecidedRequest {
     ends: [usize; PARTS],
     caller: CallerKind,
     reason: Option<Reason>,
-    has_body: bool,
+    /// What is known of the body; that of [`Part::Body`] if it is whole.
+    body: Body,
     received: UnixTime,
 }
 
@@ -49,6 +50,8 @@ pub enum Difference {
     OtherRule,
     /// The candidate does not accept the caller's credentials: it answers with 401.
     UnknownCaller,
+    /// What the decision of the candidate depends on is not known.
+    NotCompared,
 }
 
 /// Who made a request, and how it was verified.
@@ -57,6 +60,14 @@ enum CallerKind {
     Anonymous,
     Basic,
     Token,
+}
+
+/// What was known of a body: a [`RequestBody`] without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Unseen,
+    Awaited,
+    Whole,
 }
 
 /// The parts of a [`DecidedRequest`].
@@ -136,8 +147,12 @@ impl DecidedRequest {
             }
             *end = bytes.len();
         }
-        let has_body = matches!(request.body, RequestBody::Whole(_));
-        Some(Self { bytes, ends, caller, reason, has_body, received })
+        let body = match request.body {
+            RequestBody::Unseen => Body::Unseen,
+            RequestBody::Awaited => Body::Awaited,
+            RequestBody::Whole(_) => Body::Whole,
+        };
+        Some(Self { bytes, ends, caller, reason, body, received })
     }
 
     /// Decides the request by `candidate` as well, and passes on how its decision differs.
@@ -155,14 +170,18 @@ impl DecidedRequest {
             headers: &headers,
             id: self.part(Part::Id),
             client: self.part(Part::Client),
-            body: match self.has_body {
-                true => RequestBody::Whole(self.part(Part::Body)),
-                false => RequestBody::Unseen,
+            body: match self.body {
+                Body::Unseen => RequestBody::Unseen,
+                Body::Awaited => RequestBody::Awaited,
+                Body::Whole => RequestBody::Whole(self.part(Part::Body)),
             },
         };
         let verdict = candidate.decide_again(self, &request, scratch);
         let decided = Decided::of(&verdict);
-        report(self.decided().difference(decided), decided)
+        // A candidate that were active would have waited for the body.
+        let unknown = self.body == Body::Awaited && verdict.needs_body();
+        let difference = if unknown { Difference::NotCompared } else { self.decided().difference(decided) };
+        report(difference, decided)
     }
 
     /// The decision that was made.
@@ -262,8 +281,14 @@ impl<'a> Decided<'a> {
 
 impl Difference {
     /// All differences.
-    pub const ALL: [Self; 5] =
-        [Self::Same, Self::WouldAllow, Self::WouldDeny, Self::OtherRule, Self::UnknownCaller];
+    pub const ALL: [Self; 6] = [
+        Self::Same,
+        Self::WouldAllow,
+        Self::WouldDeny,
+        Self::OtherRule,
+        Self::UnknownCaller,
+        Self::NotCompared,
+    ];
 
     /// The name in metrics and logs.
     #[must_use]
@@ -274,6 +299,7 @@ impl Difference {
             Self::WouldDeny => "would_deny",
             Self::OtherRule => "other_rule",
             Self::UnknownCaller => "unknown_caller",
+            Self::NotCompared => "not_compared",
         }
     }
 }

@@ -78,7 +78,7 @@ impl Shadow {
         };
         match catch_unwind(AssertUnwindSafe(copy)) {
             Ok(Some(request)) => self.send(request),
-            Ok(None) => self.stats.not_compared(),
+            Ok(None) => self.stats.compared(Difference::NotCompared),
             Err(_) => self.stats.error(),
         }
     }
@@ -130,7 +130,7 @@ impl Comparing {
     fn compare(&mut self, request: &DecidedRequest) {
         let Self { candidate, scratch, samples, stats } = self;
         let candidate = candidate.load();
-        let Some(candidate) = candidate.as_deref() else { return stats.not_compared() };
+        let Some(candidate) = candidate.as_deref() else { return stats.compared(Difference::NotCompared) };
         let report = |difference: Difference, decided: Decided<'_>| {
             stats.compared(difference);
             samples.offer(difference, request, decided, &candidate.revision().policy);

@@ -43,11 +43,13 @@ impl Samples {
                 )
             };
         }
-        if difference == Difference::Same || !self.admits(difference, Instant::now()) {
+        if matches!(difference, Difference::Same | Difference::NotCompared)
+            || !self.admits(difference, Instant::now())
+        {
             return;
         }
         match difference {
-            Difference::Same => {}
+            Difference::Same | Difference::NotCompared => {}
             Difference::WouldAllow => log!(info, "the shadow policy would allow a request that is denied"),
             Difference::WouldDeny => log!(info, "the shadow policy would deny a request that is allowed"),
             Difference::UnknownCaller => log!(info, "the shadow policy does not accept the caller"),

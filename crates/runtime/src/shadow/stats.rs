@@ -13,7 +13,6 @@ pub struct ShadowStats {
     /// The status of the shadow policy and its keys.
     pub status: Arc<Status>,
     compared: [AtomicU64; Difference::ALL.len()],
-    not_compared: AtomicU64,
     errors: AtomicU64,
     dropped: AtomicU64,
 }
@@ -26,7 +25,7 @@ impl ShadowStats {
         Difference::WouldDeny.name(),
         Difference::OtherRule.name(),
         Difference::UnknownCaller.name(),
-        "not_compared",
+        Difference::NotCompared.name(),
         "error",
     ];
 
@@ -34,13 +33,13 @@ impl ShadowStats {
     #[must_use]
     pub fn new(status: Arc<Status>) -> Self {
         let compared = Default::default();
-        let [not_compared, errors, dropped] = Default::default();
-        Self { status, compared, not_compared, errors, dropped }
+        let [errors, dropped] = Default::default();
+        Self { status, compared, errors, dropped }
     }
 
     /// The number of requests by result. Each result is listed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self.compared.iter().chain([&self.not_compared, &self.errors]);
+        let counts = self.compared.iter().chain([&self.errors]);
         Self::RESULTS.into_iter().zip(counts.map(|count| count.load(Ordering::Relaxed)))
     }
 
@@ -53,11 +52,6 @@ impl ShadowStats {
     pub(super) fn compared(&self, difference: Difference) {
         let all = Difference::ALL.into_iter().zip(&self.compared);
         all.filter(|(each, _)| *each == difference).for_each(|(_, count)| add_one(count));
-    }
-
-    /// Counts a request that was denied before its caller was known.
-    pub(super) fn not_compared(&self) {
-        add_one(&self.not_compared);
     }
 
     /// Counts a panic.
