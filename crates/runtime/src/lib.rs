@@ -18,6 +18,7 @@ mod client_network;
 pub mod clock;
 pub mod compiled_policy;
 pub mod counters;
+mod decision_context;
 pub mod decisions;
 pub mod fair_queue;
 pub mod files;
@@ -39,8 +40,9 @@ mod worker_thread;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
+pub use decision_context::{DecisionContext, Received};
 pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use runtime::{LoadedPolicy, Reloads, Runtime};
 pub use shadow::ShadowStats;
-pub use worker_thread::{DecisionContext, Received, WorkerThread};
+pub use worker_thread::WorkerThread;

@@ -14,8 +14,8 @@ use std::{fmt, io, thread};
 use arc_swap::ArcSwapOption;
 use authorizer::{Authorizer, Decided, DecidedRequest, Difference, Scratch, Verdict};
 
+use crate::decision_context::DecisionContext;
 use crate::priority;
-use crate::worker_thread::DecisionContext;
 
 mod samples;
 mod stats;

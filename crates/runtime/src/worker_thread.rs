@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use authorizer::{Authorizer, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
-use crate::clock;
 use crate::counters::{ErrorKind, ThreadCounters};
+use crate::decision_context::{DecisionContext, Received};
 use crate::record::{self, Logged};
 
 /// Authorizes the requests of one thread. It contains every panic, counts every answer, and offers verdicts to the
@@ -22,39 +22,6 @@ pub struct WorkerThread {
     scratch: RefCell<Scratch>,
     /// Number of verdicts that were recorded, and whose latency was not.
     unanswered: Cell<u64>,
-}
-
-/// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
-/// its first part was read.
-#[derive(Clone, Copy, Debug)]
-pub struct Received {
-    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
-    pub time: Duration,
-    /// Monotonic: for the latency.
-    pub at: Instant,
-}
-
-/// What [`WorkerThread::record`] needs besides the verdict.
-#[derive(Clone, Copy, Debug)]
-pub struct DecisionContext<'a> {
-    /// What authorized it.
-    pub authorizer: &'a Authorizer,
-    /// The request.
-    pub request: &'a Request<'a>,
-    /// The client's address, as text; empty if it is not known.
-    pub client: &'a [u8],
-    /// When it was received.
-    pub received: Received,
-    /// When it was decided.
-    pub decided_at: Instant,
-}
-
-impl Received {
-    /// The current time, by both clocks.
-    #[must_use]
-    pub fn now() -> Self {
-        Self { time: clock::now(), at: Instant::now() }
-    }
 }
 
 impl WorkerThread {

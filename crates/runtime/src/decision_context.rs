@@ -1,0 +1,40 @@
+//! What is counted, logged and compared with a verdict: the request, when it came, and what decided it.
+
+use std::time::{Duration, Instant};
+
+use authorizer::{Authorizer, Request};
+
+use crate::clock;
+
+/// When a request was received, by the wall clock and the monotonic clock: when it was complete or, if it never is, when
+/// its first part was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Wall-clock time since the Unix epoch: for the validity of tokens and for the decision log.
+    pub time: Duration,
+    /// Monotonic: for the latency.
+    pub at: Instant,
+}
+
+/// What [`WorkerThread::record`](crate::WorkerThread::record) needs besides the verdict.
+#[derive(Clone, Copy, Debug)]
+pub struct DecisionContext<'a> {
+    /// What authorized it.
+    pub authorizer: &'a Authorizer,
+    /// The request.
+    pub request: &'a Request<'a>,
+    /// The client's address, as text; empty if it is not known.
+    pub client: &'a [u8],
+    /// When it was received.
+    pub received: Received,
+    /// When it was decided.
+    pub decided_at: Instant,
+}
+
+impl Received {
+    /// The current time, by both clocks.
+    #[must_use]
+    pub fn now() -> Self {
+        Self { time: clock::now(), at: Instant::now() }
+    }
+}
