@@ -46,7 +46,7 @@ impl Denials {
         })
     }
 
-    /// The answer to a request that exceeds a limit, whoever makes it.
+    /// The answer to a request that exceeds a limit, for known and unknown callers.
     pub(super) fn over_limit<'a>(
         &'a self,
         request: &Request<'a>,

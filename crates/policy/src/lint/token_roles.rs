@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::warning::Warning;
 
 /// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
-/// `roles_from_token` lists no roles: whoever administers the roles of that issuer grants it, too. The warning is where the
+/// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the
 /// role is granted: a comment accepts only that role.
 pub(crate) fn token_roles(policy: &UnresolvedPolicy, problems: &mut Vec<Problem>) {
     let Some((_, identity)) = policy.identity.as_ref().filter(|_| !policy.missing.identity) else { return };
