@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pack
 
-LIMIT = 15_000_000
+LIMIT = 20_000_000
 WAIT = 20
 LIBRARY = "librolegate.so"
 POLICY = Path(__file__).resolve().parents[2] / "policies/people"
