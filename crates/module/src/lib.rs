@@ -33,6 +33,6 @@ mod worker;
 static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;
 
 /// The filter that the library exports.
-pub type Production = filter::Authorization;
+pub type ExportedFilter = filter::Authorization;
 
 pub use filter::{Authorization, OwnPolicy, RoutePolicy, State};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, WorkerThread};
+use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
 use super::request_body;
@@ -45,7 +45,7 @@ pub(super) enum Failure {
 
 /// Checks the messages of one worker.
 pub(super) struct Checker {
-    thread: WorkerThread,
+    thread: ThreadAuthorizer,
     encoder: RefCell<envoy::Encoder>,
 }
 
@@ -67,7 +67,7 @@ impl From<ErrorKind> for Failure {
 
 impl Checker {
     pub(super) fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { thread: WorkerThread::new(policy, counters), encoder: RefCell::default() }
+        Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default() }
     }
 
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has

@@ -16,7 +16,7 @@ use crate::record::{self, Logged};
 
 /// Authorizes the requests of one thread. It turns a panic into an error, counts verdicts, and offers them to the decision log and
 /// to the shadow policy. Errors, which it returns, are counted by its caller.
-pub struct WorkerThread {
+pub struct ThreadAuthorizer {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
@@ -24,7 +24,7 @@ pub struct WorkerThread {
     without_latency: Cell<u64>,
 }
 
-impl WorkerThread {
+impl ThreadAuthorizer {
     /// Authorizes requests with `policy`.
     #[must_use]
     pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
@@ -107,8 +107,8 @@ impl WorkerThread {
     }
 }
 
-impl fmt::Debug for WorkerThread {
+impl fmt::Debug for ThreadAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerThread").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("ThreadAuthorizer").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
