@@ -92,8 +92,9 @@ pub struct Authorizer {
     revision: Revision,
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a
-/// caller whose credentials are in the cache of its own thread allocates nothing and writes to no memory that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request
+/// that the rules decide, of a caller whose credentials are in the cache of its own thread, allocates nothing and writes to no
+/// memory that threads share. Requests to a search cluster allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -332,7 +333,7 @@ impl Authorizer {
         }
     }
 
-    /// Evaluates the rules and builds the verdict. Beside `evaluate_on_cluster`, no other function allows a request.
+    /// Evaluates the rules and builds the verdict. Only this function and `evaluate_on_cluster` allow a request.
     fn evaluate<'a>(
         &'a self,
         request: &Request<'a>,
