@@ -200,6 +200,7 @@ fn options(settings: &Settings) -> grpc::Options {
         threads: settings.threads.into(),
         max_message_size: settings.max_message_size,
         max_connections: settings.max_connections.into(),
+        max_connection_age: settings.max_connection_age,
         hash_threads: settings.hash_threads.into(),
         hash_queue: settings.hash_queue.into(),
         ..grpc::Options::default()

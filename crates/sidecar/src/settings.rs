@@ -78,6 +78,17 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
     pub max_connections: u16,
 
+    /// Age at which a gRPC connection is drained: Envoy sends its next requests on a new one, which may reach another
+    /// instance behind the same address. Up to a tenth less, at random, so that not all end together; 0 means no limit.
+    #[arg(
+        long,
+        env = "ROLEGATE_MAX_CONNECTION_AGE",
+        value_name = "TIME",
+        default_value = "0",
+        value_parser = units::duration
+    )]
+    pub max_connection_age: Duration,
+
     /// Number of threads that hash passwords; 0 means half the cores.
     #[arg(long, env = "ROLEGATE_HASH_THREADS", value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,

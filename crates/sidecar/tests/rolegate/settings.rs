@@ -19,6 +19,7 @@ const VALUES: &[(&str, &str)] = &[
     ("threads", "3"),
     ("max-message-size", "1MiB"),
     ("max-connections", "7"),
+    ("max-connection-age", "30m"),
     ("hash-threads", "2"),
     ("hash-queue", "9"),
     ("drain-delay", "40ms"),
