@@ -16,6 +16,7 @@ use policy::pattern::Scope;
 use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
+use crate::identity_header::{NotSigned, SignedIdentity};
 use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
@@ -44,6 +45,8 @@ pub(crate) struct ClusterCaller {
     prepared: Caller,
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
+    /// Its identity header, if the policy has one and its credentials were verified.
+    pub(crate) signed: Option<SignedIdentity>,
 }
 
 /// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk that has something. A
@@ -161,10 +164,10 @@ impl Authorizer {
         let asked = ClusterRequest::new(operation, needs, permitted);
         scratch.target.clear();
         match (verdict, target) {
-            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
+            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, now, scratch),
             (Err(_), Some(target)) => {
                 scratch.target = target;
-                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+                self.allow_on_cluster(cluster, request, caller, asked, now, scratch)
             }
             (Err((reason, answer)), None) => {
                 let AnswerScratch { body, detail, .. } = scratch;
@@ -179,10 +182,13 @@ impl Authorizer {
         request: &Request<'a>,
         caller: &'a Cached,
         asked: Option<Box<ClusterRequest<'a>>>,
+        now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
-        if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
+        let AnswerScratch { with_rule, aliases, body, detail, target, identity } = scratch;
+        let signed = self.signed_on_cluster(cluster, caller, now, identity);
+        let aliases_found = self.sanitizer.find_aliases(request.headers, aliases);
+        if let Err(limit) = aliases_found.and(signed.map_err(|NotSigned| Limit::ResponseSize)) {
             let answer = search::Answer::default();
             return cluster.denials.forbidden(
                 request,
@@ -199,12 +205,33 @@ impl Authorizer {
             sanitizer: &self.sanitizer,
             values: &caller.attached.values,
             with_rule,
+            identity: Some(identity.as_str()).filter(|identity| !identity.is_empty()),
             headers: request.headers,
             aliases,
         };
         let (path, subject) = (path_of(request), Some(&caller.subject));
         let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
         Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
+    }
+
+    /// Writes the identity header of a verified caller to `value`; nothing for others, or if the policy has none.
+    fn signed_on_cluster(
+        &self,
+        cluster: &Cluster,
+        caller: &Cached,
+        now: UnixTime,
+        value: &mut String,
+    ) -> Result<(), NotSigned> {
+        value.clear();
+        let Some((signer, signed)) = self.signer.as_ref().zip(caller.attached.signed.as_ref()) else {
+            return Ok(());
+        };
+        let names = || {
+            let roles = &cluster.compiled.config;
+            let roles = roles.roles_of(&caller.attached.subject, search::Resolution::MappingOnly);
+            roles.iter().map(|role| role.to_string()).collect()
+        };
+        signer.write(signed, (&caller.subject, &self.revision.policy), names, now, value)
     }
 
     /// What the cluster attaches to a verified subject.
@@ -218,6 +245,7 @@ impl Authorizer {
         ClusterCaller {
             prepared: privileges.caller(&of_cluster),
             values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
+            signed: self.signer.as_ref().map(|signer| signer.place(subject, &roles)),
             subject: of_cluster,
         }
     }
@@ -302,12 +330,14 @@ impl Compiled {
 impl identity::HeapSize for ClusterCaller {
     fn heap_size(&self) -> usize {
         let values: usize = self.values.iter().map(Rendered::heap_size).sum();
+        let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
         let subject = &self.subject;
         let text = |text: &String| identity::allocated(text.len()) + size_of::<String>();
         let names = subject.backend_roles.iter().chain(&subject.roles).map(text).sum::<usize>();
         let attributes = subject.attributes.iter().map(|(name, value)| text(name) + text(value));
         identity::allocated(size_of_val(&*self.values))
             + values
+            + signed
             + self.prepared.heap_size()
             + text(&subject.name)
             + names

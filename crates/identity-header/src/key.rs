@@ -5,11 +5,7 @@ use std::fmt;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::format::MAC_LEN;
-
-/// The id of a key: the first four bytes of its SHA-256 hash. It tells which of several keys a header was made with, and
-/// nothing about a key of full entropy.
-pub type KeyId = [u8; 4];
+use crate::format::{KeyId, MAC_LEN};
 
 /// A secret key, ready for use: its two blocks are hashed already, which is half of the work for a short message.
 #[derive(Clone)]

@@ -17,8 +17,8 @@ pub mod format;
 mod key;
 mod verifier;
 
-pub use crate::format::{Claims, Identity, Pairs, Strings, TooLarge};
-pub use crate::key::{Key, KeyId, ShortKey};
+pub use crate::format::{Claims, Identity, KeyId, Pairs, Strings, TooLarge};
+pub use crate::key::{Key, ShortKey};
 pub use crate::verifier::{Invalid, Verifier};
 
 use base64::Engine as _;

@@ -44,7 +44,7 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms and /reload, or `off`.
+    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 

@@ -133,6 +133,7 @@ impl Authorizer {
         explanation.cluster = Some(Box::new(explained));
         let mut scratch = AnswerScratch::default();
         explanation.add_verdict(&self.authorize_on_cluster(cluster, request, caller, now, &mut scratch));
+        self.hide_identity(&mut explanation);
         explanation
     }
 }
