@@ -68,7 +68,7 @@ pub use crate::matched::ExplainedRule;
 pub use crate::reason::{Limit, Reason};
 pub use crate::request::{Header, Request};
 pub use crate::revision::Revision;
-pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES, Outcome, Verdict};
+pub use crate::verdict::{Allowed, ClusterRequest, Denied, MAX_CHANGES_BYTES, Outcome, Verdict};
 pub use crate::what_can::{ClusterPermission, ClusterRole, HeldRule, WhatCan};
 pub use crate::who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
