@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use policy::Place;
 use policy::pattern::{Pattern, Scope};
 
-use crate::note::Note;
+use crate::note::{Effect, Note};
 use crate::sets;
+use crate::term::{self, Term};
 
 /// A condition on a request and its caller.
 #[derive(Clone, Debug)]
@@ -19,8 +20,9 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     /// A part of the request or the caller is one of these.
     Is(Literal),
-    /// A condition that cannot be expressed: `under` implies it, and it implies `over`.
-    Between { under: Box<Expr>, over: Box<Expr>, note: Note },
+    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note that it is wider,
+    /// `under` is a bit more. `acceptable`: that can be accepted by an option.
+    Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
 }
 
 /// What a rule of rolegate can express.
@@ -40,17 +42,6 @@ pub(crate) enum Caller {
     /// A user of an identity source, by its number.
     User(usize, String),
     Group(usize, String),
-}
-
-/// A conjunction. The parts that are `None` are not limited.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Term {
-    pub(crate) methods: Option<BTreeSet<String>>,
-    pub(crate) hosts: Option<Vec<Scope>>,
-    pub(crate) paths: Option<Vec<Pattern>>,
-    pub(crate) caller: Caller,
-    /// None of these holds.
-    pub(crate) not: Vec<Literal>,
 }
 
 /// In which direction what cannot be expressed is approximated.
@@ -78,6 +69,12 @@ impl Expr {
     /// What never holds.
     pub(crate) const fn never() -> Self {
         Self::Any(Vec::new())
+    }
+
+    /// Whether this is what never holds.
+    pub(crate) fn is_never(&self) -> bool {
+        matches!(self, Self::Any(all) if all.is_empty())
+            || matches!(self, Self::Is(literal) if literal.is_empty())
     }
 
     /// One of these; alternatives of the same part of a request become one literal.
@@ -125,16 +122,18 @@ impl Resolver<'_> {
         match expr {
             Expr::Not(inner) => self.resolve(inner, !negated),
             Expr::Is(literal) => Ok(if negated { Term::not(literal) } else { Term::is(literal) }),
-            Expr::Between { under, over, note } => {
+            Expr::Between { under, over, note, acceptable } => {
                 let is_under = (self.bound == Bound::Under) != negated;
-                let effect = match self.bound {
-                    Bound::Under if note.effect == crate::Effect::Stricter => "nothing is allowed by it",
-                    Bound::Over if note.effect == crate::Effect::Stricter => "it denies more",
-                    Bound::Under | Bound::Over => "",
-                };
                 let mut note = note.clone();
-                if !effect.is_empty() {
-                    note.message = format!("{}: {effect}", note.message);
+                if note.effect != Effect::Wider || !is_under {
+                    note.effect = Effect::Stricter;
+                    let hint = if *acceptable && is_under { " (`--allow-wider` accepts that)" } else { "" };
+                    let effect = match (self.bound, negated) {
+                        (Bound::Under, false) if under.is_never() => "nothing is allowed by it",
+                        (Bound::Under, _) => "less is allowed",
+                        (Bound::Over, _) => "more is denied",
+                    };
+                    note.message = format!("{}{hint}: {effect}", note.message);
                 }
                 self.notes.insert(note);
                 self.resolve(if is_under { under } else { over }, negated)
@@ -163,11 +162,9 @@ impl Resolver<'_> {
             if terms.len().saturating_mul(more.len()) > MAX_TERMS {
                 return Err(TooComplex);
             }
-            terms = terms
-                .iter()
-                .flat_map(|term| more.iter().map(move |other| (term, other)))
-                .filter_map(|(term, other)| self.both(term, other))
-                .collect();
+            let both = terms.iter().flat_map(|term| more.iter().map(move |other| (term, other)));
+            let all = both.filter_map(|(term, other)| self.both(term, other)).collect();
+            terms = term::without_redundant(all);
         }
         Ok(terms)
     }
@@ -228,58 +225,20 @@ impl Resolver<'_> {
     fn inexpressible(&mut self, message: &str) {
         let effect = match self.bound {
             Bound::Under => "nothing is allowed by it",
-            Bound::Over => "it denies more",
+            Bound::Over => "more is denied",
         };
         let (at, path) = self.origin.clone();
         self.notes.insert(Note {
             at,
             path,
             message: format!("{message}: {effect}"),
-            effect: crate::Effect::Stricter,
+            effect: Effect::Stricter,
         });
     }
 }
 
-impl Default for Term {
-    /// Holds always.
-    fn default() -> Self {
-        Self { methods: None, hosts: None, paths: None, caller: Caller::Anyone, not: Vec::new() }
-    }
-}
-
-impl Term {
-    fn is(literal: &Literal) -> Vec<Self> {
-        let term = match literal.clone() {
-            Literal::Methods(methods) => {
-                Self { methods: Some(methods.into_iter().collect()), ..Self::default() }
-            }
-            Literal::Hosts(hosts) => Self { hosts: Some(hosts), ..Self::default() },
-            Literal::Paths(paths) => Self { paths: Some(paths), ..Self::default() },
-            Literal::Caller(caller) => Self { caller, ..Self::default() },
-        };
-        if literal.is_empty() { Vec::new() } else { vec![term] }
-    }
-
-    fn not(literal: &Literal) -> Vec<Self> {
-        if *literal == Literal::Caller(Caller::Anyone) {
-            return Vec::new();
-        }
-        let not = if literal.is_empty() { Vec::new() } else { vec![literal.clone()] };
-        vec![Self { not, ..Self::default() }]
-    }
-
-    /// The parts that are limited, as conditions of which all hold.
-    pub(crate) fn limits(&self) -> Vec<Literal> {
-        let methods = self.methods.iter().map(|all| Literal::Methods(all.iter().cloned().collect()));
-        let hosts = self.hosts.iter().cloned().map(Literal::Hosts);
-        let paths = self.paths.iter().cloned().map(Literal::Paths);
-        let caller = (self.caller != Caller::Anyone).then(|| Literal::Caller(self.caller.clone()));
-        methods.chain(hosts).chain(paths).chain(caller).collect()
-    }
-}
-
 impl Literal {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Methods(all) => all.is_empty(),
             Self::Hosts(all) => all.is_empty(),

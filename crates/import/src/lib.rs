@@ -10,17 +10,20 @@
 
 mod envoy;
 mod expr;
+mod istio;
 mod lower;
 mod matcher;
 mod note;
 mod paths;
 mod sets;
 mod sources;
+mod term;
+mod tokens;
 mod view;
 mod write;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::document::{Mark, Reader};
@@ -37,8 +40,12 @@ pub struct Options {
     pub allow_wider: bool,
     /// The audiences of issuers for which the original names none.
     pub audiences: Vec<String>,
-    /// The listener to import, if there are several.
+    /// The listener of Envoy to import, if there are several.
     pub listener: Option<String>,
+    /// The namespace of the workload whose policies of Istio are imported.
+    pub namespace: Option<String>,
+    /// The labels of this workload.
+    pub labels: Vec<(String, String)>,
 }
 
 /// An imported policy.
@@ -74,6 +81,31 @@ pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Import
     let root = view::View::root(&root, &file);
     let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
     import(original, &reader.place(Mark::START))
+}
+
+/// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number of documents.
+///
+/// # Errors
+/// If a file is not YAML, there is no such document, the documents are for different workloads, or the result is too
+/// complex.
+pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported, Vec<Problem>> {
+    let mut documents = Vec::new();
+    for (file, bytes) in files {
+        let file: Arc<Path> = file.as_path().into();
+        let mut reader = Reader::new(file.clone());
+        let roots = reader.parse_all(bytes);
+        match roots {
+            Some(roots) if reader.errors() == 0 => {
+                documents.extend(roots.into_iter().map(|root| (file.clone(), root)));
+            }
+            Some(_) | None => return Err(reader.finish()),
+        }
+    }
+    let views: Vec<view::View<'_>> =
+        documents.iter().map(|(file, root)| view::View::root(root, file)).collect();
+    let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
+    let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
+    import(original, &start)
 }
 
 fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {

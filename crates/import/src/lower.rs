@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use policy::Place;
 use policy::pattern::Pattern;
 
-use crate::expr::{Bound, Caller, Expr, Literal, Resolver, Term, TooComplex};
+use crate::expr::{Bound, Caller, Expr, Literal, Resolver, TooComplex};
+use crate::matcher;
 use crate::note::{Effect, Note};
-use crate::sets;
 use crate::sources::Sources;
+use crate::term::{self, Term};
 
 /// A configuration that was read.
 #[derive(Debug, Default)]
@@ -80,10 +81,18 @@ pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<V
     for named in &allowed {
         match excluded(named, &allowed) {
             Ok(all) => {
-                kept.push(named);
+                kept.push(named.clone());
                 rules.extend(all);
             }
             Err(Conflict(name)) => {
+                if let Some(named) = named.with_common_methods() {
+                    let (at, path) = named.origin.clone();
+                    let message =
+                        "only the common methods besides those that are excluded: less is allowed".to_owned();
+                    notes.insert(Note { at, path, message, effect: Effect::Stricter });
+                    kept.push(named);
+                    continue;
+                }
                 let (at, path) = named.origin.clone();
                 let message = format!(
                     "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
@@ -134,19 +143,9 @@ fn allowed(
             }
         }
     }
-    let every = all.clone();
-    all.retain({
-        let mut number = 0;
-        move |named| {
-            number += 1;
-            let covers = |(other, cover): (usize, &Named)| {
-                other + 1 != number
-                    && cover.term.covers(&named.term)
-                    && !(named.term.covers(&cover.term) && other + 1 > number)
-            };
-            !every.iter().enumerate().any(covers)
-        }
-    });
+    let redundant = term::redundant(&all.iter().map(|named: &Named| &named.term).collect::<Vec<_>>());
+    let mut redundant = redundant.into_iter();
+    all.retain(|_| !redundant.next().unwrap_or_default());
     Ok(all)
 }
 
@@ -175,101 +174,24 @@ fn excluded(named: &Named, all: &[Named]) -> Result<Vec<(Rule, Caller)>, Conflic
     Ok(rules)
 }
 
-impl Term {
-    /// Resolves what it excludes as far as that is possible without a `deny` rule. False if nothing is left.
-    fn simplify(&mut self) -> bool {
-        let mut kept = Vec::new();
-        for literal in std::mem::take(&mut self.not) {
-            let remains = match &literal {
-                Literal::Methods(not) => match &mut self.methods {
-                    Some(methods) => {
-                        methods.retain(|method| !not.contains(method));
-                        if methods.is_empty() {
-                            return false;
-                        }
-                        false
-                    }
-                    None => true,
-                },
-                Literal::Hosts(not) => match &mut self.hosts {
-                    Some(hosts) => {
-                        hosts.retain(|host| !not.iter().any(|not| not.covers(host)));
-                        if hosts.is_empty() {
-                            return false;
-                        }
-                        !sets::common_hosts(hosts, not).is_empty()
-                    }
-                    None => true,
-                },
-                Literal::Paths(not) => match &mut self.paths {
-                    Some(paths) => {
-                        paths.retain(|path| !not.iter().any(|not| not.covers(path)));
-                        if paths.is_empty() {
-                            return false;
-                        }
-                        sets::paths_may_overlap(Some(paths), Some(not))
-                    }
-                    None => !not.is_empty(),
-                },
-                Literal::Caller(not) => {
-                    if *not == Caller::Anyone || not == &self.caller {
-                        return false;
-                    }
-                    if *not == Caller::Authenticated && self.caller != Caller::Anyone {
-                        return false;
-                    }
-                    !matches!(sets::common_caller(not, &self.caller), Ok(None))
-                }
-            };
-            if remains {
-                kept.push(literal);
-            }
+impl Named {
+    /// The same without excluded methods, but only with common ones; `None` if it excludes something else.
+    fn with_common_methods(&self) -> Option<Self> {
+        let is_methods = |literal: &&Literal| matches!(literal, Literal::Methods(_));
+        let (excluded, others): (Vec<&Literal>, Vec<&Literal>) = self.term.not.iter().partition(is_methods);
+        let excluded: Vec<&String> = excluded
+            .iter()
+            .flat_map(
+                |literal| if let Literal::Methods(methods) = literal { methods.as_slice() } else { &[] },
+            )
+            .collect();
+        if excluded.is_empty() || !others.is_empty() {
+            return None;
         }
-        self.not = kept;
-        true
-    }
-
-    /// Whether this allows all that another allows. Only told of terms without exceptions.
-    fn covers(&self, other: &Self) -> bool {
-        let methods = match (&self.methods, &other.methods) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(methods)) => methods.is_subset(cover),
-        };
-        let hosts = match (&self.hosts, &other.hosts) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(hosts)) => {
-                hosts.iter().all(|host| cover.iter().any(|cover| cover.covers(host)))
-            }
-        };
-        let paths = match (&self.paths, &other.paths) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(paths)) => {
-                paths.iter().all(|path| cover.iter().any(|cover| cover.covers(path)))
-            }
-        };
-        let caller = self.caller == other.caller
-            || self.caller == Caller::Anyone
-            || self.caller == Caller::Authenticated && other.caller != Caller::Anyone;
-        self.not.is_empty() && methods && hosts && paths && caller
-    }
-
-    /// Whether a request of a caller may be in both. False only if none is.
-    fn may_overlap(&self, other: &Self) -> bool {
-        let methods = match (&self.methods, &other.methods) {
-            (None, _) | (_, None) => true,
-            (Some(one), Some(other)) => !one.is_disjoint(other),
-        };
-        let hosts = match (&self.hosts, &other.hosts) {
-            (None, _) | (_, None) => true,
-            (Some(one), Some(other)) => !sets::common_hosts(one, other).is_empty(),
-        };
-        methods
-            && hosts
-            && sets::paths_may_overlap(self.paths.as_deref(), other.paths.as_deref())
-            && !matches!(sets::common_caller(&self.caller, &other.caller), Ok(None))
+        let methods = matcher::METHODS.iter().map(|method| (*method).to_owned());
+        let methods = methods.filter(|method| !excluded.contains(&method)).collect();
+        let term = Term { methods: Some(methods), not: Vec::new(), ..self.term.clone() };
+        Some(Self { term, ..self.clone() })
     }
 }
 

@@ -4,7 +4,6 @@ use policy::pattern::Scope;
 
 use crate::Options;
 use crate::expr::{Expr, Literal};
-use crate::note::Effect;
 use crate::paths::{self, PathSet};
 use crate::view::View;
 
@@ -66,13 +65,10 @@ fn path_set(view: &View<'_>, set: PathSet, options: &Options) -> Expr {
     let PathSet { under, over, wider, message } = set;
     let over = over.map_or_else(Expr::always, |over| Expr::Is(Literal::Paths(over)));
     let Some(message) = message else { return over };
-    if let (Some(_), Some(accepted)) = (&wider, options.allow_wider.then(|| wider.clone()).flatten()) {
-        let note = view.note(Effect::Wider, message);
-        let under = Box::new(Expr::Is(Literal::Paths(accepted)));
-        return Expr::Between { under, over: Box::new(over), note };
+    match wider {
+        Some(wider) => view.nearly(Expr::Is(Literal::Paths(wider)), over, options.allow_wider, &message),
+        None => view.between(Expr::Is(Literal::Paths(under)), over, message),
     }
-    let hint = if wider.is_some() { " (`--allow-wider` accepts that)" } else { "" };
-    view.between(Expr::Is(Literal::Paths(under)), over, format!("{message}{hint}"))
 }
 
 /// The condition that the path with its query is matched, as `:path` is.
@@ -113,11 +109,7 @@ pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Exp
         return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
     };
     let hosts = Expr::Is(Literal::Hosts(vec![over]));
-    if options.allow_wider {
-        let note = view.note(Effect::Wider, MESSAGE);
-        return Expr::Between { under: Box::new(hosts.clone()), over: Box::new(hosts), note };
-    }
-    view.between(Expr::never(), hosts, format!("{MESSAGE} (`--allow-wider` accepts that)"))
+    view.nearly(hosts.clone(), hosts, options.allow_wider, MESSAGE)
 }
 
 /// A host without its port; `None` if no request can have it.
@@ -129,7 +121,7 @@ fn scope(text: &str) -> Option<Scope> {
 }
 
 /// The methods that are registered and common, for conditions on parts of their names.
-const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+pub(crate) const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 /// The condition that the method is matched.
 pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {

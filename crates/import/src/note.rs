@@ -42,7 +42,8 @@ impl Effect {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{}: {}: `{}`: {}", self.at, self.effect.name(), self.path, self.message);
+        let path = if self.path.is_empty() { String::new() } else { format!("`{}`: ", self.path) };
+        let text = format!("{}: {}: {path}{}", self.at, self.effect.name(), self.message);
         let escaped = text.chars().map(|character| {
             if character.is_control() {
                 character.escape_default().to_string()

@@ -1,9 +1,15 @@
 //! Paths that a matcher of Envoy matches, as patterns of rolegate.
 
+use std::sync::LazyLock;
+
 use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
 use crate::matcher::Matcher;
+
+/// Any path: those that begin with a slash, and the one of `OPTIONS *`.
+pub(crate) static ANY: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
 
 /// The paths that match.
 #[derive(Clone, Debug)]

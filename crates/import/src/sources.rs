@@ -14,6 +14,8 @@ pub(crate) struct Source {
     pub(crate) kind: Kind,
     /// The claim with the user name, once a condition uses one.
     pub(crate) user_claim: RefCell<Option<Vec<String>>>,
+    /// Where its credentials are verified, before a filter that is being read.
+    pub(crate) verified: RefCell<Expr>,
     /// The claim with the groups.
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
 }
@@ -68,7 +70,8 @@ impl Sources {
     /// Adds a source, and returns its number.
     pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
         let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
-        self.all.push(Source { name: name.to_owned(), kind, user_claim, group_claim });
+        let verified = RefCell::new(Expr::never());
+        self.all.push(Source { name: name.to_owned(), kind, verified, user_claim, group_claim });
         self.all.len() - 1
     }
 
@@ -85,10 +88,31 @@ impl Sources {
         )
     }
 
+    /// Sets where the credentials of a source are verified.
+    pub(crate) fn verify(&self, source: usize, condition: Expr) {
+        if let Some(source) = self.all.get(source) {
+            source.verified.replace(condition);
+        }
+    }
+
+    /// A condition on the caller, where its credentials are verified.
+    fn verified(&self, source: usize, condition: Expr) -> Expr {
+        let verified =
+            self.all.get(source).map_or_else(Expr::never, |source| source.verified.borrow().clone());
+        Expr::All(vec![verified, condition])
+    }
+
+    /// Any caller with valid credentials of this source, where they are verified.
+    pub(crate) fn any_verified(&self, view: &View<'_>, source: usize) -> Expr {
+        self.verified(source, self.any_of(view, source))
+    }
+
     /// The caller whose claim is this text.
     pub(crate) fn claim_is(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
         match self.uses(source, claim, |source| &source.user_claim) {
-            true if is_name(value) => Expr::caller(Caller::User(source, value.to_owned())),
+            true if is_name(value) => {
+                self.verified(source, Expr::caller(Caller::User(source, value.to_owned())))
+            }
             true => Expr::never(),
             false => view.inexpressible("another claim of this issuer is the user name already"),
         }
@@ -97,7 +121,9 @@ impl Sources {
     /// The callers whose claim is a list with this text.
     pub(crate) fn claim_has(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
         match self.uses(source, claim, |source| &source.group_claim) {
-            true if is_name(value) => Expr::caller(Caller::Group(source, value.to_owned())),
+            true if is_name(value) => {
+                self.verified(source, Expr::caller(Caller::Group(source, value.to_owned())))
+            }
             true => view.inexpressible("this is not the name of a group"),
             false => view.inexpressible("another claim of this issuer has the groups already"),
         }

@@ -118,13 +118,25 @@ impl<'n> View<'n> {
     /// A condition that cannot be expressed at all.
     pub(crate) fn inexpressible(&self, message: impl Into<String>) -> Expr {
         let note = self.note(Effect::Stricter, message);
-        Expr::Between { under: Box::new(Expr::never()), over: Box::new(Expr::always()), note }
+        Expr::Between {
+            under: Box::new(Expr::never()),
+            over: Box::new(Expr::always()),
+            note,
+            acceptable: false,
+        }
+    }
+
+    /// A condition that is nearly this one, in which a bit more may hold: that is not allowed unless it is accepted.
+    pub(crate) fn nearly(&self, nearly: Expr, over: Expr, accepted: bool, message: &str) -> Expr {
+        let effect = if accepted { Effect::Wider } else { Effect::Stricter };
+        let under = Box::new(if accepted { nearly } else { Expr::never() });
+        Expr::Between { under, over: Box::new(over), note: self.note(effect, message), acceptable: !accepted }
     }
 
     /// A condition between two others.
     pub(crate) fn between(&self, under: Expr, over: Expr, message: impl Into<String>) -> Expr {
         let note = self.note(Effect::Stricter, message);
-        Expr::Between { under: Box::new(under), over: Box::new(over), note }
+        Expr::Between { under: Box::new(under), over: Box::new(over), note, acceptable: false }
     }
 }
 

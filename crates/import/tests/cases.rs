@@ -1,12 +1,12 @@
 //! Originals with the policies and the notes that they become: `cases/*.txt`. Each case is a line `=== name`, with the
-//! options that are set, then the original, then after `--- policy` the policy and after `--- notes` the notes.
+//! options that are set in brackets, then the original, then after `--- policy` the policy and after `--- notes` the notes.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the cases are files")]
 
 use std::path::{Path, PathBuf};
 
-use import::{Imported, Options, envoy_rbac};
+use import::{Imported, Options, envoy_rbac, istio};
 
 #[test]
 fn originals_become_these_policies() {
@@ -29,7 +29,7 @@ fn originals_become_these_policies() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(count > 4);
+    assert!(count > 20);
 }
 
 fn imported(name: &str, original: &str) -> Result<Imported, String> {
@@ -38,8 +38,15 @@ fn imported(name: &str, original: &str) -> Result<Imported, String> {
         allow_wider: has("allow-wider"),
         audiences: if has("audience") { vec!["api".to_owned()] } else { Vec::new() },
         listener: has("listener").then(|| "public".to_owned()),
+        namespace: has("workload").then(|| "shop".to_owned()),
+        labels: vec![("app".to_owned(), "b".to_owned())],
     };
-    let result = envoy_rbac(Path::new("in"), original.as_bytes(), &options);
+    let bytes = original.as_bytes();
+    let result = if has("istio") {
+        istio(&[(PathBuf::from("in"), bytes.to_vec())], &options)
+    } else {
+        envoy_rbac(Path::new("in"), bytes, &options)
+    };
     result.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 

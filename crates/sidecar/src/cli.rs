@@ -11,8 +11,8 @@ use crate::settings::ServeArgs;
 use admin::AdminAddress;
 use examples::{
     CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES,
-    HEALTH_EXAMPLES, IMPORT_ENVOY_EXAMPLES, IMPORT_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
-    SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    HEALTH_EXAMPLES, IMPORT_ENVOY_EXAMPLES, IMPORT_EXAMPLES, IMPORT_ISTIO_EXAMPLES, REPLAY_EXAMPLES,
+    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 
 /// The whole command line.
@@ -333,6 +333,9 @@ pub enum ImportFrom {
     /// Imports Envoy's RBAC filter, with the filters `jwt_authn` and `basic_auth` beside it.
     #[command(after_help = IMPORT_ENVOY_EXAMPLES)]
     EnvoyRbac(ImportEnvoyArgs),
+    /// Imports Istio's `AuthorizationPolicy` and `RequestAuthentication` for one workload.
+    #[command(after_help = IMPORT_ISTIO_EXAMPLES)]
+    Istio(ImportIstioArgs),
 }
 
 /// The arguments of `import envoy-rbac`.
@@ -345,6 +348,23 @@ pub struct ImportEnvoyArgs {
     /// The listener to import, by its name, if several have an RBAC filter.
     #[arg(long, value_name = "NAME")]
     pub listener: Option<String>,
+    /// What every import has.
+    #[command(flatten)]
+    pub import: ImportOptions,
+}
+
+/// The arguments of `import istio`.
+#[derive(Args, Debug)]
+pub struct ImportIstioArgs {
+    /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// The namespace of the workload, if the resources are for several. Those in `istio-system` count for each.
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// A label of the workload; repeat the flag for more than one.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, requires = "namespace")]
+    pub labels: Vec<(String, String)>,
     /// What every import has.
     #[command(flatten)]
     pub import: ImportOptions,
@@ -463,6 +483,11 @@ fn method(text: &str) -> Result<String, String> {
         None if text == "*" => Err("a request has one method: name it, such as `GET`".to_owned()),
         None => Ok(text.to_owned()),
     }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("not a label: write one such as `app=reports`")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -1,5 +1,6 @@
 //! Envoy's filter `basic_auth`: users with their hashes.
 
+use crate::expr::Expr;
 use crate::lower::Original;
 use crate::note::Effect;
 use crate::sources::Kind;
@@ -10,7 +11,7 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     let header = filter.text_of("forward_username_header").map(str::to_ascii_lowercase);
     let Some(users) = filter.get("users") else { return };
     for unknown in filter.besides(&["@type", "users", "forward_username_header"]) {
-        original.notes.push(unknown.note(Effect::Stricter, "credentials in another place are not read"));
+        original.notes.push(unknown.note(Effect::Stricter, "a field that is not known: less is allowed"));
     }
     let kind = if let Some(text) = users.text_of("inline_string") {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -19,15 +20,16 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     } else if let Some(file) = users.text_of("filename") {
         Kind::UsersFile { file: file.to_owned(), header }
     } else {
-        original
-            .notes
-            .push(users.note(Effect::Stricter, "users are read from `inline_string` or `filename` only"));
+        original.notes.push(users.note(
+            Effect::Stricter,
+            "users are read from `inline_string` or `filename` only: nothing is allowed by it",
+        ));
         return;
     };
     if let Kind::Users { users: all, .. } = &kind
         && all.is_empty()
     {
-        original.notes.push(users.note(Effect::Stricter, "there are no users"));
+        original.notes.push(users.note(Effect::Stricter, "there are no users: nothing is allowed by it"));
         return;
     }
     original.notes.push(
@@ -41,8 +43,11 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
 pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
     let source = original.sources.all.iter().position(|source| !matches!(source.kind, Kind::Jwt(_)));
     let condition = match source {
-        Some(source) => original.sources.any_of(filter, source),
+        Some(source) => {
+            original.sources.verify(source, Expr::always());
+            original.sources.any_of(filter, source)
+        }
         None => filter.inexpressible("the users of this filter are not known"),
     };
-    original.allow.push(vec![super::unnamed(filter, "basic_auth", condition)]);
+    original.deny.push(super::unnamed(filter, "basic_auth", condition.negated()));
 }

@@ -3,8 +3,8 @@
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
-use crate::note::Effect;
 use crate::sources::{Issuer, Keys, Kind, Sources};
+use crate::tokens::{self, Unaccepted};
 use crate::view::View;
 
 /// Adds the providers as identity sources.
@@ -13,20 +13,17 @@ pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Ori
     for (name, provider) in providers {
         match issuer(&provider, options, original) {
             Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
-            Err((at, message)) => {
-                let message = format!("{message}: tokens of this provider are not accepted");
-                original.notes.push(at.note(Effect::Stricter, message));
-            }
+            Err(unaccepted) => tokens::note_unaccepted(unaccepted, original),
         }
     }
 }
 
-/// The issuer of a provider, or the field that cannot be expressed and why.
+/// The issuer of a provider.
 fn issuer<'n>(
     provider: &View<'n>,
     options: &Options,
     original: &mut Original,
-) -> Result<Issuer, (View<'n>, &'static str)> {
+) -> Result<Issuer, Unaccepted<'n>> {
     const KNOWN: [&str; 17] = [
         "issuer",
         "audiences",
@@ -49,59 +46,20 @@ fn issuer<'n>(
     if let Some(unknown) = provider.besides(&KNOWN).into_iter().next() {
         return Err((unknown, "this limit on tokens cannot be expressed"));
     }
-    let here = || provider.clone();
-    let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());
-    let issuer = issuer.ok_or((here(), "tokens of any issuer cannot be expressed"))?;
-    let known =
-        |source: &crate::sources::Source| matches!(&source.kind, Kind::Jwt(other) if other.issuer == issuer);
-    if original.sources.all.iter().any(known) {
-        return Err((here(), "another provider has this issuer"));
-    }
-    let mut audiences: Vec<String> =
-        provider.texts_of("audiences").unwrap_or_default().into_iter().map(str::to_owned).collect();
-    if audiences.is_empty() {
-        audiences.clone_from(&options.audiences);
-    }
-    if audiences.is_empty() {
-        return Err((
-            here(),
-            "tokens for any audience cannot be expressed (`--audience` gives those to accept)",
-        ));
-    }
-    let reads_authorization = |header: &View<'_>| {
-        header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
-            && header.text_of("value_prefix").is_some_and(|prefix| prefix.trim_end() == "Bearer")
-    };
-    let places = ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key));
-    let is_default = places.iter().all(Vec::is_empty);
-    if !is_default && !places.iter().flatten().any(reads_authorization) {
-        return Err((here(), "tokens in another place than `Authorization: Bearer` are not read"));
-    }
-    for place in places.iter().flatten().filter(|place| !reads_authorization(place)) {
-        original
-            .notes
-            .push(place.note(Effect::Stricter, "tokens are read from `Authorization: Bearer` only"));
-    }
-    for key in ["forward_payload_header", "claim_to_headers"] {
-        if let Some(header) = provider.get(key) {
-            let message =
-                "headers for the application are not imported: write `allow_response: { set_headers: … }`";
-            original.notes.push(header.note(Effect::Same, message));
-        }
-    }
-    let keys =
-        keys(provider).ok_or((here(), "keys are read from an `https` URL, a file or `inline_string`"))?;
+    let issuer = tokens::issuer(provider, original)?.to_owned();
+    let audiences = tokens::audiences(provider, options)?;
+    tokens::read_from_authorization(provider, "value_prefix", original)?;
+    tokens::note_headers(provider, &["forward_payload_header", "claim_to_headers"], original);
+    let wrong_keys = "keys are read from an `https` URL, a file or `inline_string`";
+    let keys = keys(provider).ok_or_else(|| (provider.clone(), wrong_keys))?;
     let clock_skew = provider.text_of("clock_skew_seconds").map(|seconds| format!("{seconds}s"));
     let payload = provider.text_of("payload_in_metadata").map(str::to_owned);
-    Ok(Issuer { issuer: issuer.to_owned(), audiences, keys, clock_skew, payload })
+    Ok(Issuer { issuer, audiences, keys, clock_skew, payload })
 }
 
 fn keys(provider: &View<'_>) -> Option<Keys> {
     if let Some(url) = provider.at(&["remote_jwks", "http_uri", "uri"]) {
-        let url = url.text()?;
-        let is_local = ["http://127.0.0.1", "http://localhost", "http://[::1]"];
-        let is_safe = url.starts_with("https://") || is_local.iter().any(|start| url.starts_with(start));
-        return is_safe.then(|| Keys::Url(url.to_owned()));
+        return url.text().filter(|url| tokens::is_key_url(url)).map(|url| Keys::Url(url.to_owned()));
     }
     let local = provider.get("local_jwks")?;
     match (local.text_of("inline_string"), local.text_of("filename")) {
@@ -115,6 +73,8 @@ fn keys(provider: &View<'_>) -> Option<Keys> {
 pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
     let mut alternatives = Vec::new();
     let mut earlier: Vec<Expr> = Vec::new();
+    // Where the first rule that matches names a source, its tokens are verified.
+    let mut verified: Vec<Vec<Expr>> = original.sources.all.iter().map(|_| Vec::new()).collect();
     for rule in filter.list("rules") {
         let route =
             rule.get("match").map_or_else(Expr::always, |route| super::routes::route(&route, options));
@@ -125,14 +85,19 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
                 .into_iter()
                 .find(|(key, _)| Some(key.as_str()) == name.text())
         });
-        let requirement = match (rule.get("requires"), rule.get("requirement_name"), named) {
-            (Some(requires), _, _) => requirement(filter, &requires, &original.sources),
-            (None, Some(_), Some((_, requires))) => requirement(filter, &requires, &original.sources),
-            (None, Some(name), None) => name.inexpressible("a requirement that is not known"),
-            (None, None, _) => Expr::always(),
+        let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires));
+        let requirement = match (&requires, rule.get("requirement_name")) {
+            (Some(requires), _) => requirement(filter, requires, &original.sources),
+            (None, Some(name)) => name.inexpressible("a requirement that is not known"),
+            (None, None) => Expr::always(),
         };
-        let others = earlier.iter().cloned().map(Expr::negated);
-        let condition = Expr::All(others.chain([route.clone(), requirement.negated()]).collect());
+        let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
+        for (source, verified) in original.sources.all.iter().zip(&mut verified) {
+            if requires.as_ref().is_some_and(|requires| names(requires, &source.name)) {
+                verified.push(Expr::All(here.clone()));
+            }
+        }
+        let condition = Expr::All(here.into_iter().chain([requirement.negated()]).collect());
         alternatives.push(super::unnamed(&rule, "jwt_authn", condition));
         earlier.push(route);
     }
@@ -140,8 +105,31 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         let condition = rules.inexpressible("filter state is not known to rolegate");
         alternatives.push(super::unnamed(&rules, "jwt_authn", condition));
     }
+    let all_paths = filter.list("rules").iter().any(|rule| {
+        rule.get("match")
+            .is_some_and(|route| route.entries().len() == 1 && route.text_of("prefix") == Some("/"))
+    });
+    for (source, verified) in verified.into_iter().enumerate() {
+        if original.sources.all.get(source).is_some_and(|source| matches!(source.kind, Kind::Jwt(_))) {
+            let is_everywhere = verified.len() == earlier.len() && all_paths;
+            let verified = Expr::any(verified);
+            let message =
+                "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
+            let condition = match options.allow_wider && !is_everywhere {
+                true => filter.nearly(Expr::always(), verified, true, message),
+                false => verified,
+            };
+            original.sources.verify(source, condition);
+        }
+    }
     original.deny.extend(alternatives);
-    original.allow.push(vec![super::unnamed(filter, "jwt_authn", Expr::always())]);
+}
+
+/// Whether a requirement names this provider.
+fn names(requires: &View<'_>, provider: &str) -> bool {
+    let list = |key| requires.get(key).map(|all: View<'_>| all.list("requirements")).unwrap_or_default();
+    requires.text_of("provider_name") == Some(provider)
+        || ["requires_any", "requires_all"].into_iter().flat_map(list).any(|one| names(&one, provider))
 }
 
 /// `JwtRequirement`.

@@ -206,7 +206,7 @@ impl Reader<'_> {
         };
         match (self.sources.all.iter().position(sets), matcher) {
             (Some(source), Matcher::Exact(user)) => self.sources.claim_is(header, source, &["sub"], user),
-            (Some(source), Matcher::Any) => self.sources.any_of(header, source),
+            (Some(source), Matcher::Any) => self.sources.any_verified(header, source),
             (Some(_), _) => header.inexpressible("a grant names whole users"),
             (None, _) => header.inexpressible("a rule does not depend on headers"),
         }
@@ -251,7 +251,7 @@ impl Reader<'_> {
                     self.issuer_is(value, source, &text)
                 }
                 Some((Matcher::Exact(text), false)) => self.sources.claim_is(value, source, claim, &text),
-                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_of(value, source),
+                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_verified(value, source),
                 _ => value.inexpressible("a grant names whole users and groups"),
             };
         }
@@ -267,7 +267,7 @@ impl Reader<'_> {
     /// The claim `iss` is that of the provider.
     fn issuer_is(&self, value: &View<'_>, source: usize, text: &str) -> Expr {
         match self.sources.all.get(source).map(|source| &source.kind) {
-            Some(Kind::Jwt(issuer)) if issuer.issuer == text => self.sources.any_of(value, source),
+            Some(Kind::Jwt(issuer)) if issuer.issuer == text => self.sources.any_verified(value, source),
             _ => Expr::never(),
         }
     }

@@ -17,42 +17,57 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// Prints the policy, and on standard error what it does not have.
 pub(crate) fn import(args: &ImportArgs, output: &mut Output<'_>) -> Exit {
-    let (imported, options) = match &args.from {
-        ImportFrom::EnvoyRbac(args) => {
-            let options = Options { listener: args.listener.clone(), ..options(&args.import) };
-            let bytes = match read(&args.file) {
-                Ok(bytes) => bytes,
-                Err(error) => return unreadable(&args.file, &error, output),
-            };
-            (import::envoy_rbac(&args.file, &bytes, &options), &args.import)
-        }
+    let options = match &args.from {
+        ImportFrom::EnvoyRbac(args) => &args.import,
+        ImportFrom::Istio(args) => &args.import,
     };
-    match imported {
+    match imported(&args.from) {
         Ok(imported) => print(&imported, options, output),
-        Err(problems) => report(&problems, output),
+        Err(messages) => {
+            messages.iter().for_each(|message| output.error(message));
+            Exit::Policy
+        }
     }
 }
 
-fn options(args: &ImportOptions) -> Options {
-    Options { allow_wider: args.allow_wider, audiences: args.audiences.clone(), ..Options::default() }
+fn imported(from: &ImportFrom) -> Result<Imported, Vec<String>> {
+    let options = |args: &ImportOptions| Options {
+        allow_wider: args.allow_wider,
+        audiences: args.audiences.clone(),
+        ..Options::default()
+    };
+    let messages = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+    match from {
+        ImportFrom::EnvoyRbac(args) => {
+            let options = Options { listener: args.listener.clone(), ..options(&args.import) };
+            import::envoy_rbac(&args.file, &read(&args.file)?, &options).map_err(messages)
+        }
+        ImportFrom::Istio(args) => {
+            let (namespace, labels) = (args.namespace.clone(), args.labels.clone());
+            let options = Options { namespace, labels, ..options(&args.import) };
+            let files = args.files.iter().map(|file| Ok((file.clone(), read(file)?)));
+            import::istio(&files.collect::<Result<Vec<_>, Vec<String>>>()?, &options).map_err(messages)
+        }
+    }
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let source: &mut dyn Read =
-        if file == Path::new("-") { &mut io::stdin() } else { &mut File::open(file)? };
-    source.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn unreadable(file: &Path, error: &io::Error, output: &mut Output<'_>) -> Exit {
-    output.error(&format!("cannot read `{}`: {error}", file.display()));
-    Exit::Policy
-}
-
-fn report(problems: &[Problem], output: &mut Output<'_>) -> Exit {
-    problems.iter().for_each(|problem| output.error(&problem.to_string()));
-    Exit::Policy
+fn read(file: &Path) -> Result<Vec<u8>, Vec<String>> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let source: &mut dyn Read =
+            if file == Path::new("-") { &mut io::stdin() } else { &mut File::open(file)? };
+        source.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let name = file.display();
+    match read() {
+        // What follows could be a policy that denies.
+        Ok(bytes) if bytes.len() as u64 > MAX_BYTES => {
+            Err(vec![format!("`{name}` is larger than {MAX_BYTES} bytes")])
+        }
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(vec![format!("cannot read `{name}`: {error}")]),
+    }
 }
 
 fn print(imported: &Imported, options: &ImportOptions, output: &mut Output<'_>) -> Exit {

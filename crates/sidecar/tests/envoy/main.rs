@@ -5,6 +5,7 @@
 
 mod cases;
 mod faults;
+mod import;
 mod minimal;
 mod requests;
 mod search;
