@@ -15,6 +15,7 @@ mod lower;
 mod matcher;
 mod note;
 mod paths;
+mod regex;
 mod sets;
 mod sources;
 mod term;
@@ -112,6 +113,7 @@ fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
     let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
     let roles = lower::roles(&original, &mut notes)
         .map_err(|expr::TooComplex| vec![Problem::error(start.clone(), "there are too many alternatives")])?;
+    notes.extend(original.sources.notes.borrow().iter().cloned());
     let (policy, key_sets) = write::policy(&original.sources, &roles);
     let imported = Imported { policy, key_sets, notes: notes.into_iter().collect() };
     write::check(&imported, &original.sources).map_err(|problem| {

@@ -218,7 +218,7 @@ impl Rule {
 }
 
 /// The union of two limits.
-fn joined<A, T: Clone>(one: Option<A>, other: &Option<A>) -> Option<A>
+fn joined<A, T>(one: Option<A>, other: &Option<A>) -> Option<A>
 where
     A: FromIterator<T> + IntoIterator<Item = T> + Clone,
     T: PartialEq,

@@ -6,6 +6,7 @@ use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
 use crate::matcher::Matcher;
+use crate::regex;
 
 /// Any path: those that begin with a slash, and the one of `OPTIONS *`.
 pub(crate) static ANY: LazyLock<Vec<Pattern>> =
@@ -67,7 +68,10 @@ pub(crate) fn of(matcher: &Matcher) -> PathSet {
         Matcher::Prefix(text) => prefix(text),
         Matcher::Suffix(_) => PathSet::unknown("a rule has no condition on the end of a path"),
         Matcher::Contains(_) => PathSet::unknown("a rule has no condition on a part of a path"),
-        Matcher::Regex(_) => PathSet::unknown("a rule has no regular expression"),
+        Matcher::Regex(regex) => match regex::patterns(regex) {
+            Some(patterns) => PathSet::exactly(patterns),
+            None => PathSet::unknown("a rule has no such regular expression"),
+        },
         Matcher::Template(text) => template(text),
     }
 }
@@ -86,7 +90,7 @@ fn exact(text: &str) -> PathSet {
         return PathSet::exactly(Vec::new());
     };
     let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
-    approximately(&canonical == text, vec![pattern])
+    approximately(canonical == text, vec![pattern])
 }
 
 /// Exactly these patterns if the text of them is canonical and is written in one way only.
@@ -141,18 +145,26 @@ fn prefix(text: &str) -> PathSet {
 /// The paths below a folder whose next segment starts with this.
 fn below_folder(folder: &str, start: &str) -> Vec<Pattern> {
     let segments = if folder.is_empty() { Vec::new() } else { literals(folder) };
+    starting(&Pattern { absolute: true, segments, rest: true }, start)
+}
+
+/// The paths below the segments of a pattern whose next segment starts with this.
+pub(crate) fn starting(folder: &Pattern, start: &str) -> Vec<Pattern> {
     let with = |last: Option<Segment>, rest| Pattern {
-        absolute: true,
-        segments: segments.iter().cloned().chain(last).collect(),
+        segments: folder.segments.iter().cloned().chain(last).collect(),
         rest,
+        ..folder.clone()
     };
-    if !start.is_empty() {
-        return vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)];
+    match start {
+        "" if folder.segments.is_empty() => vec![with(None, true)],
+        "" => vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)],
+        start => vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
     }
-    if segments.is_empty() {
-        return vec![with(None, true)];
-    }
-    vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)]
+}
+
+/// Whether this path is canonical, and a rule can match it and no other spelling of it.
+pub(crate) fn is_plain(path: &str) -> bool {
+    canonical(path).is_some_and(|canonical| canonical == path) && written_once(path)
 }
 
 /// `/users/{id}/**` of Envoy.
@@ -169,16 +181,7 @@ fn template(text: &str) -> PathSet {
             Some(Operator::Path) if suffix.is_empty() => segments.push(one()),
             Some(Operator::Path) => segments.push(Segment::Glob(Glob(vec!["".into(), suffix.into()]))),
             Some(Operator::Text) if suffix.is_empty() && number + 1 == parts.len() => {
-                let folder = Pattern { absolute: true, segments: segments.clone(), rest: false };
-                let mut all = below_folder("", "");
-                if !segments.is_empty() {
-                    let with = |last: Segment, rest| Pattern {
-                        segments: folder.segments.iter().cloned().chain([last]).collect(),
-                        rest,
-                        ..folder.clone()
-                    };
-                    all = vec![with(Segment::Literal("".into()), false), with(one(), true)];
-                }
+                let all = starting(&Pattern { absolute: true, segments, rest: true }, "");
                 return wider(all, MESSAGE);
             }
             Some(Operator::Text) => return unknown(),

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use crate::expr::{Caller, Expr};
+use crate::note::{Effect, Note};
 use crate::view::View;
 
 /// An identity source.
@@ -64,6 +65,8 @@ pub(crate) enum Keys {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) all: Vec<Source>,
+    /// What to know about the claims that are used.
+    pub(crate) notes: RefCell<Vec<Note>>,
 }
 
 impl Sources {
@@ -122,10 +125,23 @@ impl Sources {
     pub(crate) fn claim_has(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
         match self.uses(source, claim, |source| &source.group_claim) {
             true if is_name(value) => {
+                self.note_list(view, claim);
                 self.verified(source, Expr::caller(Caller::Group(source, value.to_owned())))
             }
             true => view.inexpressible("this is not the name of a group"),
             false => view.inexpressible("another claim of this issuer has the groups already"),
+        }
+    }
+
+    /// Notes, once for each claim, what a token with another type of claim would mean.
+    fn note_list(&self, view: &View<'_>, claim: &[&str]) {
+        let message = format!(
+            "the claim `{}` must be a list in each token: of a text, rolegate takes each word as a name",
+            claim.join(".")
+        );
+        let mut notes = self.notes.borrow_mut();
+        if notes.iter().all(|note| note.message != message) {
+            notes.push(view.note(Effect::Same, message));
         }
     }
 

@@ -1,7 +1,6 @@
 //! Originals with the policies and the notes that they become: `cases/*.txt`. Each case is a line `=== name`, with the
 //! options that are set in brackets, then the original, then after `--- policy` the policy and after `--- notes` the notes.
 
-#![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the cases are files")]
 
 use std::path::{Path, PathBuf};

@@ -172,7 +172,8 @@ fn fields(rng: &mut Rng, names: &[&str]) -> Value {
     for _ in 0..rng.usize(1..3) {
         let name = names[rng.usize(..names.len())];
         let values: Vec<&str> = (0..rng.usize(1..3)).map(|_| value(rng, name)).collect();
-        let negated = format!("not{}{}", name[..1].to_uppercase(), &name[1..]);
+        let (first, rest) = name.split_at(1);
+        let negated = format!("not{}{rest}", first.to_uppercase());
         let name = if rng.u8(..4) == 0 { negated.as_str() } else { name };
         fields[name] = json!(values);
     }

@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
+use crate::note::Effect;
 use crate::sources::{Issuer, Keys, Kind, Sources};
 use crate::tokens::{self, Unaccepted};
 use crate::view::View;
@@ -71,6 +72,16 @@ fn keys(provider: &View<'_>) -> Option<Keys> {
 
 /// Adds on which paths a token is required: the first rule whose route matches decides.
 pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
+    const KNOWN: [&str; 8] = [
+        "@type",
+        "providers",
+        "rules",
+        "requirement_map",
+        "filter_state_rules",
+        "bypass_cors_preflight",
+        "strip_failure_response",
+        "stat_prefix",
+    ];
     let mut alternatives = Vec::new();
     let mut earlier: Vec<Expr> = Vec::new();
     // Where the first rule that matches names a source, its tokens are verified.
@@ -87,7 +98,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         });
         let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires));
         let requirement = match (&requires, rule.get("requirement_name")) {
-            (Some(requires), _) => requirement(filter, requires, &original.sources),
+            (Some(requires), _) => requirement(requires, &original.sources),
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
@@ -109,6 +120,14 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         rule.get("match")
             .is_some_and(|route| route.entries().len() == 1 && route.text_of("prefix") == Some("/"))
     });
+    if let Some(preflight) = filter.get("bypass_cors_preflight") {
+        let message = "preflight requests of CORS need a token, too: less is allowed";
+        original.notes.push(preflight.note(Effect::Stricter, message));
+    }
+    for unknown in filter.besides(&KNOWN) {
+        let condition = unknown.inexpressible("a field that is not known");
+        alternatives.push(super::unnamed(&unknown, "jwt_authn", condition));
+    }
     for (source, verified) in verified.into_iter().enumerate() {
         if original.sources.all.get(source).is_some_and(|source| matches!(source.kind, Kind::Jwt(_))) {
             let is_everywhere = verified.len() == earlier.len() && all_paths;
@@ -133,7 +152,7 @@ fn names(requires: &View<'_>, provider: &str) -> bool {
 }
 
 /// `JwtRequirement`.
-fn requirement(filter: &View<'_>, requires: &View<'_>, sources: &Sources) -> Expr {
+fn requirement(requires: &View<'_>, sources: &Sources) -> Expr {
     let provider =
         |view: &View<'_>, name: &str| match sources.all.iter().position(|source| source.name == name) {
             Some(source) => sources.any_of(view, source),
@@ -141,7 +160,7 @@ fn requirement(filter: &View<'_>, requires: &View<'_>, sources: &Sources) -> Exp
         };
     let entries = requires.entries();
     let Some((key, value)) = entries.first() else { return Expr::always() };
-    let all = || value.list("requirements").iter().map(|one| requirement(filter, one, sources)).collect();
+    let all = || value.list("requirements").iter().map(|one| requirement(one, sources)).collect();
     match key.as_str() {
         "provider_name" => provider(value, value.text().unwrap_or_default()),
         "requires_any" => any_of(value, all(), sources),

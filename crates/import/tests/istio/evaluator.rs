@@ -88,7 +88,7 @@ fn has(name: &str, value: &str, request: &Request, token: Option<&Token>) -> boo
         }),
         "request.auth.claims[groups]" => token.is_some_and(|token| token.groups.contains(&value)),
         "request.auth.claims[iss]" => token.is_some_and(|token| token.issuer == value),
-        other => unreachable!("{other}"),
+        other => panic!("{other}"),
     }
 }
 
