@@ -10,6 +10,11 @@ pub(super) struct Generated {
     credentials: Credentials,
 }
 
+/// One of these.
+fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+    all[rng.usize(..all.len())]
+}
+
 /// How callers of a configuration authenticate.
 #[derive(Clone, Copy, PartialEq)]
 enum Credentials {
@@ -110,7 +115,7 @@ impl Generated {
             Credentials::None => ("nobody".to_owned(), None),
             _ if rng.u8(..4) == 0 => ("nobody".to_owned(), None),
             Credentials::Basic => {
-                let user = USERS[rng.usize(..3)];
+                let user = pick(rng, &USERS);
                 let encoded = base64::Engine::encode(
                     &base64::engine::general_purpose::STANDARD,
                     format!("{user}:password"),
@@ -120,15 +125,15 @@ impl Generated {
             Credentials::Tokens => {
                 let issuer = ["https://one.example.com", "https://two.example.com"][rng.usize(..2)];
                 let groups: Vec<&str> = GROUPS.into_iter().filter(|_| rng.bool()).collect();
-                let claims = json!({ "iss": issuer, "aud": "api", "sub": USERS[rng.usize(..3)], "groups": groups, "exp": now() + 600 });
+                let claims = json!({ "iss": issuer, "aud": "api", "sub": pick(rng, &USERS), "groups": groups, "exp": now() + 600 });
                 let token = signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), &claims);
                 (claims.to_string(), Some(format!("Bearer {token}")))
             }
         };
         Sent {
-            method: METHODS[rng.usize(..5)],
-            path: PATHS[rng.usize(..PATHS.len())],
-            host: HOSTS[rng.usize(..HOSTS.len())],
+            method: pick(rng, &METHODS),
+            path: pick(rng, &PATHS),
+            host: pick(rng, &HOSTS),
             headers: header.map(|value| ("authorization".to_owned(), value)).into_iter().collect(),
             caller,
         }
@@ -183,7 +188,7 @@ fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
             (format!("p{number}"), json!({ "permissions": permissions, "principals": principals }))
         })
         .collect();
-    json!({ "name": format!("envoy.filters.http.rbac"), "typed_config": {
+    json!({ "name": "envoy.filters.http.rbac", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
         "rules": { "action": action, "policies": policies },
     }})
@@ -193,7 +198,7 @@ fn permission(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..if depth == 0 { 8 } else { 12 }) {
         0 => json!({ "any": true }),
         1 | 2 => {
-            json!({ "header": { "name": ":method", "string_match": { "exact": METHODS[rng.usize(..4)] } } })
+            json!({ "header": { "name": ":method", "string_match": { "exact": pick(rng, &METHODS) } } })
         }
         3..=5 => json!({ "url_path": { "path": text(rng) } }),
         6 => rare(rng),
@@ -206,14 +211,14 @@ fn permission(rng: &mut Rng, depth: u8) -> Value {
 
 /// A matcher of a path.
 fn text(rng: &mut Rng) -> Value {
-    let word = WORDS[rng.usize(..WORDS.len())];
+    let word = pick(rng, &WORDS);
     let matcher = match rng.u8(..9) {
         0..=2 => json!({ "exact": word }),
         3..=5 => json!({ "prefix": word }),
-        6 => json!({ "suffix": ["/info", ".json", "b"][rng.usize(..3)] }),
-        7 => json!({ "contains": ["b", "/a/", "."][rng.usize(..3)] }),
+        6 => json!({ "suffix": pick(rng, &["/info", ".json", "b"]) }),
+        7 => json!({ "contains": pick(rng, &["b", "/a/", "."]) }),
         _ => {
-            json!({ "safe_regex": { "regex": ["/a/[^/]+", "/(a|b)", "/a/.*", "/a.*", "/[a-z]+", ".*b", ".*"][rng.usize(..7)] } })
+            json!({ "safe_regex": { "regex": pick(rng, &["/a/[^/]+", "/(a|b)", "/a/.*", "/a.*", "/[a-z]+", ".*b", ".*"]) } })
         }
     };
     match (rng.u8(..8), matcher) {
@@ -229,7 +234,7 @@ fn template(rng: &mut Rng) -> Value {
     let templates = ["/a/{id}", "/a/*/c", "/{x}/**", "/a/**", "/a/{x=*}/{y}", "/a/b"];
     json!({ "uri_template": { "name": "envoy.path.match.uri_template.uri_template_matcher", "typed_config": {
         "@type": "type.googleapis.com/envoy.extensions.path.match.uri_template.v3.UriTemplateMatchConfig",
-        "path_template": templates[rng.usize(..templates.len())],
+        "path_template": pick(rng, &templates),
     }}})
 }
 
@@ -242,7 +247,7 @@ fn rare(rng: &mut Rng) -> Value {
             json!({ "header": { "name": ":path", "string_match": { "prefix": "/a" }, "invert_match": rng.bool() } })
         }
         3 => {
-            json!({ "header": { "name": ":authority", "string_match": { "exact": HOSTS[rng.usize(..3)], "ignore_case": rng.bool() } } })
+            json!({ "header": { "name": ":authority", "string_match": { "exact": pick(rng, &HOSTS), "ignore_case": rng.bool() } } })
         }
         4 => json!({ "header": { "name": ":authority", "string_match": { "suffix": ".example.com" } } }),
         _ => {
@@ -252,7 +257,7 @@ fn rare(rng: &mut Rng) -> Value {
 }
 
 fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
-    let user = USERS[rng.usize(..3)];
+    let user = pick(rng, &USERS);
     match rng.u8(..if depth == 0 { 6 } else { 9 }) {
         0 => json!({ "any": true }),
         1..=4 => match credentials {
@@ -271,7 +276,7 @@ fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
                     2 => ("sub", json!({ "string_match": { "prefix": "a" } })),
                     _ => (
                         "groups",
-                        json!({ "list_match": { "one_of": { "string_match": { "exact": GROUPS[rng.usize(..2)] } } } }),
+                        json!({ "list_match": { "one_of": { "string_match": { "exact": pick(rng, &GROUPS) } } } }),
                     ),
                 };
                 json!({ "metadata": { "filter": "envoy.filters.http.jwt_authn", "path": [{ "key": provider }, { "key": claim }], "value": value, "invert": rng.u8(..6) == 0 } })
