@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use policy::Place;
-use policy::pattern::{Pattern, Scope};
 
+use crate::literal::{Caller, Literal};
 use crate::note::{Effect, Note};
 use crate::sets;
 use crate::term::{self, Term};
@@ -23,25 +23,6 @@ pub(crate) enum Expr {
     /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note that it is wider,
     /// `under` is a bit more. `acceptable`: that can be accepted by an option.
     Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
-}
-
-/// What a rule of rolegate can express.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Literal {
-    Methods(Vec<String>),
-    Hosts(Vec<Scope>),
-    Paths(Vec<Pattern>),
-    Caller(Caller),
-}
-
-/// A caller.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Caller {
-    Anyone,
-    Authenticated,
-    /// A user of an identity source, by its number.
-    User(usize, String),
-    Group(usize, String),
 }
 
 /// In which direction what cannot be expressed is approximated.
@@ -234,16 +215,5 @@ impl Resolver<'_> {
             message: format!("{message}: {effect}"),
             effect: Effect::Stricter,
         });
-    }
-}
-
-impl Literal {
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::Methods(all) => all.is_empty(),
-            Self::Hosts(all) => all.is_empty(),
-            Self::Paths(all) => all.is_empty(),
-            Self::Caller(_) => false,
-        }
     }
 }

@@ -11,6 +11,7 @@
 mod envoy;
 mod expr;
 mod istio;
+mod literal;
 mod lower;
 mod matcher;
 mod note;
@@ -18,7 +19,9 @@ mod paths;
 mod regex;
 mod sets;
 mod sources;
+mod spelling;
 mod term;
+mod text_matcher;
 mod tokens;
 mod view;
 mod write;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use policy::Place;
 use policy::pattern::Pattern;
 
-use crate::expr::{Bound, Caller, Expr, Literal, Resolver, TooComplex};
+use crate::expr::{Bound, Expr, Resolver, TooComplex};
+use crate::literal::{Caller, Literal};
 use crate::matcher;
 use crate::note::{Effect, Note};
 use crate::sources::Sources;

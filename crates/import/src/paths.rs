@@ -1,16 +1,11 @@
 //! Paths that a matcher of Envoy matches, as patterns of rolegate.
 
-use std::sync::LazyLock;
-
-use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
-use crate::matcher::Matcher;
 use crate::regex;
-
-/// Any path: those that begin with a slash, and the one of `OPTIONS *`.
-pub(crate) static ANY: LazyLock<Vec<Pattern>> =
-    LazyLock::new(|| vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
+use crate::sets::asterisk;
+use crate::spelling::{canonical, literals, one, starting, written_once};
+use crate::text_matcher::Matcher;
 
 /// The paths that match.
 #[derive(Clone, Debug)]
@@ -108,11 +103,6 @@ fn approximately(canonical: bool, patterns: Vec<Pattern>) -> PathSet {
     PathSet { under: Vec::new(), over: Some(patterns.clone()), wider: Some(patterns), message }
 }
 
-/// Whether a rule can match this text and no other spelling of it.
-fn written_once(text: &str) -> bool {
-    !text.contains(['%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"'])
-}
-
 fn prefix(text: &str) -> PathSet {
     let Some(below) = text.strip_prefix('/') else {
         return match text {
@@ -146,25 +136,6 @@ fn prefix(text: &str) -> PathSet {
 fn below_folder(folder: &str, start: &str) -> Vec<Pattern> {
     let segments = if folder.is_empty() { Vec::new() } else { literals(folder) };
     starting(&Pattern { absolute: true, segments, rest: true }, start)
-}
-
-/// The paths below the segments of a pattern whose next segment starts with this.
-pub(crate) fn starting(folder: &Pattern, start: &str) -> Vec<Pattern> {
-    let with = |last: Option<Segment>, rest| Pattern {
-        segments: folder.segments.iter().cloned().chain(last).collect(),
-        rest,
-        ..folder.clone()
-    };
-    match start {
-        "" if folder.segments.is_empty() => vec![with(None, true)],
-        "" => vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)],
-        start => vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
-    }
-}
-
-/// Whether this path is canonical, and a rule can match it and no other spelling of it.
-pub(crate) fn is_plain(path: &str) -> bool {
-    canonical(path).is_some_and(|canonical| canonical == path) && written_once(path)
 }
 
 /// `/users/{id}/**` of Envoy.
@@ -233,24 +204,4 @@ fn operator(part: &str) -> (Option<Operator>, &str) {
         "**" => (Some(Operator::Text), suffix),
         _ => (None, part),
     }
-}
-
-/// The canonical form of a path without a query; `None` if each request with it is invalid.
-fn canonical(path: &str) -> Option<String> {
-    let mut buffers = Buffers::default();
-    let paths = canonical::path(b"GET", path.as_bytes(), &mut buffers).ok()?;
-    String::from_utf8(paths.first().to_vec()).ok()
-}
-
-fn literals(path: &str) -> Vec<Segment> {
-    path.strip_prefix('/').unwrap_or(path).split('/').map(|text| Segment::Literal(text.into())).collect()
-}
-
-fn one() -> Segment {
-    Segment::One("any".into())
-}
-
-/// The path `*` of `OPTIONS *`.
-pub(crate) fn asterisk() -> Pattern {
-    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
 }

@@ -1,8 +1,10 @@
 //! Sets of hosts, paths and callers: what two of them have in common.
 
+use std::sync::LazyLock;
+
 use policy::pattern::{Glob, Pattern, Scope, Segment};
 
-use crate::expr::Caller;
+use crate::literal::Caller;
 
 /// Whether two sets have something in common cannot be told, or what they have in common cannot be written.
 #[derive(Clone, Copy, Debug)]
@@ -93,4 +95,13 @@ pub(crate) fn common_caller(one: &Caller, other: &Caller) -> Result<Option<Calle
             }
         }
     }
+}
+
+/// Any path: those that begin with a slash, and the one of `OPTIONS *`.
+pub(crate) static ANY: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
+
+/// The path `*` of `OPTIONS *`.
+pub(crate) fn asterisk() -> Pattern {
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
 }

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use crate::expr::{Caller, Expr};
+use crate::expr::Expr;
+use crate::literal::Caller;
 use crate::note::{Effect, Note};
 use crate::view::View;
 

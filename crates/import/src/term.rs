@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use policy::pattern::{Pattern, Scope};
 
-use crate::expr::{Caller, Literal};
-use crate::{paths, sets};
+use crate::literal::{Caller, Literal};
+use crate::sets;
 
 /// A conjunction. The parts that are `None` are not limited.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ impl Term {
                     let is_covered = |path: &Pattern| {
                         !path.absolute && !is_of_options || not.iter().any(|not| not.covers(path))
                     };
-                    let mut paths = self.paths.take().unwrap_or_else(|| paths::ANY.to_vec());
+                    let mut paths = self.paths.take().unwrap_or_else(|| sets::ANY.to_vec());
                     paths.retain(|path| !is_covered(path));
                     if paths.is_empty() {
                         return false;

@@ -8,7 +8,7 @@ use policy::pattern::{Pattern, Scope};
 use policy::{MapFiles, Problem, written};
 
 use crate::Imported;
-use crate::expr::Caller;
+use crate::literal::Caller;
 use crate::lower::{Role, Rule};
 use crate::sources::{Issuer, Keys, Kind, Source, Sources};
 

@@ -175,7 +175,7 @@ fn any_of(value: &View<'_>, all: Vec<Expr>, sources: &Sources) -> Expr {
     let named: std::collections::BTreeSet<&str> =
         value.list("requirements").iter().filter_map(|one| one.text_of("provider_name")).collect();
     if sources.all.iter().all(|source| named.contains(&*source.name)) && !sources.all.is_empty() {
-        return Expr::caller(crate::expr::Caller::Authenticated);
+        return Expr::caller(crate::literal::Caller::Authenticated);
     }
     Expr::any(all)
 }

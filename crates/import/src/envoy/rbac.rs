@@ -3,9 +3,10 @@
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::{Alternative, Original};
-use crate::matcher::{self, Matcher};
+use crate::matcher;
 use crate::note::Effect;
 use crate::sources::{Kind, Sources};
+use crate::text_matcher::{self, Matcher};
 use crate::view::View;
 
 /// Adds what a filter requires.
@@ -121,7 +122,7 @@ impl Reader<'_> {
             "not_rule" | "not_id" => self.rule(value).negated(),
             "header" => self.header(value),
             "url_path" => {
-                match value.get("path").and_then(|path| Some((matcher::string_matcher(&path)?, path))) {
+                match value.get("path").and_then(|path| Some((text_matcher::string_matcher(&path)?, path))) {
                     Some(((matcher, ignore_case), path)) => {
                         matcher::path(&path, &matcher, ignore_case, self.options)
                     }
@@ -179,7 +180,7 @@ impl Reader<'_> {
                     value.text_of("regex").map(|regex| (Matcher::Regex(regex.to_owned()), false))
                 }
                 "present_match" if value.text() == Some("true") => Some((Matcher::Any, false)),
-                "string_match" => matcher::string_matcher(&value),
+                "string_match" => text_matcher::string_matcher(&value),
                 _ => None,
             };
             if matcher.is_none() || found.is_some() {
@@ -246,7 +247,7 @@ impl Reader<'_> {
             );
         }
         if let Some(text) = value.get("string_match") {
-            return match matcher::string_matcher(&text) {
+            return match text_matcher::string_matcher(&text) {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
                     self.issuer_is(value, source, &text)
                 }
@@ -256,7 +257,7 @@ impl Reader<'_> {
             };
         }
         if let Some(text) = value.at(&["list_match", "one_of", "string_match"]) {
-            return match matcher::string_matcher(&text) {
+            return match text_matcher::string_matcher(&text) {
                 Some((Matcher::Exact(text), false)) => self.sources.claim_has(value, source, claim, &text),
                 _ => value.inexpressible("a grant names whole users and groups"),
             };

@@ -3,7 +3,8 @@
 use crate::Options;
 use crate::expr::Expr;
 use crate::lower::Original;
-use crate::matcher::{self, Matcher};
+use crate::matcher;
+use crate::text_matcher::Matcher;
 use crate::view::View;
 
 /// Denies what routes with a configuration of these filters match: it may be stricter, and is not imported.

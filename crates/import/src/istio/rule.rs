@@ -1,9 +1,11 @@
 //! A rule of an `AuthorizationPolicy`: from whom, to which operations, and when.
 
 use crate::Options;
-use crate::expr::{Caller, Expr};
-use crate::matcher::{self, Matcher};
+use crate::expr::Expr;
+use crate::literal::Caller;
+use crate::matcher;
 use crate::sources::{Kind, Sources};
+use crate::text_matcher::Matcher;
 use crate::view::View;
 
 /// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
