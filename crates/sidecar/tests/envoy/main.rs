@@ -6,6 +6,7 @@
 mod cases;
 mod faults;
 mod identity_header;
+mod import;
 mod minimal;
 mod requests;
 mod search;
