@@ -23,6 +23,8 @@ pub(crate) struct Answer {
     pub(crate) allowed: Option<bool>,
     /// The indices of the documents that a search found.
     pub(crate) found: Option<BTreeSet<String>>,
+    /// What a request without an error shows: documents, their number, buckets of aggregations and indices.
+    pub(crate) shown: Option<BTreeSet<String>>,
 }
 
 /// Paths whose answer has parts, which are denied on their own, and the key of these.
@@ -87,7 +89,8 @@ impl Node {
         let hits = answer["hits"]["hits"].as_array().filter(|_| status == 200 && sent.body.is_empty());
         let found =
             hits.map(|hits| hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect());
-        Answer { status, allowed, found }
+        let shown = (status == 200 && !sent.is_dry).then(|| shown(path, &answer));
+        Answer { status, allowed, found, shown }
     }
 
     fn send(&mut self, method: &str, target: &str, roles: &str, body: &str, lines: &str) -> (u16, String) {
@@ -117,4 +120,29 @@ impl Node {
         self.stream.read_exact(&mut text).expect("the node answers");
         (status, String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// What an answer shows, as far as two nodes with the same contents show the same.
+fn shown(path: &str, answer: &Value) -> BTreeSet<String> {
+    let texts = |values: &Value, prefix: &str| -> Vec<String> {
+        values.as_array().into_iter().flatten().map(|value| format!("{prefix} {value}")).collect()
+    };
+    let mut shown: Vec<String> = Vec::new();
+    for hit in answer["hits"]["hits"].as_array().into_iter().flatten() {
+        shown.push(format!("document {}/{} {}", hit["_index"], hit["_id"], hit["_source"]));
+    }
+    for count in
+        [&answer["hits"]["total"]["value"], &answer["count"]].into_iter().filter(|count| count.is_u64())
+    {
+        shown.push(format!("{count} documents"));
+    }
+    shown.extend(texts(&answer["aggregations"]["by_index"]["buckets"], "bucket"));
+    if path.ends_with("/_field_caps") {
+        shown.extend(texts(&answer["indices"], "index"));
+    }
+    let by_index = ["/_mapping", "/_settings", "/_alias", "/_mapping/field/f"];
+    if by_index.iter().any(|end| path.ends_with(end)) {
+        shown.extend(answer.as_object().into_iter().flatten().map(|(name, _)| format!("index {name:?}")));
+    }
+    shown.into_iter().collect()
 }
