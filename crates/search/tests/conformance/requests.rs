@@ -156,6 +156,21 @@ pub(crate) fn generate(random: &mut Rng) -> Sent {
     sent
 }
 
+/// A random request for what several indices have, which may be reduced to some of them.
+pub(crate) fn generate_reading(random: &mut Rng) -> Sent {
+    let end = pick(random, &["/_search?size=100", "/_search?size=100", "/_count", "/_field_caps?fields=*"]);
+    let indices = pick(random, &EXPRESSIONS);
+    let place = if indices.is_empty() { String::new() } else { format!("/{indices}") };
+    Sent {
+        roles: format!("r{}", random.usize(..ROLES)),
+        method: "GET".to_owned(),
+        target: format!("{place}{end}"),
+        body: String::new(),
+        is_dry: false,
+        may_create: false,
+    }
+}
+
 /// Sometimes makes the body of a bulk request some hundred kilobytes long, with the same items again and again.
 pub(crate) fn lengthen(random: &mut Rng, sent: &mut Sent) {
     if sent.target.ends_with("/_bulk") && random.u8(..8) == 0 {

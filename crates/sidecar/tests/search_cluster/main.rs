@@ -198,7 +198,10 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
         let current = gateway.insert(current);
         let mut behind = current.connect();
         for _ in 0..PER_WORLD {
-            let mut sent = requests::generate(&mut random);
+            let mut sent = match world.reduces && random.bool() {
+                true => requests::generate_reading(&mut random),
+                false => requests::generate(&mut random),
+            };
             requests::lengthen(&mut random, &mut sent);
             let theirs = secure.decide(&sent);
             let (answer, text) = current.answer(&mut behind, &sent);
