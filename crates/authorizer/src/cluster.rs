@@ -5,7 +5,10 @@
 
 mod answer;
 mod compile;
+mod filters;
 mod subject;
+
+use std::collections::BTreeSet;
 
 use identity::{
     Authenticator, CachedSubject, CredentialsError, LocalCache, NotAuthenticated, Subject, UnixTime,
@@ -13,7 +16,7 @@ use identity::{
 };
 use policy::canonical;
 use policy::pattern::Scope;
-use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
+use search::{Caller, Filter, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
 use crate::reason::{Limit, Reason};
@@ -44,6 +47,15 @@ pub(crate) struct ClusterCaller {
     caller: Caller,
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
+}
+
+/// A request that is reduced to the permitted indices.
+struct Reduced {
+    /// Its path and query.
+    target: String,
+    /// The names of the first of these indices.
+    names: Vec<String>,
+    filters: BTreeSet<Filter>,
 }
 
 /// For how many needs at once it is worked out what is missing.
@@ -150,17 +162,23 @@ impl Authorizer {
             },
             Err(problem) => unknown(problem),
         };
-        let (target, permitted) =
-            reduced.map_or_else(Default::default, |(target, names)| (Some(target), names));
+        let (verdict, permitted) = match (verdict, reduced) {
+            (Ok(filters), _) => (Ok((String::new(), filters)), Vec::new()),
+            (Err(_), Some(Reduced { target, names, filters })) => (Ok((target, filters)), names),
+            (Err(denial), None) => (Err(denial), Vec::new()),
+        };
         let asked = ClusterRequest::new(operation, needs, permitted);
-        scratch.target.clear();
-        match (verdict, target) {
-            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
-            (Err(_), Some(target)) => {
+        match verdict {
+            Ok((target, filters)) => {
                 scratch.target = target;
-                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+                if filters::write(&filters, &mut scratch.document_security) {
+                    return self.allow_on_cluster(cluster, request, caller, asked, scratch);
+                }
+                let AnswerScratch { body, detail, .. } = scratch;
+                let (reason, answer) = (Reason::DocumentSecurityTooLong, search::Answer::default());
+                cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
-            (Err((reason, answer)), None) => {
+            Err((reason, answer)) => {
                 let AnswerScratch { body, detail, .. } = scratch;
                 cluster.denials.forbidden(request, reason, caller, &answer, asked, (body, detail))
             }
@@ -175,7 +193,7 @@ impl Authorizer {
         asked: Option<Box<ClusterRequest<'a>>>,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
+        let AnswerScratch { with_rule, aliases, body, detail, target, document_security } = scratch;
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             let answer = search::Answer::default();
             return cluster.denials.forbidden(
@@ -195,6 +213,7 @@ impl Authorizer {
             with_rule,
             headers: request.headers,
             aliases,
+            document_security,
         };
         let (path, subject) = (path_of(request), Some(&caller.subject));
         let rewritten = Some(target.as_str()).filter(|target| !target.is_empty());
@@ -235,13 +254,13 @@ impl Cluster {
 }
 
 impl Compiled {
-    /// Decides about what a request needs.
+    /// Decides about what a request needs, and says what must be filtered.
     fn decide(
         &self,
         request: &Request<'_>,
         caller: &ClusterCaller,
         needs: &[Need<'_>],
-    ) -> Result<(), (Reason, search::Answer)> {
+    ) -> Result<BTreeSet<Filter>, (Reason, search::Answer)> {
         let privileges: &Privileges = &self.privileges;
         // Few configurations map roles by address. For the others the prepared caller is that of every address.
         let of_address = self.maps_addresses.then(|| {
@@ -249,14 +268,15 @@ impl Compiled {
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
         let caller = of_address.as_ref().unwrap_or(&caller.caller);
+        let mut filters = BTreeSet::new();
         // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
         for some in needs.chunks(EXPLAINED) {
             if privileges.permits(caller, some) {
                 continue;
             }
-            let answer = privileges.decide(caller, some);
+            let mut answer = privileges.decide(caller, some);
             match &answer.verdict {
-                ClusterVerdict::Permitted => {}
+                ClusterVerdict::Permitted => filters.append(&mut answer.filters),
                 ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
                     return Err((Reason::PartlyPermitted, answer));
                 }
@@ -265,13 +285,11 @@ impl Compiled {
                 }
             }
         }
-        Ok(())
+        Ok(filters)
     }
-}
 
-impl Compiled {
-    /// The path and query of a request that is permitted in part, reduced to the permitted indices, with their names. The
-    /// request with them is read and decided about like any other: it must be permitted as it is.
+    /// A request that is permitted in part, reduced to the permitted indices. The request with them is read and decided
+    /// about like any other: it must be permitted as it is.
     fn reduced(
         &self,
         request: &Request<'_>,
@@ -279,17 +297,16 @@ impl Compiled {
         operation: &str,
         caller: &ClusterCaller,
         answer: &search::Answer,
-    ) -> Option<(String, Vec<String>)> {
+    ) -> Option<Reduced> {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
         let target = search::narrowed(asked, parts)?;
         let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*asked });
-        let is_permitted =
-            search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
-        if !is_permitted {
+        if search::read(&again, &mut needs) != Ok(operation) {
             return None;
         }
+        let filters = self.decide(request, caller, &needs).ok()?;
         let names = parts.iter().flat_map(|part| &part.names).take(MAX_INDICES).cloned().collect();
-        Some((target, names))
+        Some(Reduced { target, names, filters })
     }
 }
 

@@ -107,6 +107,8 @@ struct AnswerScratch {
     detail: String,
     /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
     target: String,
+    /// What must be filtered in the answer of a search cluster, as the value of a header; empty if nothing.
+    document_security: String,
 }
 
 /// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
@@ -168,7 +170,7 @@ impl Authorizer {
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
-            sanitizer: HeaderSanitizer::new(&policy.allow_response),
+            sanitizer: HeaderSanitizer::new(policy),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             authenticator,
             cluster,
@@ -422,8 +424,14 @@ impl Authorizer {
         let values = caller.map_or(&*self.anonymous, |cached| &cached.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
-        let changes =
-            Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
+        let changes = Changes {
+            sanitizer: &self.sanitizer,
+            values,
+            with_rule,
+            headers: request.headers,
+            aliases,
+            document_security: "",
+        };
         Verdict::Allowed(Allowed {
             rule,
             subject,

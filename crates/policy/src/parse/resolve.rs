@@ -4,7 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ids::IdVec;
-use crate::model::{ANYONE, AUTHENTICATED, Grant, Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken};
+use crate::model::{
+    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, Issuer, ListedRole, Policy, Role, RoleId,
+    RolesFromToken,
+};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
 use crate::problem::{Place, Problem};
@@ -46,14 +49,31 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     cut_cycles(&mut roles, &places, problems);
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     drop(sources);
+    let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
+    let search = policy.search.map(|(_, section)| section);
+    if let Some(search) = &search {
+        problems.extend(named_twice(&allow_response, &search.document_security));
+    }
     Policy {
         identity,
         roles,
         grants,
-        allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
+        allow_response,
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
-        search: policy.search.map(|(_, section)| section),
+        search,
     }
+}
+
+/// A header that says what to hide, and that `allow_response` changes, too.
+fn named_twice(response: &AllowResponse, document_security: &DocumentSecurity) -> Option<Problem> {
+    let DocumentSecurity::Header { name, at } = document_security else { return None };
+    let set = response.set_headers.iter().map(|header| &header.name);
+    let is_named = set.chain(&response.remove_headers).any(|other| other == name);
+    let problem = || {
+        Problem::error(at.clone(), format!("`allow_response` names the header `{name}`, too"))
+            .help("take another name: this one is set or removed by what the roles of the cluster say")
+    };
+    is_named.then(problem)
 }
 
 /// The names of the roles.

@@ -61,7 +61,11 @@ fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
 }
 
 /// The name of a header in lower case, if the header may be changed.
-fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+pub(crate) fn header(
+    reader: &mut Reader,
+    text: &Text<'_>,
+    seen: &mut HashMap<String, Mark>,
+) -> Option<String> {
     let name = text.text.to_ascii_lowercase();
     if let Some((message, help)) = fault(&name) {
         reader.error_help(text.at, message, help);
