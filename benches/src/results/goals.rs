@@ -24,6 +24,7 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     all.push(threads(records));
     all.extend(search(records));
     all.push(hostile(records));
+    all.extend(identity_header(records));
     all
 }
 
@@ -71,6 +72,18 @@ fn search(records: &Records) -> Vec<Verdict> {
         at_most("P10", compiling, (200.0, " ms"), &milli(below("search/compile/"))),
         at_most("P10", "memory for 10,000 indices and 100 roles", (930.0, " kB"), &memory),
     ]
+}
+
+/// The identity header of a caller with three groups and five roles.
+fn identity_header(records: &Records) -> Vec<Verdict> {
+    let goal = |what: &str, most: f64| {
+        let name = format!("header/{what}, 3 groups and 5 roles/compact");
+        let record: Vec<Record> = records.named(&name).cloned().into_iter().collect();
+        at_most("header", what, (most, " ns"), &record)
+    };
+    [("encode plain", 100.0), ("decode plain", 100.0), ("encode header", 250.0), ("decode header", 250.0)]
+        .map(|(what, most)| goal(what, most))
+        .into()
 }
 
 /// The maximum cost of a request that a client can cause by choosing its path.

@@ -28,6 +28,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) values: &'a [Rendered],
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
+    /// The value of the identity header: the last name in the sanitizer's `set`, if the policy has one.
+    pub(crate) identity: Option<&'a str>,
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
     pub(crate) aliases: &'a [usize],
@@ -42,9 +44,10 @@ const MAX_ALIASES: usize = 16;
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
     /// such an answer, or route the request elsewhere.
-    pub(crate) fn new(policy: &policy::model::Policy) -> Self {
+    pub(crate) fn new(policy: &policy::model::Policy, identity_header: Option<&str>) -> Self {
         let settings = &policy.allow_response;
-        let set: Box<[Box<str>]> = settings.set_headers.iter().map(|header| lower(&header.name)).collect();
+        let set = settings.set_headers.iter().map(|header| &*header.name).chain(identity_header);
+        let set: Box<[Box<str>]> = set.map(lower).collect();
         let is_set = |name: &str| set.iter().any(|set| **set == *name);
         let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
         let removed = settings.remove_headers.iter().map(|name| lower(name));
@@ -113,7 +116,10 @@ impl<'a> Changes<'a> {
 
     fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
         let names = self.sanitizer.set.iter().map(|name| &**name);
-        names.enumerate().map(move |(at, name)| (name, rendered(self.values, self.with_rule, at)))
+        names.enumerate().map(move |(at, name)| {
+            let is_rendered = at < self.values.len();
+            (name, if is_rendered { rendered(self.values, self.with_rule, at) } else { self.identity })
+        })
     }
 
     fn aliases(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {

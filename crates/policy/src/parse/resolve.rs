@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, Issuer, ListedRole, Policy, Role, RoleId,
-    RolesFromToken,
+    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer, ListedRole,
+    Policy, Role, RoleId, RolesFromToken,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
@@ -50,30 +50,51 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     drop(sources);
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
+    let identity_header = policy.identity_header.map(|(_, section)| section);
+    if let Some(header) = &identity_header {
+        check_identity_header(header, &allow_response, problems);
+    }
     let search = policy.search.map(|(_, section)| section);
     if let Some(search) = &search {
-        problems.extend(named_twice(&allow_response, &search.document_security));
+        problems.extend(named_twice(&allow_response, identity_header.as_ref(), &search.document_security));
     }
     Policy {
         identity,
         roles,
         grants,
         allow_response,
+        identity_header,
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
         search,
     }
 }
 
-/// A header that says what to hide, and that `allow_response` changes, too.
-fn named_twice(response: &AllowResponse, document_security: &DocumentSecurity) -> Option<Problem> {
+/// A header that says what to hide, and that another section names, too.
+fn named_twice(
+    response: &AllowResponse,
+    identity: Option<&IdentityHeader>,
+    document_security: &DocumentSecurity,
+) -> Option<Problem> {
     let DocumentSecurity::Header { name, at } = document_security else { return None };
-    let set = response.set_headers.iter().map(|header| &header.name);
-    let is_named = set.chain(&response.remove_headers).any(|other| other == name);
-    let problem = || {
-        Problem::error(at.clone(), format!("`allow_response` names the header `{name}`, too"))
-            .help("take another name: this one is set or removed by what the roles of the cluster say")
+    let mut others = response.set_headers.iter().map(|header| &header.name).chain(&response.remove_headers);
+    let section = if identity.is_some_and(|identity| identity.name == *name) {
+        "identity_header"
+    } else {
+        others.any(|other| other == name).then_some("allow_response")?
     };
-    is_named.then(problem)
+    let message = format!("`{section}` names the header `{name}`, too");
+    let help = "take another name: this one is set or removed by what the roles of the cluster say";
+    Some(Problem::error(at.clone(), message).help(help))
+}
+
+/// Reports an identity header that is also set or removed as another header.
+fn check_identity_header(header: &IdentityHeader, others: &AllowResponse, problems: &mut Vec<Problem>) {
+    let set = others.set_headers.iter().map(|other| &other.name);
+    if set.chain(&others.remove_headers).any(|other| *other == header.name) {
+        let message = format!("the identity header `{}` is also in `allow_response`", header.name);
+        let help = "remove it there, or take another `name`: it is overwritten on every request anyway";
+        problems.push(Problem::error(header.at.clone(), message).help(help));
+    }
 }
 
 /// The names of the roles.

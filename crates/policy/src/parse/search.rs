@@ -1,6 +1,5 @@
 //! The section `search`: a search cluster whose own role files decide about requests to its hosts.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +182,7 @@ fn document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecuri
         return DocumentSecurity::Deny;
     };
     let name = reader.text(node, "`header`");
-    match name.and_then(|name| response::header(reader, &name, &mut HashMap::new())) {
+    match name.and_then(|name| response::header_name(reader, &name)) {
         Some(name) => DocumentSecurity::Header { name: name.into(), at: reader.place(node.at) },
         None => DocumentSecurity::Deny,
     }
