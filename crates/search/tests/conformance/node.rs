@@ -10,6 +10,7 @@ use crate::requests::Sent;
 
 /// A connection to a node.
 pub(crate) struct Node {
+    address: String,
     /// The `Host` of its requests.
     host: String,
     stream: BufReader<TcpStream>,
@@ -35,9 +36,7 @@ impl Node {
     /// Connects to a node at a URL.
     pub(crate) fn at(url: &str) -> Self {
         let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let stream = TcpStream::connect(&address).expect("the node listens");
-        stream.set_nodelay(true).expect("a socket");
-        Self { host: address, stream: BufReader::new(stream) }
+        Self { host: address.clone(), stream: connect(&address), address }
     }
 
     /// Does something as the administrator, and gives the status.
@@ -107,7 +106,7 @@ impl Node {
         let mut line = String::new();
         self.stream.read_line(&mut line).expect("the node answers");
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let mut length = 0;
+        let (mut length, mut closes) = (0, false);
         loop {
             line.clear();
             self.stream.read_line(&mut line).expect("the node answers");
@@ -115,11 +114,22 @@ impl Node {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().expect("a length");
             }
+            closes |= name.eq_ignore_ascii_case("connection") && value.trim() == "close";
         }
         let mut text = vec![0; if method == "HEAD" { 0 } else { length }];
         self.stream.read_exact(&mut text).expect("the node answers");
+        // Envoy closes a connection on which it has answered before it read the whole body.
+        if closes {
+            self.stream = connect(&self.address);
+        }
         (status, String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+fn connect(address: &str) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(address).expect("the node listens");
+    stream.set_nodelay(true).expect("a socket");
+    BufReader::new(stream)
 }
 
 /// What an answer shows, as far as two nodes with the same contents show the same.
