@@ -355,7 +355,8 @@ fn has_known_caller(reason: Reason) -> bool {
         | Reason::Denied
         | Reason::Cluster(_)
         | Reason::NotPermitted
-        | Reason::PartlyPermitted => true,
+        | Reason::PartlyPermitted
+        | Reason::DocumentSecurityTooLong => true,
         Reason::InvalidMethod
         | Reason::InvalidPath(_)
         | Reason::InvalidHost(_)

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use policy::Policy;
 use policy::model::{
     ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse,
-    IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search, Template,
+    DocumentSecurity, IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search,
+    Template,
 };
 use serde::Serialize;
 
@@ -176,6 +177,18 @@ fn search(found: &mut Found, old: &Policy, new: &Policy) {
         &old.do_not_fail_on_forbidden,
         &new.do_not_fail_on_forbidden,
         |value| value.map(|value| value.to_string()),
+    );
+    let document_security = |search: &Search| match &search.document_security {
+        DocumentSecurity::Deny => "deny".to_owned(),
+        DocumentSecurity::Header { name, at: _ } => format!("header {name}"),
+    };
+    let (before, after) = (document_security(old), document_security(new));
+    found.value("search.document_security", &before, &after, |value| Some(value.clone()));
+    found.value(
+        "search.dfm_empty_overrides_all",
+        &old.dfm_empty_overrides_all,
+        &new.dfm_empty_overrides_all,
+        |value| Some(value.to_string()),
     );
     let indices = |search: &Search| -> Vec<Arc<str>> {
         search.system_indices.iter().map(|(pattern, _)| Arc::clone(pattern)).collect()

@@ -194,7 +194,8 @@ impl LoggedDecision {
                     | Reason::InvalidCredentials(_)
                     | Reason::Cluster(_)
                     | Reason::NotPermitted
-                    | Reason::PartlyPermitted,
+                    | Reason::PartlyPermitted
+                    | Reason::DocumentSecurityTooLong,
                 )
                 | Err(_),
             ) => return Answer::NotRepeatable,
@@ -224,7 +225,10 @@ impl LoggedDecision {
             Verdict::Denied(denied)
                 if matches!(
                     denied.reason,
-                    Reason::Cluster(_) | Reason::NotPermitted | Reason::PartlyPermitted
+                    Reason::Cluster(_)
+                        | Reason::NotPermitted
+                        | Reason::PartlyPermitted
+                        | Reason::DocumentSecurityTooLong
                 ) =>
             {
                 Answer::NotRepeatable

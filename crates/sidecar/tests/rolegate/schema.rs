@@ -23,7 +23,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 18] = [
+const MAPPINGS: [(&str, &str, &str); 19] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
@@ -38,6 +38,7 @@ const MAPPINGS: [(&str, &str, &str); 18] = [
     ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
     ("identity_header", "`identity_header`", "identity_header: { ?: x }"),
     ("search", "`search`", "search: { ?: x }"),
+    ("document_security", "`document_security`", "search: { folder: cluster, document_security: { ?: x } }"),
     ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
