@@ -49,7 +49,7 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         ),
         (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
         (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
-        (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected path string"),
+        (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected a string"),
         (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
         (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
         (r#"{"policy": "p", "decision-log": true}"#, "`decision-log`: not one of `off`, `denied` and `all`"),
