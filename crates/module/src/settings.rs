@@ -60,7 +60,7 @@ pub(crate) struct FilterSettings {
     #[serde(default)]
     pub(crate) metadata: bool,
     /// Files with public keys, one of which must have signed each bundle.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "one_or_more")]
     bundle_public_key: Vec<PathBuf>,
     /// Interval at which the server of a bundle is asked for a new one.
     #[serde(default = "one_minute", deserialize_with = "duration")]
@@ -265,6 +265,21 @@ fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicySource, D:
 
 fn optional_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicySource>, D::Error> {
     source(deserializer).map(Some)
+}
+
+/// A path or a list of paths.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::One(path)) => Ok(vec![path]),
+        Ok(Value::More(paths)) => Ok(paths),
+        Err(_) => Err(de::Error::custom("neither a file nor a list of files")),
+    }
 }
 
 fn one_minute() -> Duration {

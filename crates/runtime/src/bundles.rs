@@ -24,6 +24,8 @@ mod source;
 
 pub(crate) use source::BundleSource;
 
+/// Minimum of the interval, whatever the settings say: no server should be asked more often.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Limits of the time that a fetch may take, from the DNS lookup to the last byte. Between them it is the interval: by then
 /// there may be a newer bundle.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -100,7 +102,7 @@ impl BundleFetcher {
             last = Instant::now();
             let result = self.fetch(&mut etag).await;
             failures = if result.is_ok() { 0 } else { failures + 1 };
-            let interval = self.source.settings.interval;
+            let interval = self.source.settings.interval.max(SHORTEST_INTERVAL);
             next = Instant::now() + jittered(retry(failures).unwrap_or(interval).min(interval));
             if let Err(error) = result {
                 let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);

@@ -121,12 +121,11 @@ pub(crate) fn sensitive(value: String) -> Result<HeaderValue, HttpsError> {
 
 /// Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
 fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
-    match error {
-        HttpsError::Unreachable(reason) if url.has_secret_in(&reason) => {
-            HttpsError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned())
-        }
-        error => error,
+    let is_shown = matches!(&error, HttpsError::Unreachable(reason) if url.has_secret_in(reason));
+    if is_shown {
+        return HttpsError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned());
     }
+    error
 }
 
 fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {

@@ -323,7 +323,8 @@ impl Reloader {
                 self.publish(before.is_some());
                 if let Some(before) = before {
                     if was_failing {
-                        tracing::info!(files = change::joined(mended), "the policy loads again");
+                        let files = (!mended.is_empty()).then(|| change::joined(mended));
+                        tracing::info!(files, "the policy loads again");
                     }
                     self.log_policy_change(&before, changed, background);
                 }

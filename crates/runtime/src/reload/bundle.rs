@@ -168,10 +168,8 @@ impl Reloader {
             state.last = None;
             return Taken::FetchAgain;
         }
-        let result = match last.result {
-            BundleResult::Activated => BundleResult::Unchanged,
-            result => result,
-        };
+        let was_activated = last.result == BundleResult::Activated;
+        let result = if was_activated { BundleResult::Unchanged } else { last.result };
         self.finish(state, result)
     }
 

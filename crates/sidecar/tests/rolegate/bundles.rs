@@ -407,7 +407,8 @@ fn a_url_that_may_not_be_fetched_is_an_error_at_the_start() {
 async fn a_reload_that_is_requested_fetches_at_once() {
     let publisher = Publisher::new();
     let files = BundleServer::start(Sent::File(publisher.signed("/a", 1)));
-    let server = start(&files, &publisher, &["--bundle-interval", "1h"]);
+    let server = Server::start(&files.url(), &["--bundle-interval", "1h"]);
+    server.wait_for_metric("rolegate_bundle_revision", 1.0);
     files.answer(Sent::File(publisher.signed("/b", 2)));
     server.signal(Signal::HUP);
     server.wait_for_metric("rolegate_bundle_revision", 2.0);
