@@ -13,7 +13,7 @@ const MAX_SIZE: u64 = 1 << 16;
 const KEY: &[u8] =
     b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
 
-/// `SECURITY.md`, S34: a bundle has exactly the files that its manifest lists, below itself and within its limits; and none is
+/// `SECURITY.md`, S35: a bundle has exactly the files that its manifest lists, below itself and within its limits; and none is
 /// accepted by a key that has not signed it. The data are the archive, compressed (as gzip begins) or not.
 pub fn bundle(data: &[u8]) {
     let compressed;

@@ -198,9 +198,13 @@ impl Comparison {
             all.push(Part::Text(
                 "By its own histograms, in µs, with the warm-up of each measurement.".to_owned(),
             ));
-            all.push(Part::Subheading("Handler: from a complete message to its response".to_owned()));
+            all.push(Part::Subheading(
+                "Check: from a complete message until its response is passed on".to_owned(),
+            ));
             all.push(columns("rate and scenario", handler));
-            all.push(Part::Subheading("Evaluation: the decision alone".to_owned()));
+            all.push(Part::Subheading(
+                "Evaluation: to decide a decoded request (parse, authenticate, evaluate)".to_owned(),
+            ));
             all.push(columns("rate and scenario", evaluation));
         }
         all

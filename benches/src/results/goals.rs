@@ -23,7 +23,20 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     all.extend(compile(records));
     all.push(threads(records));
     all.push(hostile(records));
+    all.extend(identity_header(records));
     all
+}
+
+/// The identity header of a caller with three groups and five roles.
+fn identity_header(records: &Records) -> Vec<Verdict> {
+    let goal = |what: &str, most: f64| {
+        let name = format!("header/{what}, 3 groups and 5 roles/compact");
+        let record: Vec<Record> = records.named(&name).cloned().into_iter().collect();
+        at_most("header", what, (most, " ns"), &record)
+    };
+    [("encode plain", 100.0), ("decode plain", 100.0), ("encode header", 250.0), ("decode header", 250.0)]
+        .map(|(what, most)| goal(what, most))
+        .into()
 }
 
 /// The maximum cost of a request that a client can cause by choosing its path.

@@ -13,7 +13,7 @@ use load::report::document::{Part, table};
 
 /// The sections of the page: the heading, which is also the name of the chart, the benchmark, whose question is in
 /// `benches/README.md`, and the prefixes of the names of its records.
-const SECTIONS: [(&str, &str, &[&str]); 11] = [
+const SECTIONS: [(&str, &str, &[&str]); 12] = [
     ("decide", "decide", &["decide/"]),
     ("hostile", "hostile", &["hostile/"]),
     ("peers", "peers", &["peers/"]),
@@ -23,6 +23,7 @@ const SECTIONS: [(&str, &str, &[&str]); 11] = [
     ("decode", "codec", &["decode/"]),
     ("encode", "codec", &["encode/"]),
     ("check", "check", &["check/"]),
+    ("header", "identity_header", &["header/"]),
     ("search", "search", &["search/"]),
     ("wire", "wire", &["wire/"]),
 ];
@@ -32,7 +33,7 @@ pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
     let mut all: Vec<(String, Option<String>)> =
         AXES.iter().map(|axis| (format!("decide-{axis}.svg"), decide(records, axis))).collect();
     all.push(("peers.svg".to_owned(), peers(records)));
-    for name in ["compile", "identity", "paths", "decode", "encode", "check"] {
+    for name in ["compile", "identity", "paths", "decode", "encode", "check", "header"] {
         let section = SECTIONS.iter().filter(|section| section.0 == name);
         let found =
             section.flat_map(|section| below(records, section.2)).filter(|record| record.unit == "ns");

@@ -138,9 +138,9 @@ fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) -> fmt::Result {
 
 /// The histograms: checks in buckets from 1.024 µs to 1.07 s, evaluations in buckets from 64 ns to 1.05 ms.
 fn durations(page: &mut MetricsPage<'_>, totals: &Totals) -> fmt::Result {
-    let help = "From a complete request to its answer handed over";
-    page.histogram("rolegate_check_duration_seconds", help, &totals.handler, 10..=30)?;
-    let help = "Time to authorize a decoded request, without waiting for a verification";
+    let help = "From a complete request until its answer is passed to the transport";
+    page.histogram("rolegate_check_duration_seconds", help, &totals.check, 10..=30)?;
+    let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting for a verification";
     page.histogram("rolegate_evaluation_duration_seconds", help, &totals.evaluation, 6..=20)
 }
 

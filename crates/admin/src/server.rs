@@ -1,4 +1,4 @@
-//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms` and `/reload` on the admin listener,
+//! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks` and `/reload` on the admin listener,
 //! `/metrics` alone on the listener of `--metrics`.
 //!
 //! A connection serves one request and lives for at most ten seconds. So a client gains nothing by holding one, and a
@@ -229,11 +229,12 @@ impl Served {
             ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
             ("/metrics", Pages::All | Pages::Metrics) => rendered,
             ("/readyz", Pages::All) => ready,
+            ("/jwks", Pages::All) => identity_keys,
             ("/histograms", Pages::All) => {
                 |metrics| with_type(StatusCode::OK, histograms::CONTENT_TYPE, metrics.histograms())
             }
             (_, Pages::All) => {
-                let known = "there are /healthz, /readyz, /metrics, /histograms and /reload\n";
+                let known = "there are /healthz, /readyz, /metrics, /histograms, /jwks and /reload\n";
                 return text(StatusCode::NOT_FOUND, known.to_owned());
             }
             (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
@@ -283,6 +284,17 @@ fn rendered(metrics: &Arc<Metrics>) -> Page {
     match metrics.render() {
         Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+/// The public keys of the identity header (RFC 7517).
+fn identity_keys(metrics: &Arc<Metrics>) -> Page {
+    match metrics.status.facts().policy.identity_keys {
+        Some(keys) => with_type(StatusCode::OK, "application/jwk-set+json", keys.to_string()),
+        None => text(
+            StatusCode::NOT_FOUND,
+            "the active policy has no `identity_header` that is a JWT\n".to_owned(),
+        ),
     }
 }
 

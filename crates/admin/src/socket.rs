@@ -12,7 +12,7 @@ use crate::listener::Listener;
 
 /// A listening socket and, for a Unix socket, its file.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundSocket {
     /// The address that it is bound to, with the actual port if the system has chosen it.
     pub address: Address,
     /// The socket.
@@ -38,7 +38,7 @@ pub struct BindError {
     advice: &'static str,
 }
 
-impl Bound {
+impl BoundSocket {
     /// Binds an address. `mode` sets the permissions of a Unix socket's file.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Bound {
 type Failure = (String, &'static str);
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
-fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
+fn tcp(at: SocketAddr) -> Result<BoundSocket, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::AddrInUse => "stop the process that listens there, or choose another address",
@@ -66,12 +66,12 @@ fn tcp(at: SocketAddr) -> Result<Bound, Failure> {
         (plain(&error), advice)
     })?;
     let real = listener.local_addr().unwrap_or(at);
-    Ok(Bound { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
+    Ok(BoundSocket { address: Address::Tcp(real), listener: Listener::Tcp(listener), file: None })
 }
 
 /// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so that
 /// the mode applies from the first connection on, and so that a stale file is replaced in one step.
-fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
+fn unix(path: &Path, mode: u32) -> Result<BoundSocket, Failure> {
     check_free(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -86,7 +86,7 @@ fn unix(path: &Path, mode: u32) -> Result<Bound, Failure> {
         .and_then(|made| fs::rename(&fresh, path).map(|()| made))
         .map(|made| SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) })
         .map_err(broken)?;
-    Ok(Bound {
+    Ok(BoundSocket {
         address: Address::Unix(path.to_owned()),
         listener: Listener::Unix(listener),
         file: Some(file),
@@ -142,14 +142,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
 
-    use super::Bound;
+    use super::BoundSocket;
     use crate::address::Address;
 
     #[test]
     fn a_socket_has_its_mode_and_goes_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&Address::Unix(path.clone()), 0o600).unwrap();
+        let bound = BoundSocket::new(&Address::Unix(path.clone()), 0o600).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
         drop(bound);
@@ -162,8 +162,8 @@ mod tests {
         let path = folder.path().join("a.sock");
         let address = Address::Unix(path.clone());
         drop(UnixListener::bind(&path).unwrap());
-        let first = Bound::new(&address, 0o660).unwrap();
-        let error = Bound::new(&address, 0o660).unwrap_err().to_string();
+        let first = BoundSocket::new(&address, 0o660).unwrap();
+        let error = BoundSocket::new(&address, 0o660).unwrap_err().to_string();
         assert!(error.contains("in use"), "{error}");
         drop(first);
         assert!(!path.exists());
@@ -174,7 +174,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("precious");
         std::fs::write(&path, "1").unwrap();
-        assert!(Bound::new(&Address::Unix(path.clone()), 0o660).is_err());
+        assert!(BoundSocket::new(&Address::Unix(path.clone()), 0o660).is_err());
         assert_eq!(runtime::files::text(&path).unwrap(), "1");
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn a_successor_keeps_its_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
-        let bound = Bound::new(&Address::Unix(path.clone()), 0o660).unwrap();
+        let bound = BoundSocket::new(&Address::Unix(path.clone()), 0o660).unwrap();
         std::fs::remove_file(&path).unwrap();
         let _successor = UnixListener::bind(&path).unwrap();
         drop(bound);
@@ -193,7 +193,7 @@ mod tests {
     fn a_port_in_use_is_named() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let at = taken.local_addr().unwrap();
-        let error = Bound::new(&Address::Tcp(at), 0o660).unwrap_err().to_string();
+        let error = BoundSocket::new(&Address::Tcp(at), 0o660).unwrap_err().to_string();
         assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
     }
 }

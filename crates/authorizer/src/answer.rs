@@ -103,9 +103,7 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
         // The reserved roles say nothing that `{user}` does not, and a caller has them only where the policy defines
         // them: a first rule for `anyone` would change the header of every request.
-        Piece::Roles => {
-            list(template.roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)))
-        }
+        Piece::Roles => list(shown_roles(template.roles).into_iter()),
         Piece::Groups => {
             list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
         }
@@ -115,6 +113,11 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
 
+/// The roles without the reserved ones.
+pub(crate) fn shown_roles<'r>(roles: &[&'r str]) -> Vec<&'r str> {
+    roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)).collect()
+}
+
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.filter(|name| is_sendable(name) && !name.contains(',')).collect();
     names.join(",")
@@ -122,11 +125,16 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 fn claim(claims: Option<&Value>, path: &ClaimPath) -> String {
     let claim = path.0.iter().try_fold(claims.unwrap_or(&Value::Null), |value, name| value.get(&**name));
+    claim.map_or_else(String::new, claim_text)
+}
+
+/// The text of a claim; empty if it is not a single value.
+pub(crate) fn claim_text(claim: &Value) -> String {
     match claim {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Bool(value)) => value.to_string(),
-        Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
     }
 }
 

@@ -85,7 +85,7 @@ impl Authorizer {
                 Ok(Some(callers.hold(self.unverified_on_cluster(cluster, subject))))
             });
         }
-        self.authorize_with(request, scratch, |_, callers| {
+        self.authorize_with(request, now, scratch, |_, callers| {
             Ok(Some(callers.hold(self.unverified(subject(None)?))))
         })
     }

@@ -16,6 +16,7 @@ use policy::pattern::Scope;
 use search::{Caller, Need, Privileges, Verdict as ClusterVerdict};
 
 use crate::answer::{self as rules_answer, TemplateValues};
+use crate::identity_header::{NotSigned, SignedIdentity};
 use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::Changes;
@@ -40,14 +41,17 @@ pub(crate) struct Cluster {
 pub(crate) struct ClusterCaller {
     /// As the cluster sees it, without an address.
     pub(crate) subject: search::Subject,
-    /// Its privileges.
-    caller: Caller,
+    /// The subject, prepared for decisions by its roles.
+    prepared: Caller,
     /// Its values of `set_headers`.
     values: Box<[Rendered]>,
+    /// Its identity header, if the policy has one and its credentials were verified.
+    pub(crate) signed: Option<SignedIdentity>,
 }
 
-/// For how many needs at once it is worked out what is missing.
-pub(crate) const EXPLAINED: usize = 500;
+/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk that has something. A
+/// request with more needs is never reduced.
+pub(crate) const NEEDS_PER_CHUNK: usize = 500;
 
 /// A verified caller of the cluster.
 pub(crate) type Cached = CachedSubject<ClusterCaller>;
@@ -124,8 +128,8 @@ impl Authorizer {
         }
     }
 
-    /// Decides what the roles of the cluster permit, and builds the verdict. Beside [`Authorizer::evaluate`], no other
-    /// function allows a request.
+    /// Decides what the roles of the cluster permit, and builds the verdict. Only this function and [`Authorizer::evaluate`]
+    /// allow a request.
     fn evaluate_on_cluster<'a>(
         &'a self,
         cluster: &'a Cluster,
@@ -137,12 +141,17 @@ impl Authorizer {
         let (mut needs, mut reduced) = (Vec::new(), None);
         let unknown = |problem| ("", Err((Reason::Cluster(problem), search::Answer::default())));
         let (operation, verdict) = match cluster_request(request, now) {
-            Ok(asked) => match search::read(&asked, &mut needs) {
+            Ok(search_request) => match search::read(&search_request, &mut needs) {
                 Ok(operation) => {
                     let verdict = cluster.compiled.decide(request, &caller.attached, &needs);
                     if let Err((_, answer)) = &verdict {
-                        reduced =
-                            cluster.compiled.reduced(request, &asked, operation, &caller.attached, answer);
+                        reduced = cluster.compiled.reduced(
+                            request,
+                            &search_request,
+                            operation,
+                            &caller.attached,
+                            answer,
+                        );
                     }
                     (operation, verdict)
                 }
@@ -155,10 +164,10 @@ impl Authorizer {
         let asked = ClusterRequest::new(operation, needs, permitted);
         scratch.target.clear();
         match (verdict, target) {
-            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, scratch),
+            (Ok(()), _) => self.allow_on_cluster(cluster, request, caller, asked, now, scratch),
             (Err(_), Some(target)) => {
                 scratch.target = target;
-                self.allow_on_cluster(cluster, request, caller, asked, scratch)
+                self.allow_on_cluster(cluster, request, caller, asked, now, scratch)
             }
             (Err((reason, answer)), None) => {
                 let AnswerScratch { body, detail, .. } = scratch;
@@ -173,10 +182,13 @@ impl Authorizer {
         request: &Request<'a>,
         caller: &'a Cached,
         asked: Option<Box<ClusterRequest<'a>>>,
+        now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
-        let AnswerScratch { with_rule, aliases, body, detail, target } = scratch;
-        if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
+        let AnswerScratch { with_rule, aliases, body, detail, target, identity } = scratch;
+        let signed = self.signed_on_cluster(cluster, caller, now, identity);
+        let aliases_found = self.sanitizer.find_aliases(request.headers, aliases);
+        if let Err(limit) = aliases_found.and(signed.map_err(|NotSigned| Limit::ResponseSize)) {
             let answer = search::Answer::default();
             return cluster.denials.forbidden(
                 request,
@@ -193,6 +205,7 @@ impl Authorizer {
             sanitizer: &self.sanitizer,
             values: &caller.attached.values,
             with_rule,
+            identity: Some(identity.as_str()).filter(|identity| !identity.is_empty()),
             headers: request.headers,
             aliases,
         };
@@ -201,18 +214,39 @@ impl Authorizer {
         Verdict::Allowed(Allowed { rule, subject, path, cluster: asked, rewritten, changes })
     }
 
+    /// Writes the identity header of a verified caller to `value`; nothing for others, or if the policy has none.
+    fn signed_on_cluster(
+        &self,
+        cluster: &Cluster,
+        caller: &Cached,
+        now: UnixTime,
+        value: &mut String,
+    ) -> Result<(), NotSigned> {
+        value.clear();
+        let Some((signer, signed)) = self.signer.as_ref().zip(caller.attached.signed.as_ref()) else {
+            return Ok(());
+        };
+        let names = || {
+            let roles = &cluster.compiled.config;
+            let roles = roles.roles_of(&caller.attached.subject, search::Resolution::MappingOnly);
+            roles.iter().map(|role| role.to_string()).collect()
+        };
+        signer.write(signed, (&caller.subject, &self.revision.policy), names, now, value)
+    }
+
     /// What the cluster attaches to a verified subject.
     pub(crate) fn cluster_caller(&self, cluster: &Cluster, subject: &Subject) -> ClusterCaller {
         let Compiled { config, privileges, .. } = &cluster.compiled;
-        let asked = subject::of(subject, &cluster.compiled);
-        let roles = config.roles_of(&asked, search::Resolution::MappingOnly);
+        let of_cluster = subject::of(subject, &cluster.compiled);
+        let roles = config.roles_of(&of_cluster, search::Resolution::MappingOnly);
         let roles: Vec<&str> = roles.iter().map(|role| &**role).collect();
         let template =
             TemplateValues { subject: Some(subject), roles: &roles, revision: &self.revision.policy };
         ClusterCaller {
-            caller: privileges.caller(&asked),
+            prepared: privileges.caller(&of_cluster),
             values: rules_answer::render(&self.loaded.policy.allow_response.set_headers, template),
-            subject: asked,
+            signed: self.signer.as_ref().map(|signer| signer.place(subject, &roles)),
+            subject: of_cluster,
         }
     }
 }
@@ -248,16 +282,16 @@ impl Compiled {
             let address = std::str::from_utf8(request.client).ok().and_then(|text| text.parse().ok());
             privileges.caller(&search::Subject { address, ..caller.subject.clone() })
         });
-        let caller = of_address.as_ref().unwrap_or(&caller.caller);
+        let caller = of_address.as_ref().unwrap_or(&caller.prepared);
         // What is missing is worked out for the first needs that are not permitted: a bulk request may have thousands.
-        for some in needs.chunks(EXPLAINED) {
+        for some in needs.chunks(NEEDS_PER_CHUNK) {
             if privileges.permits(caller, some) {
                 continue;
             }
             let answer = privileges.decide(caller, some);
             match &answer.verdict {
                 ClusterVerdict::Permitted => {}
-                ClusterVerdict::PermittedInPart(_) if needs.len() <= EXPLAINED => {
+                ClusterVerdict::PermittedInPart(_) if needs.len() <= NEEDS_PER_CHUNK => {
                     return Err((Reason::PartlyPermitted, answer));
                 }
                 ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
@@ -275,14 +309,14 @@ impl Compiled {
     fn reduced(
         &self,
         request: &Request<'_>,
-        asked: &search::Request<'_>,
+        search_request: &search::Request<'_>,
         operation: &str,
         caller: &ClusterCaller,
         answer: &search::Answer,
     ) -> Option<(String, Vec<String>)> {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
-        let target = search::narrowed(asked, parts)?;
-        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*asked });
+        let target = search::narrowed(search_request, parts)?;
+        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*search_request });
         let is_permitted =
             search::read(&again, &mut needs) == Ok(operation) && self.decide(request, caller, &needs).is_ok();
         if !is_permitted {
@@ -296,13 +330,15 @@ impl Compiled {
 impl identity::HeapSize for ClusterCaller {
     fn heap_size(&self) -> usize {
         let values: usize = self.values.iter().map(Rendered::heap_size).sum();
+        let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
         let subject = &self.subject;
         let text = |text: &String| identity::allocated(text.len()) + size_of::<String>();
         let names = subject.backend_roles.iter().chain(&subject.roles).map(text).sum::<usize>();
         let attributes = subject.attributes.iter().map(|(name, value)| text(name) + text(value));
         identity::allocated(size_of_val(&*self.values))
             + values
-            + self.caller.heap_size()
+            + signed
+            + self.prepared.heap_size()
             + text(&subject.name)
             + names
             + attributes.sum::<usize>()

@@ -322,7 +322,7 @@ impl Authorizer {
                 Ok(subject.map(|subject| callers.hold(self.unverified_on_cluster(cluster, subject))))
             });
         }
-        self.authorize_with(request, scratch, |_, callers| {
+        self.authorize_with(request, now, scratch, |_, callers| {
             let subject = decided.caller_under(
                 |name| self.authenticator.basic_user_verified_elsewhere(name),
                 |token| self.authenticator.token_verified_elsewhere(token, now),

@@ -160,7 +160,8 @@ impl Authorizer {
         if let Err(error) = caller {
             explanation.detail = self.attempted(request, error, now).detail;
         }
-        self.add_answer(request, parsed, caller, &mut explanation);
+        explanation.add_verdict(&self.authorize(request, parsed, caller, now, &mut AnswerScratch::default()));
+        self.hide_identity(&mut explanation);
         explanation
     }
 
@@ -226,15 +227,18 @@ impl Authorizer {
             }
         }
     }
+}
 
-    fn add_answer(
-        &self,
-        request: &Request<'_>,
-        parsed: ParsedRequest<'_>,
-        caller: Result<Caller<'_>, CredentialsError>,
-        explanation: &mut Explanation,
-    ) {
-        explanation.add_verdict(&self.authorize(request, parsed, caller, &mut AnswerScratch::default()));
+impl Authorizer {
+    /// Says that the identity header of a known caller is set, without its value: whoever has it can pass for the caller.
+    fn hide_identity(&self, explanation: &mut Explanation) {
+        let Some(signer) = &self.signer else { return };
+        if explanation.user.is_some() && explanation.status == 200 {
+            let name = &**signer.name();
+            explanation.set_headers.retain(|(set, _)| set != name);
+            explanation.remove_headers.retain(|removed| removed != name);
+            explanation.set_headers.push((name.to_owned(), "(signed)".to_owned()));
+        }
     }
 }
 

@@ -8,12 +8,14 @@
 //! * `verdict`: the outcome;
 //! * `answer`: header values, challenges and bodies;
 //! * `sanitizer`: which headers of a request are set or removed, so that a client cannot spoof them;
+//! * `identity_header`: the header that tells the application who the caller is, signed;
 //! * `revision`: the ids of a policy and of its keys;
 //! * `explain`, `who_can` and `what_can`: why a request is answered as it is, who may make one, and what a caller may
 //!   do; slow, for people. They use `matched`, the rules that match a request, and `notes`, hints at likely mistakes in a
 //!   request (a lower-case method, a rule in place of a path);
 //! * `cluster`: requests to a search cluster, which its own roles decide;
 //! * `decided`: a decided request that another policy decides again, to compare the two;
+//! * `subject_data`: what is computed for a subject and cached with it;
 //! * `subjects`: who may be a caller, for tools, and what they do not authenticate;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
@@ -24,12 +26,14 @@ mod case;
 mod cluster;
 mod decided;
 mod explain;
+mod identity_header;
 mod matched;
 mod notes;
 mod reason;
 mod request;
 mod revision;
 mod sanitizer;
+mod subject_data;
 mod subjects;
 mod verdict;
 mod what_can;
@@ -37,18 +41,20 @@ mod who_can;
 
 use std::sync::Arc;
 
-use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
+use engine::{AccessRequest, Decision, Engine};
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, FetchedKeys, HeapSize, LocalCache, NotAuthenticated,
-    Subject, UnixTime, VerificationResult,
+    Authenticator, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject, UnixTime,
+    VerificationResult,
 };
 use policy::model::RuleId;
 use policy::problem::Problem;
 
 use crate::answer::{Denials, Rendered, TemplateValues};
 use crate::cluster::{Cluster, ClusterCaller};
+use crate::identity_header::{IdentitySigner, NotSigned};
 use crate::request::{ParseScratch, ParsedRequest};
 use crate::sanitizer::{Changes, HeaderSanitizer};
+use crate::subject_data::{Caller, SubjectData, pattern_subject};
 
 pub use crate::answer::ResponseHeader;
 pub use crate::case::CaseOutcome;
@@ -75,6 +81,8 @@ pub struct Authorizer {
     authenticator: Authenticator<SubjectData>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
+    /// Signs the identity header, if the policy has one.
+    signer: Option<IdentitySigner>,
     /// The search cluster, if the policy has one.
     cluster: Option<Cluster>,
     /// The values of `set_headers` for an anonymous caller. Those of a subject are cached with the subject.
@@ -84,8 +92,9 @@ pub struct Authorizer {
     revision: Revision,
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers, so that the request of a
-/// caller whose credentials are in the cache of its own thread allocates nothing and writes to no memory that threads share.
+/// What one thread keeps from request to request: its own cache of callers, and buffers, so that a request
+/// that the rules decide, of a caller whose credentials are in the cache of its own thread, allocates nothing and writes to no
+/// memory that threads share. Requests to a search cluster allocate, and use caches that threads share.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -102,32 +111,14 @@ struct AnswerScratch {
     aliases: Vec<usize>,
     /// The values of `set_headers` that contain the name of the deciding rule, at the indices of their headers.
     with_rule: Vec<String>,
+    /// The value of the identity header.
+    identity: String,
     body: String,
     /// More about the reason of a denial, for the decision log.
     detail: String,
     /// The path and query of a request that is reduced to the permitted indices of a search cluster; empty if it is not.
     target: String,
 }
-
-/// The roles of a subject under this policy and its values of `set_headers`. Computed when the subject is verified and
-/// cached with it, so that its next requests neither resolve roles nor format headers.
-#[derive(Debug)]
-struct SubjectData {
-    roles: RoleSet,
-    /// The length of the `user_prefix` in its user name.
-    user_prefix_len: usize,
-    values: Box<[Rendered]>,
-}
-
-impl HeapSize for SubjectData {
-    fn heap_size(&self) -> usize {
-        let values: usize = self.values.iter().map(Rendered::heap_size).sum();
-        self.roles.heap_size() + identity::allocated(size_of_val(&*self.values)) + values
-    }
-}
-
-/// The authenticated caller; `None` is an anonymous one.
-type Caller<'a> = Option<&'a CachedSubject<SubjectData>>;
 
 impl Authorizer {
     /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings with it.
@@ -153,6 +144,7 @@ impl Authorizer {
             (Err(problems), Ok(_)) | (Ok(_), Err(problems)) => return Err(problems),
             (Err(problems), Err(more)) => return Err([problems, more].concat()),
         };
+        let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
         let cluster = cluster.map(|(cluster, more)| {
             warnings.extend(more);
             cluster
@@ -168,8 +160,12 @@ impl Authorizer {
         let template = TemplateValues { subject: None, roles: &roles, revision: &revision.policy };
         let authorizer = Self {
             anonymous: answer::render(&policy.allow_response.set_headers, template),
-            sanitizer: HeaderSanitizer::new(&policy.allow_response),
+            sanitizer: HeaderSanitizer::new(
+                &policy.allow_response,
+                signer.as_ref().map(|signer| &**signer.name()),
+            ),
             denials: Denials::new(&policy.deny_response, &policy.identity),
+            signer,
             authenticator,
             cluster,
             engine,
@@ -216,7 +212,7 @@ impl Authorizer {
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
         };
-        Outcome::Decided(self.authorize(request, parsed, caller, answer))
+        Outcome::Decided(self.authorize(request, parsed, caller, now, answer))
     }
 
     /// Caches verified credentials for the next request with them, if they are valid under this policy. Returns whether
@@ -243,7 +239,7 @@ impl Authorizer {
             });
         }
         let attach = |subject: &Subject| self.subject_data(subject);
-        self.authorize_with(request, scratch, |authorization, callers| {
+        self.authorize_with(request, now, scratch, |authorization, callers| {
             self.authenticator.authenticate_inline(authorization, now, callers, attach)
         })
     }
@@ -262,7 +258,7 @@ impl Authorizer {
                 Ok(subject.map(|subject| callers.hold(self.unverified_on_cluster(cluster, subject))))
             });
         }
-        self.authorize_with(request, scratch, |_, callers| {
+        self.authorize_with(request, now, scratch, |_, callers| {
             Ok(subject.map(|subject| callers.hold(self.unverified(subject))))
         })
     }
@@ -298,21 +294,11 @@ impl Authorizer {
         &self.loaded
     }
 
-    fn subject_data(&self, subject: &Subject) -> SubjectData {
-        let groups = subject.groups.iter().map(|group| &**group);
-        let roles = self.engine.roles_of(&subject.user, groups, subject.roles.iter().map(|role| &**role));
-        let names: Vec<&str> = self.engine.role_names(&roles).collect();
-        let template =
-            TemplateValues { subject: Some(subject), roles: &names, revision: &self.revision.policy };
-        let values = answer::render(&self.loaded.policy.allow_response.set_headers, template);
-        let prefix = subject.source.map_or("", |source| self.loaded.policy.identity.user_prefix(source));
-        SubjectData { roles, user_prefix_len: prefix.len(), values }
-    }
-
     /// Authorizes a request for the caller that `authenticate` returns for the value of its `Authorization` header.
     fn authorize_with<'a>(
         &'a self,
         request: &Request<'a>,
+        now: UnixTime,
         scratch: &'a mut Scratch,
         authenticate: impl FnOnce(
             Option<&[u8]>,
@@ -323,7 +309,7 @@ impl Authorizer {
         match request::parse(request, parse) {
             Ok(parsed) => {
                 let caller = authenticate(parsed.authorization, callers);
-                self.authorize(request, parsed, caller, answer)
+                self.authorize(request, parsed, caller, now, answer)
             }
             Err(reason) => self.deny_unparsed(request, reason, answer),
         }
@@ -335,10 +321,11 @@ impl Authorizer {
         request: &Request<'a>,
         parsed: ParsedRequest<'a>,
         caller: Result<Caller<'a>, CredentialsError>,
+        now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         match caller {
-            Ok(caller) => self.evaluate(request, parsed, caller, scratch),
+            Ok(caller) => self.evaluate(request, parsed, caller, now, scratch),
             Err(error) => {
                 let reason = Reason::InvalidCredentials(error);
                 self.deny(request, parsed, reason, None, None, &mut scratch.body)
@@ -346,17 +333,18 @@ impl Authorizer {
         }
     }
 
-    /// Evaluates the rules and builds the verdict. Beside `evaluate_on_cluster`, no other function allows a request.
+    /// Evaluates the rules and builds the verdict. Only this function and `evaluate_on_cluster` allow a request.
     fn evaluate<'a>(
         &'a self,
         request: &Request<'a>,
         parsed: ParsedRequest<'a>,
         caller: Caller<'a>,
+        now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         let (reason, rule) = match self.decide(&parsed, caller).1 {
             Decision::Allowed(rule) => {
-                return self.allow(request, parsed, caller, rule, scratch);
+                return self.allow(request, parsed, caller, rule, now, scratch);
             }
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
@@ -410,20 +398,34 @@ impl Authorizer {
         parsed: ParsedRequest<'a>,
         caller: Caller<'a>,
         rule: RuleId,
+        now: UnixTime,
         scratch: &'a mut AnswerScratch,
     ) -> Verdict<'a> {
         let subject = caller.map(|cached| &cached.subject);
-        let AnswerScratch { with_rule, aliases, body, .. } = scratch;
+        let AnswerScratch { with_rule, aliases, body, identity, .. } = scratch;
         // Too many aliases cannot all be named in the response, and one that is not removed could spoof a header (S12 in
         // `SECURITY.md`).
         if let Err(limit) = self.sanitizer.find_aliases(request.headers, aliases) {
             return self.deny(request, parsed, Reason::Limit(limit), None, subject, body);
         }
+        let identity = match self.signed_identity(caller, now, identity) {
+            Ok(identity) => identity,
+            Err(NotSigned) => {
+                let reason = Reason::Limit(Limit::ResponseSize);
+                return self.deny(request, parsed, reason, None, subject, body);
+            }
+        };
         let values = caller.map_or(&*self.anonymous, |cached| &cached.attached.values);
         let rule = self.rule_label(rule);
         answer::render_rule(values, rule, with_rule);
-        let changes =
-            Changes { sanitizer: &self.sanitizer, values, with_rule, headers: request.headers, aliases };
+        let changes = Changes {
+            sanitizer: &self.sanitizer,
+            values,
+            with_rule,
+            identity,
+            headers: request.headers,
+            aliases,
+        };
         Verdict::Allowed(Allowed {
             rule,
             subject,
@@ -471,12 +473,6 @@ impl Authorizer {
 
 fn rule_labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
     policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
-}
-
-/// The subject, as patterns see it.
-fn pattern_subject(cached: &CachedSubject<SubjectData>) -> PatternSubject<'_> {
-    let CachedSubject { subject, attached } = cached;
-    PatternSubject { user: subject.user.as_bytes(), prefix: attached.user_prefix_len, source: subject.source }
 }
 
 fn is_bearer(authorization: Option<&[u8]>) -> bool {

@@ -25,6 +25,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) values: &'a [Rendered],
     /// The values that contain the rule's name, at the same indices.
     pub(crate) with_rule: &'a [String],
+    /// The value of the identity header: the last name in the sanitizer's `set`, if the policy has one.
+    pub(crate) identity: Option<&'a str>,
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of those that are aliases, as [`HeaderSanitizer::find_aliases`] found them.
     pub(crate) aliases: &'a [usize],
@@ -37,8 +39,9 @@ const MAX_ALIASES: usize = 16;
 impl HeaderSanitizer {
     /// A header that is both set and removed is set. Pseudo-headers and `host` are never removed: Envoy would reject
     /// such an answer, or route the request elsewhere.
-    pub(crate) fn new(settings: &policy::model::AllowResponse) -> Self {
-        let set: Box<[Box<str>]> = settings.set_headers.iter().map(|header| lower(&header.name)).collect();
+    pub(crate) fn new(settings: &policy::model::AllowResponse, identity_header: Option<&str>) -> Self {
+        let set = settings.set_headers.iter().map(|header| &*header.name).chain(identity_header);
+        let set: Box<[Box<str>]> = set.map(lower).collect();
         let is_set = |name: &str| set.iter().any(|set| **set == *name);
         let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
         let removed = settings.remove_headers.iter().map(|name| lower(name));
@@ -97,7 +100,10 @@ impl<'a> Changes<'a> {
 
     fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
         let names = self.sanitizer.set.iter().map(|name| &**name);
-        names.enumerate().map(move |(at, name)| (name, rendered(self.values, self.with_rule, at)))
+        names.enumerate().map(move |(at, name)| {
+            let is_rendered = at < self.values.len();
+            (name, if is_rendered { rendered(self.values, self.with_rule, at) } else { self.identity })
+        })
     }
 
     fn aliases(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {

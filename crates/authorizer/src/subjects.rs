@@ -150,7 +150,9 @@ impl Authorizer {
     /// is the one that its name can come from.
     pub(crate) fn unverified(&self, mut subject: Subject) -> Arc<CachedSubject<SubjectData>> {
         subject.source = subject.source.or_else(|| self.loaded.policy.identity.source_of(&subject.user));
-        Arc::new(CachedSubject { attached: self.subject_data(&subject), subject })
+        // Who is not verified gets no identity header.
+        let attached = SubjectData { signed: None, ..self.subject_data(&subject) };
+        Arc::new(CachedSubject { attached, subject })
     }
 
     /// The same for a caller of the search cluster.
@@ -160,7 +162,9 @@ impl Authorizer {
         mut subject: Subject,
     ) -> Arc<CachedSubject<ClusterCaller>> {
         subject.source = subject.source.or_else(|| cluster.identity().source_of(&subject.user));
-        Arc::new(CachedSubject { attached: self.cluster_caller(cluster, &subject), subject })
+        let mut attached = self.cluster_caller(cluster, &subject);
+        attached.signed = None;
+        Arc::new(CachedSubject { attached, subject })
     }
 }
 

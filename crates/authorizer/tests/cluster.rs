@@ -120,6 +120,15 @@ fn a_denied_request_is_explained_by_what_is_missing_and_the_roles_that_permit_it
 }
 
 #[test]
+fn that_a_request_needs_nothing_is_explained() {
+    let why = explain("ann", "", ("GET", "/_cat", ""));
+    assert_eq!(why.status, 200);
+    let needs = "needs:   nothing: every authenticated caller may";
+    assert!(lines(&why).contains(&needs.to_owned()), "{why}");
+    assert!(!explain("ann", "", ("GET", "/_search", "")).to_string().contains(needs));
+}
+
+#[test]
 fn what_a_body_needs_is_explained() {
     let body = r#"{"query": {"terms": {"a": {"index": "people", "id": "1", "path": "p"}}}}"#;
     let why = explain("ann", "", ("POST", "/logs-1/_search", body));

@@ -102,7 +102,6 @@ impl Bundle {
         if let Some(entry) = next {
             return Err(BundleError::Malformed(format!("{:?} is not in the manifest", entry.name)));
         }
-        drop(reader);
         end(archive.into_inner())?;
         Ok(Self { manifest, signed_by: signature.map(|signature| signature.key()), files, manifest_bytes })
     }

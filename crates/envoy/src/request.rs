@@ -7,7 +7,7 @@
 //!
 //! Only fields that rolegate uses are decoded. Others are skipped like unknown fields: only their length is checked. A
 //! field that occurs twice is merged as protobuf defines it: the last scalar wins, messages are merged, repeated fields
-//! are concatenated. There is one exception: a name that occurs twice in the `headers` map counts as two lines, although
+//! are concatenated. There are two exceptions. Of the client's address the last message replaces the others. And a name that occurs twice in the `headers` map counts as two lines, although
 //! in protobuf the last wins. So a second `authorization` is seen, and the request is denied.
 
 use crate::wire::{Fields, Value, WireError};

@@ -198,7 +198,8 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so no pseudo-header can be written.
+/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so the only pseudo-header that can be
+/// written is the `:path` that `allowed` lets through.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

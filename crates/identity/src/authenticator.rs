@@ -141,8 +141,9 @@ impl<T: HeapSize> Authenticator<T> {
     /// from the authenticator of an earlier policy: if this one has another hash for the user, or other keys, it is
     /// ignored, and this may return another verification.
     ///
-    /// The first call with credentials (a token, or a user and password) calls `attach`, and so does one after they left
-    /// the cache. Other calls find the result in `cache` or in the cache of all threads, and allocate nothing.
+    /// `attach` is called when credentials enter the cache of all threads: with the `result` of their verification, or at their
+    /// first use where none is needed (they were carried over from the previous policy, or the policy verifies no passwords). A
+    /// call that finds them in `cache` or in that cache does not call it, and allocates nothing.
     ///
     /// # Errors
     /// If the credentials are invalid, or must be verified first.

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use ::admin::{Address, Admin, AuthorizationStats, Backend, Bound, Metrics, MetricsPage, Pages};
+use ::admin::{Address, Admin, AuthorizationStats, Backend, BoundSocket, Metrics, MetricsPage, Pages};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
@@ -109,8 +109,8 @@ impl Drop for Shown {
 
 impl AdminListener {
     fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), String> {
-        let Bound { address, listener, file } =
-            Bound::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
+        let BoundSocket { address, listener, file } =
+            BoundSocket::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
         let executor = Builder::new_current_thread().enable_all().build().map_err(cannot_start)?;
         let views = Arc::<Views>::default();

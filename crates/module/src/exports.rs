@@ -1,11 +1,11 @@
-//! The symbols that Envoy looks for in the library: the hooks of [`Production`], and the ones that a filter must have
+//! The symbols that Envoy looks for in the library: the hooks of [`ExportedFilter`], and the ones that a filter must have
 //! even if it needs none of them. Envoy names a missing one in its log.
 
 #![expect(unsafe_code, reason = "symbols that are exported by name are unsafe to define")]
 
 use std::ffi::{c_char, c_void};
 
-use crate::Production;
+use crate::ExportedFilter;
 use crate::abi::{Buffer, Pair, hooks};
 
 type Object = *mut c_void;
@@ -27,20 +27,20 @@ macro_rules! hooks {
 
 hooks! {
     "http_filter_config_new" config_new(envoy: Object, name: Buffer, config: Buffer) -> Ours
-        = hooks::config_new::<Production>;
-    "http_filter_config_destroy" config_destroy(filter: Ours) = hooks::config_destroy::<Production>;
+        = hooks::config_new::<ExportedFilter>;
+    "http_filter_config_destroy" config_destroy(filter: Ours) = hooks::config_destroy::<ExportedFilter>;
     "http_filter_per_route_config_new" route_new(name: Buffer, config: Buffer) -> Ours
-        = hooks::route_new::<Production>;
-    "http_filter_per_route_config_destroy" route_destroy(route: Ours) = hooks::route_destroy::<Production>;
-    "http_filter_new" filter_new(filter: Ours, envoy: Object) -> Ours = hooks::filter_new::<Production>;
-    "http_filter_destroy" filter_destroy(stream: Ours) = hooks::filter_destroy::<Production>;
+        = hooks::route_new::<ExportedFilter>;
+    "http_filter_per_route_config_destroy" route_destroy(route: Ours) = hooks::route_destroy::<ExportedFilter>;
+    "http_filter_new" filter_new(filter: Ours, envoy: Object) -> Ours = hooks::filter_new::<ExportedFilter>;
+    "http_filter_destroy" filter_destroy(stream: Ours) = hooks::filter_destroy::<ExportedFilter>;
     "http_filter_request_headers" request_headers(envoy: Object, stream: Ours, end: bool) -> u32
-        = hooks::request_headers::<Production>;
+        = hooks::request_headers::<ExportedFilter>;
     "http_filter_request_body" request_body(envoy: Object, stream: Ours, end: bool) -> u32
-        = hooks::request_body::<Production>;
+        = hooks::request_body::<ExportedFilter>;
     "http_filter_request_trailers" request_trailers(envoy: Object, stream: Ours) -> u32
-        = hooks::request_trailers::<Production>;
-    "http_filter_scheduled" scheduled(envoy: Object, stream: Ours, event: u64) = hooks::scheduled::<Production>;
+        = hooks::request_trailers::<ExportedFilter>;
+    "http_filter_scheduled" scheduled(envoy: Object, stream: Ours, event: u64) = hooks::scheduled::<ExportedFilter>;
 }
 
 /// Exports functions without an effect.

@@ -2,7 +2,7 @@
 //!
 //! `abi` has Envoy's interface and safe types above it, `exports` the symbols that Envoy looks for, `fake` a host for tests.
 //! `allocator`
-//! returns large blocks to the system. Only these four have `unsafe`.
+//! returns large blocks to the system. Only these four have `unsafe`, with their submodules.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker threads, each with its
 //! `worker`, by a `shared_policy`, which all filters and routes with the same settings use and which keeps itself current.
@@ -33,6 +33,6 @@ mod worker;
 static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;
 
 /// The filter that the library exports.
-pub type Production = filter::Authorization;
+pub type ExportedFilter = filter::Authorization;
 
 pub use filter::{Authorization, OwnPolicy, RoutePolicy, State};

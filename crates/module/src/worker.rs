@@ -8,7 +8,7 @@ use std::time::Instant;
 use authorizer::{Authorizer, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{DecisionContext, Received, WorkerThread};
+use runtime::{DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
 use crate::abi::{Attribute, Filter, Headers, Stream};
@@ -20,7 +20,7 @@ use crate::token_queue::TokenQueue;
 /// The part of a shared policy that belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) thread: WorkerThread,
+    pub(crate) thread: ThreadAuthorizer,
     pub(crate) tokens: Rc<TokenQueue>,
     /// The verdict about the current request.
     pub(crate) verdict: RefCell<OwnedVerdict>,
@@ -66,7 +66,7 @@ impl Worker {
             workers.retain(|(policy, _)| policy.strong_count() > 0);
             let counters = Arc::<ThreadCounters>::default();
             policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
-            let thread = WorkerThread::new(policy.active.clone(), counters);
+            let thread = ThreadAuthorizer::new(policy.active.clone(), counters);
             let worker = Rc::new(Self {
                 thread,
                 tokens: Rc::default(),

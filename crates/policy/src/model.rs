@@ -26,6 +26,8 @@ pub struct Policy {
     pub allow_response: AllowResponse,
     /// How a denied request is answered.
     pub deny_response: DenyResponse,
+    /// The signed header that tells the application who the caller is, if there is one.
+    pub identity_header: Option<IdentityHeader>,
     /// The search cluster whose requests are decided by its own roles, if there is one.
     pub search: Option<Search>,
 }
@@ -240,6 +242,54 @@ pub struct SetHeader {
     pub name: Arc<str>,
     /// Its value.
     pub value: Template,
+}
+
+/// A header of each allowed request that tells the application who the caller is, signed.
+#[derive(Clone, Debug)]
+pub struct IdentityHeader {
+    /// A valid field name in lower case that is not in [`AllowResponse`]; `x-identity` if not set.
+    pub name: Arc<str>,
+    /// Its form.
+    pub format: IdentityFormat,
+    /// The keys, at least one. The first signs.
+    pub keys: Vec<IdentityKey>,
+    /// The `iss` of a JWT; `rolegate` if not set.
+    pub issuer: Arc<str>,
+    /// The application that it is meant for.
+    pub audience: Arc<str>,
+    /// The time from its making to its expiry, 30 s to 5 min; 60 s if not set. It is made anew after half of this time.
+    pub lifetime: Duration,
+    /// Further claims: their names in the header, and their places in the token of the caller.
+    pub claims: Vec<(Box<str>, ClaimPath)>,
+    /// Its place.
+    pub at: Place,
+}
+
+/// The form of an [`IdentityHeader`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityFormat {
+    /// A JWT (RFC 7519), signed with a private key.
+    Jwt,
+    /// The binary form of the crate `identity-header`, with a code made with a secret that the application has, too.
+    Compact,
+}
+
+/// A file with a key of an [`IdentityHeader`].
+#[derive(Clone)]
+pub struct IdentityKey {
+    /// Its path, resolved against the policy's folder.
+    pub path: Arc<str>,
+    /// Its contents, which are secret.
+    pub bytes: Arc<[u8]>,
+    /// The place in the policy that names it.
+    pub at: Place,
+}
+
+/// Omits the key.
+impl fmt::Debug for IdentityKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IdentityKey").field(&self.path).finish()
+    }
 }
 
 /// Text with placeholders such as `{user}`. `{{` and `}}` are literal braces.

@@ -9,6 +9,7 @@ mod grants;
 mod host;
 pub mod htpasswd;
 mod identity;
+mod identity_header;
 mod jwt;
 mod method;
 pub(crate) mod names;
@@ -38,8 +39,17 @@ use self::unresolved::{Missing, UnresolvedPolicy};
 
 pub(crate) use self::resolve::resolve;
 
-const KEYS: &[&str] =
-    &["version", "include", "identity", "roles", "grants", "allow_response", "deny_response", "search"];
+const KEYS: &[&str] = &[
+    "version",
+    "include",
+    "identity",
+    "roles",
+    "grants",
+    "allow_response",
+    "deny_response",
+    "identity_header",
+    "search",
+];
 
 /// The maximum number of unknown keys for which a likely intended key is searched.
 const MAX_SIMILAR: usize = 100;
@@ -130,6 +140,10 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("deny_response") {
             let read = response::deny(reader, node);
             once(reader, "deny_response", fields, &mut self.policy.deny_response, read);
+        }
+        if let Some(node) = fields.value("identity_header") {
+            let read = identity_header::read(reader, &mut self.files, file, node);
+            once(reader, "identity_header", fields, &mut self.policy.identity_header, read);
         }
         if let Some((key, node)) = fields.field("search") {
             let read = search::read(reader, &mut self.files, file, (key, node));

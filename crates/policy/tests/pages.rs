@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../../policies/README.md");
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
 /// key `?`.
-const MAPPINGS: [(&str, &str, &str); 17] = [
+const MAPPINGS: [(&str, &str, &str); 18] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
@@ -26,6 +26,7 @@ const MAPPINGS: [(&str, &str, &str); 17] = [
     ("a grant", "## A grant", "grants: { admin: { ?: x } }"),
     ("`allow_response`", "### `allow_response`", "allow_response: { ?: x }"),
     ("`deny_response`", "### `deny_response`", "deny_response: { ?: x }"),
+    ("`identity_header`", "### `identity_header`", "identity_header: { ?: x }"),
     ("`search`", "### `search`", "search: { ?: x }"),
     ("`inventory`", "### `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("a case", "### A case", "- { ?: x }"),
@@ -197,6 +198,8 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
         .and("broken", PAGE.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
         .and("jwks.json", "{}")
+        .and("identity.pem", "")
+        .and("next.pem", "")
         .and("cluster/roles.yml", "")
         .and("inventory.json", "")
         .and("lister", "lister:secret\n")

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use policy::Policy;
 use policy::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse, Inventory,
-    Issuer, Keys, Piece, RolesFromToken, Search, Template,
+    ANYONE, AUTHENTICATED, AllowResponse, Basic, BasicUser, ClaimPath, ContentType, DenyResponse,
+    IdentityFormat, IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search, Template,
 };
 use serde::Serialize;
 
@@ -90,6 +90,7 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     allow_response(&mut found, &old.allow_response, &new.allow_response);
     role_names(&mut found, old, new);
     deny_response(&mut found, &old.deny_response, &new.deny_response);
+    identity_header(&mut found, old.identity_header.as_ref(), new.identity_header.as_ref());
     found.all
 }
 
@@ -246,6 +247,35 @@ fn deny_response(found: &mut Found, old: &DenyResponse, new: &DenyResponse) {
         Some(name.to_owned())
     });
     found.value("deny_response.explain", &old.explain, &new.explain, |explain| Some(explain.to_string()));
+}
+
+fn identity_header(found: &mut Found, old: Option<&IdentityHeader>, new: Option<&IdentityHeader>) {
+    let (old, new) = match (old, new) {
+        (Some(old), Some(new)) => (old, new),
+        (None, None) => return,
+        (None, Some(_)) => return found.push("identity_header".to_owned(), "added"),
+        (Some(_), None) => return found.push("identity_header".to_owned(), "removed"),
+    };
+    let value = |setting: &str| format!("identity_header.{setting}");
+    found.value(&value("name"), &old.name, &new.name, text);
+    found.value(&value("format"), &old.format, &new.format, |format| {
+        let name = match format {
+            IdentityFormat::Jwt => "jwt",
+            IdentityFormat::Compact => "compact",
+        };
+        Some(name.to_owned())
+    });
+    found.value(&value("issuer"), &old.issuer, &new.issuer, text);
+    found.value(&value("audience"), &old.audience, &new.audience, text);
+    found
+        .value(&value("lifetime"), &old.lifetime, &new.lifetime, |time| Some(format!("{}s", time.as_secs())));
+    let [old_keys, new_keys] =
+        [old, new].map(|header| header.keys.iter().map(|key| &*key.bytes).collect::<Vec<_>>());
+    found.value(&value("keys"), &old_keys, &new_keys, |_| None);
+    let claims = |header: &IdentityHeader| {
+        header.claims.iter().map(|(name, path)| format!("{name}: {}", claim(path))).collect::<Vec<_>>()
+    };
+    found.value(&value("claims"), &claims(old), &claims(new), |claims| Some(claims.join(", ")));
 }
 
 fn text(value: &Arc<str>) -> Option<String> {

@@ -72,7 +72,7 @@ pub struct Totals {
     pub tokens_verified: u64,
     /// Time from a complete request until its answer is passed to the transport. Answers that leave in one write have the same
     /// time; if a check waited until its credentials were verified, the wait is included.
-    pub handler: Distribution,
+    pub check: Distribution,
     /// Time to authorize a decoded request (parse, authenticate, evaluate), without waiting for a verification.
     pub evaluation: Distribution,
 }

@@ -16,7 +16,7 @@ pub struct Received {
     pub at: Instant,
 }
 
-/// What [`WorkerThread::record`](crate::WorkerThread::record) needs besides the verdict.
+/// What [`ThreadAuthorizer::record`](crate::ThreadAuthorizer::record) needs besides the verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionContext<'a> {
     /// What authorized it.

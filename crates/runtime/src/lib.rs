@@ -2,13 +2,13 @@
 //! compiles and replaces it in the background, fetches keys, hashes passwords, logs decisions and counts.
 //!
 //! It knows no transport: `sidecar` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is
-//! one of either. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`WorkerThread`],
+//! a thread that answers requests: one of the gRPC server's, or one of Envoy's. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then [`ThreadAuthorizer`],
 //! with which a thread answers requests. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
 //!   `bundles`: fetches policies as bundles;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
-//! * `shadow`: compares the decisions of a candidate with those of the active policy;
+//! * `shadow`: compares the decisions of the shadow policy (the *candidate*) with those of the active one;
 //! * [`decisions`] with [`lines`]: the decision log;
 //! * [`counters`] and [`status`]: what can be observed.
 
@@ -38,9 +38,9 @@ mod runtime;
 pub mod settings;
 mod shadow;
 pub mod status;
+mod thread_authorizer;
 mod trusted_ca;
 pub mod units;
-mod worker_thread;
 
 pub use active_policy::ActivePolicy;
 pub use client_network::ClientNetwork;
@@ -49,4 +49,4 @@ pub use record::{DecisionRecord, DecisionSink, is_logged};
 pub use reload::log_problems;
 pub use runtime::{LoadedPolicy, Reloads, Runtime};
 pub use shadow::ShadowStats;
-pub use worker_thread::WorkerThread;
+pub use thread_authorizer::ThreadAuthorizer;

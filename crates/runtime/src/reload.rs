@@ -358,6 +358,7 @@ impl Reloader {
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
             facts.policy.revision = Some(authorizer.revision().clone());
+            facts.policy.identity_keys = authorizer.identity_keys().map(Into::into);
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
             facts.policy.stale = false;

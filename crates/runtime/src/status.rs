@@ -1,6 +1,7 @@
 //! The status of the policy and of the active keys: written by the threads that load them, read by the admin pages.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -133,6 +134,8 @@ impl BundleFacts {
 pub struct PolicyFacts {
     /// The revision of the active policy and its keys; `None` if no policy is active.
     pub revision: Option<Revision>,
+    /// The public keys of its identity header as a JWK Set, if it has one that is a JWT.
+    pub identity_keys: Option<Arc<str>>,
     /// When it became active, since the Unix epoch.
     pub loaded: Duration,
     /// Since when the files have not loaded; `None` if they load.

@@ -189,7 +189,8 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             })
         })?;
     }
-    Ok(())
+    // A node refuses it, too. What needs nothing would be open to everyone.
+    if reading.needs.is_empty() { Err(Problem::Invalid("its body has no action")) } else { Ok(()) }
 }
 
 fn alias_action<'a>(

@@ -333,6 +333,9 @@ fn a_body_names_an_index_in_place_of_the_path() {
         r#"{"actions":[{"remove_index":{"index":"secret"}},{"add":{"index":"public","alias":"a"}}]}"#;
     assert_needs("POST", "/_aliases", remove, "indices:admin/delete on [secret]");
     assert_needs("POST", "/_aliases", remove, "indices:admin/delete on [public]");
+    for nothing in ["{}", r#"{"actions": []}"#, r#"{"actions": [{}]}"#] {
+        assert_denied("POST", "/_aliases", nothing);
+    }
 }
 
 #[test]

@@ -245,15 +245,15 @@ pub struct WhatCanArgs {
     /// The policy: a file, or a folder that contains a `policy.yaml`.
     #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
     pub policy: PathBuf,
-    /// A role of the caller, on a host of a search cluster one of the cluster; repeat the flag for more than one.
+    /// A role that the caller has: one of the policy, or with the `--host` of a search cluster one of that cluster; repeat the flag for more than one.
     #[arg(long = "role", value_name = "NAME")]
     pub roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
     /// Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// The issuer of the user's token. By default, the user is of the identity source (`basic` or a JWT issuer) whose
-    /// `user_prefix` is the longest that the name begins with.
+    /// The issuer of the user's token. By default the name decides: of the identity sources (`basic` or a JWT issuer) whose
+    /// `user_prefix` it begins with, it is the one with the longest.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub issuer: Option<String>,
     /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
@@ -353,7 +353,7 @@ pub enum Algorithm {
 #[derive(Args, Debug)]
 pub struct SchemaArgs {
     /// The kind of files.
-    #[arg(value_enum, default_value_t)]
+    #[arg(value_enum, default_value_t, value_name = "KIND")]
     pub of: SchemaOf,
 }
 

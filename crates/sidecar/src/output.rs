@@ -40,6 +40,11 @@ impl<'a> Output<'a> {
         Self::put(self.err, &format!("rolegate: {message}\n"));
     }
 
+    /// Prints a warning on standard error.
+    pub(crate) fn warning(&mut self, message: &str) {
+        self.error(&format!("warning: {message}"));
+    }
+
     /// Prints a prompt on standard error.
     pub(crate) fn prompt(&mut self, text: &str) {
         Self::put(self.err, text);

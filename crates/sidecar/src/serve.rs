@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admin::{Address, Admin, AdminAddress, BindError, Bound, Listener, Metrics, Pages, SocketFile};
+use admin::{Address, Admin, AdminAddress, BindError, BoundSocket, Listener, Metrics, Pages, SocketFile};
 use policy::Problem;
 use runtime::lines::Counts;
 use runtime::status::Status;
@@ -63,7 +63,7 @@ impl Server {
         let policy = LoadedPolicy::load(settings.of_policy()).map_err(ServeError::Policy)?;
         let mut files = Vec::new();
         let mut bind = |address| -> Result<_, ServeError> {
-            let bound = Bound::new(address, settings.socket_mode)?;
+            let bound = BoundSocket::new(address, settings.socket_mode)?;
             files.extend(bound.file);
             Ok((bound.address, bound.listener))
         };

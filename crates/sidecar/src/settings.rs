@@ -28,7 +28,7 @@ pub struct Settings {
     #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub policy: PolicySource,
 
-    /// A shadow policy, to try it before it counts: a file, a folder or a URL like `--policy`. It decides each request as well and
+    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides each request as well and
     /// never changes an answer. Metrics and log lines say where the two policies differ.
     #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
@@ -75,7 +75,7 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms and /reload, or `off`.
+    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks and /reload, or `off`.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub admin: AdminAddress,
 
@@ -105,7 +105,7 @@ pub struct Settings {
 
     /// Maximum number of open gRPC connections, divided evenly among the worker threads. When a thread has its share, the
     /// connection that has been idle for longest is closed; if none is idle (without a request for one second), the new
-    /// one is closed. Envoy opens one connection per worker thread of its own and endpoint.
+    /// one is closed. Each worker thread of Envoy opens one connection to each endpoint of the cluster.
     #[arg(long, env = "ROLEGATE_MAX_CONNECTIONS", value_name = "N", default_value = "1024", value_parser = units::count)]
     pub max_connections: u16,
 
@@ -140,7 +140,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
 
     /// Interval at which the policy's files are checked for changes, in addition to notifications of the system. 0
-    /// means never; a folder that cannot be watched is then checked every second.
+    /// relies on the notifications, and checks once per hour. A folder that cannot be watched is checked every second, whatever
+    /// the interval. With a maximum staleness, the interval is at most half of it.
     #[arg(
         long,
         env = "ROLEGATE_POLL_INTERVAL",
@@ -214,7 +215,7 @@ pub enum OnStale {
 /// Which issuers' keys must be fetched before the process is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum KeysNeeded {
-    /// None: an issuer that is down costs only its own tokens, which get 401, even while instances restart.
+    /// No keys: an issuer that is down costs only its own tokens, which get 401, even while instances restart.
     #[default]
     None,
     /// Those of at least one issuer, if there are any: a rollout stops where no issuer can be reached.

@@ -1,9 +1,12 @@
-//! The test application behind the proxy. It stores nothing and echoes each request in its response.
+//! The test application behind the proxy. It stores nothing and echoes each request in its response. It can be told to
+//! answer only requests with a valid identity header.
+
+mod verified;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use self::verified::Trusted;
 use crate::process::Failed;
 
 /// The application: on a free loopback port, until it is dropped.
@@ -27,6 +31,8 @@ pub struct App {
 struct Seen {
     requests: AtomicU64,
     forbidden: AtomicU64,
+    /// With which keys the identity header is verified, if it must be there.
+    trusted: OnceLock<Trusted>,
 }
 
 /// Requests with this header must never reach the application. Tests set it on requests that must be denied.
@@ -45,6 +51,16 @@ impl App {
         let answer = move |head: &Parts, body: Bytes| answer(head, &body, &counts);
         let serving = tokio::spawn(load::app::serve(listener, std::future::pending(), answer));
         Ok(Self { address, seen, serving })
+    }
+
+    /// From now on answers with 401 unless the header `x-identity` is a token for this audience, signed with one of the keys
+    /// of this JWK Set.
+    ///
+    /// # Errors
+    /// If this is no JWK Set.
+    pub fn trust(&self, keys: &str, audience: &str) -> Result<(), Failed> {
+        let trusted = Trusted::new(keys, audience)?;
+        self.seen.trusted.set(trusted).map_err(|_| Failed::new("app", "it trusts keys already"))
     }
 
     /// The number of requests that have reached it.
@@ -71,7 +87,16 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
     if head.headers.contains_key(MUST_NOT_ARRIVE) {
         seen.forbidden.fetch_add(1, Ordering::SeqCst);
     }
+    let identity = match seen.trusted.get().map(|trusted| trusted.verified(&head.headers)).transpose() {
+        Ok(identity) => identity,
+        Err(why) => {
+            let mut refused = load::app::json(json!({ "refused": why }).to_string().into());
+            *refused.status_mut() = http::StatusCode::UNAUTHORIZED;
+            return refused;
+        }
+    };
     let echo = json!({
+        "identity": identity,
         "method": head.method.as_str(),
         "path": head.uri.to_string(),
         "headers": headers(&head.headers),

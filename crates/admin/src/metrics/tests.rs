@@ -22,7 +22,7 @@ impl AuthorizationStats for Counted {
             allowed: 3,
             denied: vec![("not_allowed", 2)],
             errors: vec![(ErrorKind::Malformed, 1)],
-            handler: [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect(),
+            check: [500, 1024, 1025, 1_500_000_000].map(Duration::from_nanos).into_iter().collect(),
             evaluation: [200, 300].map(Duration::from_nanos).into_iter().collect(),
             ..Totals::default()
         }

@@ -133,6 +133,7 @@ impl Authorizer {
         explanation.cluster = Some(Box::new(explained));
         let mut scratch = AnswerScratch::default();
         explanation.add_verdict(&self.authorize_on_cluster(cluster, request, caller, now, &mut scratch));
+        self.hide_identity(&mut explanation);
         explanation
     }
 }
@@ -179,12 +180,12 @@ impl Cluster {
             inventory: privileges.inventory().map(search::Inventory::len),
             ..ExplainedCluster::default()
         };
-        let Ok(asked) = cluster_request(request, now) else { return explained };
-        let without = search::Request { body: RequestBody::Unseen, ..asked };
+        let Ok(search_request) = cluster_request(request, now) else { return explained };
+        let without = search::Request { body: RequestBody::Unseen, ..search_request };
         explained.depends_on_body =
             search::read(&without, &mut Vec::new()) == Err(search::Problem::BodyNeeded);
         let mut needs = Vec::new();
-        explained.operation = search::read(&asked, &mut needs).ok();
+        explained.operation = search::read(&search_request, &mut needs).ok();
         explained.needs = explained_needs(&needs);
         if explained.operation.is_none() {
             return explained;
@@ -207,7 +208,7 @@ impl Compiled {
         let caller = self.privileges.caller(&subject);
         // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
         let mut chunks =
-            needs.chunks(cluster::EXPLAINED).map(|some| (some, self.privileges.decide(&caller, some)));
+            needs.chunks(cluster::NEEDS_PER_CHUNK).map(|some| (some, self.privileges.decide(&caller, some)));
         let first = chunks.find(|(_, answer)| *answer != PERMITTED);
         let Some((needs, answer)) = first else { return };
         let missing = |Cell { action, name, reason }: &Cell| MissingPrivilege {

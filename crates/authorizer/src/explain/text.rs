@@ -115,6 +115,9 @@ impl Display for ExplainedCluster {
         for need in &self.needs {
             write!(f, "\nneeds:   {need}")?;
         }
+        if self.operation.is_some() && self.needs.is_empty() {
+            f.write_str("\nneeds:   nothing: every authenticated caller may")?;
+        }
         for missing in &self.missing {
             let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
             write!(f, "\nmissing: {} on {name} ({})", missing.action, missing.because)?;

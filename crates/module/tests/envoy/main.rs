@@ -15,6 +15,8 @@ mod bodies;
 mod cases;
 mod configuration;
 mod differential;
+#[path = "../../../sidecar/tests/envoy/identity_header.rs"]
+mod identity_header;
 mod pauses;
 #[path = "../../../sidecar/tests/envoy/requests.rs"]
 mod requests;

@@ -4,7 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ids::IdVec;
-use crate::model::{ANYONE, AUTHENTICATED, Grant, Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken};
+use crate::model::{
+    ANYONE, AUTHENTICATED, AllowResponse, Grant, IdentityHeader, Issuer, ListedRole, Policy, Role, RoleId,
+    RolesFromToken,
+};
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
 use crate::problem::{Place, Problem};
@@ -46,13 +49,29 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     cut_cycles(&mut roles, &places, problems);
     let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     drop(sources);
+    let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
+    let identity_header = policy.identity_header.map(|(_, section)| section);
+    if let Some(header) = &identity_header {
+        check_identity_header(header, &allow_response, problems);
+    }
     Policy {
         identity,
         roles,
         grants,
-        allow_response: policy.allow_response.map(|(_, section)| section).unwrap_or_default(),
+        allow_response,
+        identity_header,
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
         search: policy.search.map(|(_, section)| section),
+    }
+}
+
+/// Reports an identity header that is also set or removed as another header.
+fn check_identity_header(header: &IdentityHeader, others: &AllowResponse, problems: &mut Vec<Problem>) {
+    let set = others.set_headers.iter().map(|other| &other.name);
+    if set.chain(&others.remove_headers).any(|other| *other == header.name) {
+        let message = format!("the identity header `{}` is also in `allow_response`", header.name);
+        let help = "remove it there, or take another `name`: it is overwritten on every request anyway";
+        problems.push(Problem::error(header.at.clone(), message).help(help));
     }
 }
 

@@ -60,8 +60,22 @@ fn value(reader: &mut Reader, node: &Node) -> Option<crate::model::Template> {
     template::read(reader, &text)
 }
 
-/// The name of a header in lower case, if the header may be changed.
+/// The name of a header in lower case, if the header may be changed and was not named before.
 fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>) -> Option<String> {
+    let name = header_name(reader, text)?;
+    if let Some(first) = seen.get(&name) {
+        let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
+            .help("a header is either set or removed, once")
+            .related(reader.place(*first), "the first is here");
+        reader.push(problem);
+        return None;
+    }
+    seen.insert(name.clone(), text.at);
+    Some(name)
+}
+
+/// The name of a header in lower case, if the header may be changed.
+pub(crate) fn header_name(reader: &mut Reader, text: &Text<'_>) -> Option<String> {
     let name = text.text.to_ascii_lowercase();
     if let Some((message, help)) = fault(&name) {
         reader.error_help(text.at, message, help);
@@ -71,14 +85,6 @@ fn header(reader: &mut Reader, text: &Text<'_>, seen: &mut HashMap<String, Mark>
         let message = format!("`{name}` is one of Envoy's own headers");
         reader.warning_help(text.at, Warning::EnvoyHeader, message, "take another name");
     }
-    if let Some(first) = seen.get(&name) {
-        let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
-            .help("a header is either set or removed, once")
-            .related(reader.place(*first), "the first is here");
-        reader.push(problem);
-        return None;
-    }
-    seen.insert(name.clone(), text.at);
     Some(name)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::document::Mark;
-use crate::model::{AllowResponse, DenyResponse, Identity, Rule, Search};
+use crate::model::{AllowResponse, DenyResponse, Identity, IdentityHeader, Rule, Search};
 use crate::problem::Place;
 
 /// The contents of all files of a policy.
@@ -14,6 +14,7 @@ pub(crate) struct UnresolvedPolicy {
     pub(crate) identity: Option<(Place, Identity)>,
     pub(crate) allow_response: Option<(Place, AllowResponse)>,
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
+    pub(crate) identity_header: Option<(Place, IdentityHeader)>,
     pub(crate) search: Option<(Place, Search)>,
     /// What may be missing here because it could not be read.
     pub(crate) missing: Missing,

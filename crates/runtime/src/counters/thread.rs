@@ -17,7 +17,7 @@ pub struct ThreadCounters {
     allowed: Counter,
     denied: [(OnceLock<&'static str>, Counter); REASONS],
     errors: [Counter; ErrorKind::ALL.len()],
-    handler: Recorder,
+    check: Recorder,
     evaluation: Recorder,
     tokens_verified: Counter,
 }
@@ -28,7 +28,7 @@ impl Default for ThreadCounters {
             allowed: Counter::default(),
             denied: std::array::from_fn(|_| Default::default()),
             errors: Default::default(),
-            handler: Recorder::default(),
+            check: Recorder::default(),
             evaluation: Recorder::default(),
             tokens_verified: Counter::default(),
         }
@@ -67,14 +67,14 @@ impl ThreadCounters {
 
     /// Records the latency of `answers` answers: from their complete requests until they were passed to the transport.
     pub fn record_latency(&self, latency: Duration, answers: u64) {
-        self.handler.record(latency, answers);
+        self.check.record(latency, answers);
     }
 
     pub(super) fn add_to(&self, totals: &mut Totals) {
         totals.allowed += self.allowed.read();
         totals.tokens_verified += self.tokens_verified.read();
         totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
-        self.handler.add_to(&mut totals.handler);
+        self.check.add_to(&mut totals.check);
         self.evaluation.add_to(&mut totals.evaluation);
         for (name, count) in &self.denied {
             let Some(name) = name.get() else { break };
@@ -107,6 +107,6 @@ mod tests {
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);
         assert_eq!((totals.evaluation.count(), totals.evaluation.sum()), (2, Duration::from_micros(6)));
-        assert_eq!((totals.handler.count(), totals.handler.sum()), (4, Duration::from_micros(20)));
+        assert_eq!((totals.check.count(), totals.check.sum()), (4, Duration::from_micros(20)));
     }
 }

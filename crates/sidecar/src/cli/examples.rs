@@ -36,8 +36,8 @@ rolegate explain [OPTIONS] --policy <FILE|DIR> <METHOD> <PATH|URL>
 pub(super) const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   rolegate explain --policy policies/people --basic alice:wonderland GET /people
-  rolegate explain --policy policies/people --user bob --group staff POST /people
-  rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol GET /people
+  rolegate explain --policy policies/people --user bob POST /people
+  rolegate explain --policy policies/jwt --issuer https://id.example.com --user id:carol --group id:staff POST /people
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/status < token
   rolegate explain --policy policies/people GET /people        without credentials
   rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
@@ -83,8 +83,9 @@ Examples:
   rolegate replay --output json --policy new - < decisions.log
   kubectl logs deploy/rolegate | rolegate replay --policy new -
 
-The log is what `rolegate serve --decision-log all` prints. Passwords and tokens are not verified again: a line with invalid
-credentials is not evaluated, and neither is one whose values were cut. The exit code is 0 if no answer would change, 1 if one
+The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
+of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
+whose values were cut. The exit code is 0 if no answer would change, 1 if one
 would, 2 if the arguments are wrong or the log has no decision, and 3 if the policy is wrong.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\

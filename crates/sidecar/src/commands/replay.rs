@@ -51,6 +51,13 @@ pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
         output.error(&format!("`{}` has no line of a decision log", args.log.display()));
         return Exit::Arguments;
     }
+    if replay.allowed == 0 {
+        output.warning(&format!(
+            "`{}` has no allowed request, so nothing can show as `now denied`: \
+             `rolegate serve` logs only denials unless `--decision-log all` is set",
+            args.log.display()
+        ));
+    }
     match args.output {
         Format::Text => output.line(&replay.to_string()),
         Format::Json => output.json(&Report::of(&replay)),
@@ -61,8 +68,9 @@ pub(crate) fn replay(args: &ReplayArgs, output: &mut Output<'_>) -> Exit {
 /// What a policy would change.
 #[derive(Default)]
 struct Replay {
-    /// Lines that are decisions, and those of them that were not evaluated.
+    /// Lines that are decisions, those of them that allowed, and those that were not evaluated.
     lines: u64,
+    allowed: u64,
     inexact: u64,
     without_caller: u64,
     /// Allowed or denied as before, but by another rule or for another reason.
@@ -109,6 +117,7 @@ impl Replay {
 
     fn add(&mut self, number: u64, decision: &LoggedDecision, authorizer: &Authorizer) {
         self.lines += 1;
+        self.allowed += u64::from(decision.is_allowed());
         if decision.is_inexact() {
             self.inexact += 1;
             return;
@@ -159,6 +168,7 @@ impl Group {
 #[derive(Serialize)]
 struct Report<'a> {
     lines: u64,
+    allowed: u64,
     changes: u64,
     otherwise: u64,
     inexact: u64,
@@ -181,6 +191,7 @@ impl<'a> Report<'a> {
     fn of(replay: &'a Replay) -> Self {
         Self {
             lines: replay.lines,
+            allowed: replay.allowed,
             changes: replay.changes(),
             otherwise: replay.otherwise,
             inexact: replay.inexact,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use envoy::CheckRequest;
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, WorkerThread};
+use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
 use super::request_body;
@@ -45,7 +45,7 @@ pub(super) enum Failure {
 
 /// Checks the messages of one worker.
 pub(super) struct Checker {
-    thread: WorkerThread,
+    thread: ThreadAuthorizer,
     encoder: RefCell<envoy::Encoder>,
 }
 
@@ -67,11 +67,12 @@ impl From<ErrorKind> for Failure {
 
 impl Checker {
     pub(super) fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { thread: WorkerThread::new(policy, counters), encoder: RefCell::default() }
+        Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default() }
     }
 
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the message has
-    /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied.
+    /// waited for. If a reload has meanwhile removed the user or the permission, the request is denied, or its credentials must
+    /// be verified again first.
     pub(super) fn check(
         &self,
         message: &[u8],
@@ -150,7 +151,7 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.encode(&verdict).map_err(|_| ErrorKind::Unanswerable)?;
-                // An encoded answer is never smaller than its content.
+                // An encoded answer is at least as long as its changes, so those of most answers need not be summed up.
                 if answer.len() > MAX_CHANGES && verdict.is_too_large() {
                     let denied = self.deny(Limit::ResponseSize, message, authorizer, scratch, received);
                     return denied.map(CheckResult::Answered);

@@ -27,8 +27,9 @@ use super::respond::StreamState;
 use super::slices::{Slice, Sliced};
 use super::wrong_protocol::{Peer, WrongProtocol};
 
-/// Maximum number of requests that are read before they are answered, and of requests in a time slice. A larger batch saves system calls; in a smaller one the first request waits less. Chosen, not measured: at a
-/// few microseconds each (November 2026; `make bench BENCH=wire`), 64 take about as long as a slice.
+/// Maximum number of requests that are answered together. After so many a time slice also ends: no more is read from the
+/// socket, but what was read is still answered. A larger batch saves system calls; in a smaller one the first request waits
+/// less. Chosen, not measured: at a few microseconds each (November 2026; `make bench BENCH=wire`), 64 take about as long as a slice.
 const BATCH: usize = 64;
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of small ones. It limits
 /// the memory that unfinished messages of one connection occupy. Chosen, not measured.
@@ -49,8 +50,8 @@ const STREAMS_DIVIDEND: usize = 1536;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold memory, and there
 /// can be thousands of connections; but with one stream, a slow check would delay all others of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Number of streams that the peer may open and reset before they are accepted (RFC 9113, 5.1.2), even if fewer may be open
-/// at once. If many downstream clients of
+/// Minimum size of a burst of resets: so many streams (and a quarter more) may a peer open and reset before they are accepted
+/// (RFC 9113, 5.1.2), even if fewer may be open at once. If many downstream clients of
 /// one Envoy leave together, Envoy resets their streams. That must not close the connection, which also carries the checks
 /// of all others. Envoy has at most 1,024 requests in flight unless its circuit breakers are configured.
 const MIN_RESETS: usize = 1 << 10;

@@ -1,10 +1,11 @@
-//! Envoy with the sidecar. `cases`, `requests` and `under_load` are also compiled into the tests of the module, for an Envoy that
+//! Envoy with the sidecar. `cases`, `identity_header`, `requests` and `under_load` are also compiled into the tests of the module, for an Envoy that
 //! authorizes by itself: they use [`each_form`], [`start`] and the constants below, of which each has its own.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 mod cases;
 mod faults;
+mod identity_header;
 mod minimal;
 mod requests;
 mod search;

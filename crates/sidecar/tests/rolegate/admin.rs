@@ -224,3 +224,30 @@ fn a_reload_is_requested_by_a_post_that_no_website_sent() {
     assert_eq!(status(&server, "POST /reload"), 429);
     wait_until(|| reloads() == Some(1.0), || "the reload".to_owned());
 }
+
+/// The public keys of the identity header, which change with the policy.
+#[test]
+fn the_keys_of_the_identity_header_are_served() {
+    let policy = "version: 1\nidentity: { basic: { verify: false } }\n";
+    let folder = PolicyFolder::new(policy);
+    let server = Server::start(&folder.arg(), &[]);
+    assert_eq!(server.page("/jwks").0, 404);
+    for keys in ["one.pem", "two.pem, one.pem"] {
+        for file in keys.split(", ") {
+            let key = rcgen::KeyPair::generate().unwrap();
+            folder.write(file, &key.serialize_pem());
+        }
+        folder.write(
+            "policy.yaml",
+            &format!("{policy}identity_header: {{ format: jwt, audience: shop, keys: [{keys}] }}\n"),
+        );
+        let count = keys.split(", ").count();
+        let mut are_served = || {
+            let (status, page) = server.page("/jwks");
+            let keys: serde_json::Value = serde_json::from_str(&page).unwrap_or_default();
+            let keys = keys["keys"].as_array().map_or(0, Vec::len);
+            status == 200 && keys == count && page.contains("\"ES256\"") && !page.contains("\"d\"")
+        };
+        wait_until(&mut are_served, || "the keys of the policy".to_owned());
+    }
+}

@@ -181,7 +181,21 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
         (Sent::File(symlink), "malformed", "not a plain file but Symlink"),
         (Sent::File(climbing), "malformed", "is not a plain path below the bundle"),
         (Sent::File(bomb), "malformed", "is larger than it may be"),
-        (Sent::File(does_not_compile(&publisher, 11)), "does_not_compile", "its policy does not compile"),
+        (
+            Sent::File(does_not_compile(&publisher, "roles: nonsense")),
+            "does_not_compile",
+            "its policy does not compile",
+        ),
+        (
+            Sent::File(does_not_compile(&publisher, "identity: { basic: { users_file: /etc/passwd } }")),
+            "does_not_compile",
+            "cannot read `/etc/passwd`: no such file",
+        ),
+        (
+            Sent::File(does_not_compile(&publisher, "include: [../../../../etc/hostname]")),
+            "does_not_compile",
+            "etc/hostname`: no such file",
+        ),
     ] {
         files.answer(sent);
         wait_for_another(&server, counted);
@@ -199,9 +213,9 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
 }
 
 /// A signed bundle whose policy does not compile: `bundle build` makes none.
-fn does_not_compile(publisher: &Publisher, revision: u64) -> Vec<u8> {
-    let files = [("policy.yaml".to_owned(), b"version: 1\nroles: nonsense\n".to_vec())].into();
-    let bytes = bundle::build("policy.yaml", revision, &files).unwrap();
+fn does_not_compile(publisher: &Publisher, policy: &str) -> Vec<u8> {
+    let files = [("policy.yaml".to_owned(), format!("version: 1\n{policy}\n").into_bytes())].into();
+    let bytes = bundle::build("policy.yaml", 11, &files).unwrap();
     std::fs::write(publisher.path("broken.tar.gz"), bytes).unwrap();
     let (code, _, errors) =
         run(&["bundle", "sign", "--key", &publisher.arg("key"), &publisher.arg("broken.tar.gz")]);

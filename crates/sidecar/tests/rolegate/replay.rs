@@ -113,6 +113,20 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
 }
 
 #[test]
+fn a_log_without_allowed_requests_is_warned_of() {
+    let denied = log().lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
+    for more in [&[][..], &["--output", "json"]] {
+        let (code, out, err) = replay(POLICY, &denied, more);
+        assert_eq!(code, 0, "{out}");
+        assert!(err.contains("`-` has no allowed request") && err.contains("`--decision-log all`"), "{err}");
+        let (_, _, err) = replay(POLICY, &log(), more);
+        assert_eq!(err, "");
+    }
+    let (_, out, _) = replay(POLICY, &denied, &["--output", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["allowed"], 0, "{out}");
+}
+
+#[test]
 fn a_suggested_policy_passes_the_check_and_changes_nothing() {
     let more: String = (1..9)
         .map(|id| line("allowed", "anyone: GET /open", json!({}), "GET", &format!("/a/{id}")))

@@ -23,7 +23,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 17] = [
+const MAPPINGS: [(&str, &str, &str); 18] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
@@ -36,6 +36,7 @@ const MAPPINGS: [(&str, &str, &str); 17] = [
     ("grant", "a grant", "grants: { admin: { ?: x } }"),
     ("allow_response", "`allow_response`", "allow_response: { ?: x }"),
     ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
+    ("identity_header", "`identity_header`", "identity_header: { ?: x }"),
     ("search", "`search`", "search: { ?: x }"),
     ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("case", "a case", "- { ?: x }"),

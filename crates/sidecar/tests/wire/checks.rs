@@ -43,7 +43,7 @@ async fn both_forms_of_headers_get_the_same_verdicts() {
     assert_eq!(totals.checks.allowed, 2);
     let denied: u64 = totals.checks.denied.iter().map(|(_, count)| count).sum();
     assert_eq!(denied, 8);
-    assert_eq!((totals.checks.handler.count(), totals.checks.evaluation.count()), (10, 10));
+    assert_eq!((totals.checks.check.count(), totals.checks.evaluation.count()), (10, 10));
 }
 
 /// A denial rather than an error, because a client can cause it: `failure_mode_allow` would let an error pass.

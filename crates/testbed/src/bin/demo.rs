@@ -3,6 +3,9 @@
 //! No expected result is written here. Who may do what is computed from the policy by the reference evaluator;
 //! everything else is in `policies/people/cases.yaml`.
 
+#[path = "demo/identity.rs"]
+mod identity;
+
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
@@ -70,6 +73,7 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
     let others: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
     right &= table(out, &stack, &example, &others).await?;
+    right &= identity::show(out, &example, options).await?;
 
     writeln!(
         out,

@@ -18,7 +18,7 @@ pub(crate) fn sources() -> Vec<String> {
 /// Every file that is neither built nor fetched, by its path from the root.
 pub(crate) fn files(but: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
-    for top in ["crates", "benches", "docs", "fuzz", "policies", "proto", "deploy", ".ci"] {
+    for top in ["crates", "benches", "docs", "examples", "fuzz", "policies", "proto", "deploy", ".ci"] {
         walk(&root(), Path::new(top), &mut all);
     }
     let at_the_root = [

@@ -14,21 +14,21 @@ use crate::counters::{ErrorKind, ThreadCounters};
 use crate::decision_context::{DecisionContext, Received};
 use crate::record::{self, Logged};
 
-/// Authorizes the requests of one thread. It contains every panic, counts every answer, and offers verdicts to the
-/// decision log.
-pub struct WorkerThread {
+/// Authorizes the requests of one thread. It turns a panic into an error, counts verdicts, and offers them to the decision log and
+/// to the shadow policy. Errors, which it returns, are counted by its caller.
+pub struct ThreadAuthorizer {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts that were recorded, and whose latency was not.
-    unanswered: Cell<u64>,
+    /// Number of verdicts since the last call of `record_latency`.
+    without_latency: Cell<u64>,
 }
 
-impl WorkerThread {
+impl ThreadAuthorizer {
     /// Authorizes requests with `policy`.
     #[must_use]
     pub fn new(policy: ActivePolicy, counters: Arc<ThreadCounters>) -> Self {
-        Self { policy, counters, scratch: RefCell::default(), unanswered: Cell::new(0) }
+        Self { policy, counters, scratch: RefCell::default(), without_latency: Cell::new(0) }
     }
 
     /// The counters of this thread.
@@ -91,14 +91,14 @@ impl WorkerThread {
             Verdict::Allowed(_) => self.counters.allowed(),
             Verdict::Denied(denied) => self.counters.denied(denied.reason.name()),
         }
-        self.unanswered.set(self.unanswered.get() + 1);
+        self.without_latency.set(self.without_latency.get() + 1);
     }
 
     /// Records the latency of all verdicts since the last call, from `received` until now, and returns it; `None` if there
     /// were none. To be called when their answers are passed to the transport. Those of a batch leave in one write, so the
     /// clock is read once for all of them.
     pub fn record_latency(&self, received: Received) -> Option<Duration> {
-        let answers = self.unanswered.take();
+        let answers = self.without_latency.take();
         (answers > 0).then(|| {
             let latency = received.at.elapsed();
             self.counters.record_latency(latency, answers);
@@ -107,8 +107,8 @@ impl WorkerThread {
     }
 }
 
-impl fmt::Debug for WorkerThread {
+impl fmt::Debug for ThreadAuthorizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerThread").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("ThreadAuthorizer").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

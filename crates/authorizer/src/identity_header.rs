@@ -1,0 +1,207 @@
+//! The identity header: who the caller is, signed, so that the application can verify it.
+//!
+//! Signing with a private key takes some twenty microseconds. So a header is made at the first allowed request of a caller,
+//! is kept with the caller's cached credentials, and is made anew after half of its lifetime: all other requests copy it.
+//! A header is never made for a denied request, and never for a caller whose credentials were not verified.
+
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use identity::{Subject, UnixTime};
+use identity_header::Claims;
+use policy::model::{ClaimPath, IdentityFormat, IdentityHeader};
+use policy::problem::Problem;
+use serde_json::{Value, json};
+
+use crate::answer;
+use keys::SigningKey;
+
+/// Makes the identity headers of a policy.
+#[derive(Debug)]
+pub(crate) struct IdentitySigner {
+    name: Arc<str>,
+    issuer: Arc<str>,
+    audience: Arc<str>,
+    lifetime: UnixTime,
+    claims: Vec<(Box<str>, ClaimPath)>,
+    key: Key,
+}
+
+#[derive(Debug)]
+enum Key {
+    /// The first part of each token, the key, and the JWK Set (RFC 7517) of all public keys.
+    Jwt {
+        header: String,
+        key: SigningKey,
+        public: Box<str>,
+    },
+    Compact(identity_header::Key),
+}
+
+/// The header of one caller, kept with its cached credentials.
+#[derive(Debug)]
+pub(crate) struct SignedIdentity {
+    made: ArcSwapOption<Made>,
+    /// The further claims of the caller's token, which is not kept: the index of each among those of the policy, and its
+    /// value, as JSON for a JWT, as text for the compact form.
+    claims: Box<[(usize, Box<str>)]>,
+    /// The bytes that it will have, or more.
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Made {
+    value: Box<str>,
+    /// When it is made anew.
+    renewed: UnixTime,
+}
+
+/// The identity is too large for its format, or the key cannot sign.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotSigned;
+
+impl IdentitySigner {
+    /// Reads the keys of a policy. Signs once, so that a key that cannot sign is found now, and what the cryptographic
+    /// library prepares at its first signature (tens of milliseconds) delays no request.
+    pub(crate) fn compile(settings: &IdentityHeader) -> Result<Self, Vec<Problem>> {
+        let key = match settings.format {
+            IdentityFormat::Jwt => keys::signing(&settings.keys).map(|(header, key, public)| Key::Jwt {
+                header,
+                key,
+                public: public.into(),
+            }),
+            IdentityFormat::Compact => keys::secret(&settings.keys).map(Key::Compact),
+        }?;
+        let signer = Self {
+            name: settings.name.clone(),
+            issuer: settings.issuer.clone(),
+            audience: settings.audience.clone(),
+            lifetime: settings.lifetime,
+            claims: settings.claims.clone(),
+            key,
+        };
+        match signer.sign(&[], ("", &[], ""), &[], UnixTime::ZERO) {
+            Ok(_) => Ok(signer),
+            Err(NotSigned) => {
+                let message = "the identity header cannot be signed: the key does not work, or the settings are too long";
+                Err(vec![Problem::error(settings.at.clone(), message)])
+            }
+        }
+    }
+
+    /// The name of the header, in lower case.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The public keys as a JWK Set, if there are any.
+    pub(crate) fn public_keys(&self) -> Option<&str> {
+        match &self.key {
+            Key::Jwt { public, .. } => Some(public),
+            Key::Compact(_) => None,
+        }
+    }
+
+    /// The place for the header of a caller with these roles.
+    pub(crate) fn place(&self, subject: &Subject, roles: &[&str]) -> SignedIdentity {
+        let value = |path: &ClaimPath| {
+            path.0
+                .iter()
+                .try_fold(&subject.claims, |value, part| value.get(&**part))
+                .filter(|value| !value.is_null())
+        };
+        let text = |value: &Value| match self.key {
+            Key::Jwt { .. } => value.to_string(),
+            Key::Compact(_) => answer::claim_text(value),
+        };
+        let claims = self.claims.iter().enumerate();
+        let claims = claims.filter_map(|(at, (_, path))| Some((at, text(value(path)?).into_boxed_str())));
+        let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
+        let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
+        let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
+        let settings = self.issuer.len() + self.audience.len();
+        let plain = 300 + settings + subject.user.len() + parts.map(|len| len + 4).sum::<usize>();
+        SignedIdentity { made: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
+    }
+
+    /// Writes the header of a caller to `value`, and makes it before if there is none yet or it is old.
+    pub(crate) fn write(
+        &self,
+        place: &SignedIdentity,
+        (subject, revision): (&Subject, &str),
+        roles: impl FnOnce() -> Vec<String>,
+        now: UnixTime,
+        value: &mut String,
+    ) -> Result<(), NotSigned> {
+        value.clear();
+        if let Some(made) = &*place.made.load()
+            && now < made.renewed
+            // A clock that was set back must not give a header more time.
+            && made.renewed <= now + self.lifetime / 2
+        {
+            value.push_str(&made.value);
+            return Ok(());
+        }
+        let groups: Vec<&str> = subject.groups.iter().map(|group| &**group).collect();
+        let who = (&*subject.user, groups.as_slice(), revision);
+        let roles = roles();
+        let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
+        value.push_str(&self.sign(&place.claims, who, &roles, now)?);
+        let made = Made { value: value.as_str().into(), renewed: now + self.lifetime / 2 };
+        place.made.store(Some(Arc::new(made)));
+        Ok(())
+    }
+
+    fn sign(
+        &self,
+        claims: &[(usize, Box<str>)],
+        (user, groups, revision): (&str, &[&str], &str),
+        roles: &[&str],
+        now: UnixTime,
+    ) -> Result<String, NotSigned> {
+        let (issued, expires) = (now.as_secs(), (now + self.lifetime).as_secs());
+        let claims = claims.iter().filter_map(|(at, text)| Some((&*self.claims.get(*at)?.0, &**text)));
+        match &self.key {
+            Key::Jwt { header, key, .. } => {
+                let payload = json!({
+                    "iss": &*self.issuer, "sub": user, "aud": &*self.audience, "iat": issued, "exp": expires,
+                    "rev": revision, "roles": roles, "groups": groups,
+                });
+                let mut payload = payload.as_object().cloned().unwrap_or_default();
+                for (name, text) in claims {
+                    let value: Value = serde_json::from_str(text).map_err(|_| NotSigned)?;
+                    payload.insert(name.to_owned(), value);
+                }
+                let mut token = header.clone();
+                URL_SAFE_NO_PAD.encode_string(Value::Object(payload).to_string(), &mut token);
+                let signature = key.sign(token.as_bytes()).ok_or(NotSigned)?;
+                token.push('.');
+                URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+                Ok(token)
+            }
+            Key::Compact(key) => {
+                let claims: Vec<(&str, &str)> = claims.collect();
+                let (audience, claims) = (&*self.audience, claims.as_slice());
+                let said = Claims { audience, revision, user, roles, groups, claims, expires };
+                let mut header = String::new();
+                identity_header::encode(&said, key, &mut Vec::new(), &mut header).map_err(|_| NotSigned)?;
+                Ok(header)
+            }
+        }
+    }
+}
+
+impl SignedIdentity {
+    /// The bytes that it has allocated on the heap, or will allocate at the first allowed request.
+    pub(crate) fn heap_size(&self) -> usize {
+        let claims = self.claims.iter().map(|(_, text)| identity::allocated(text.len())).sum::<usize>();
+        let list = identity::allocated(size_of_val(&*self.claims));
+        list + claims + identity::allocated(self.size) + identity::allocated(size_of::<Made>() + 16)
+    }
+}

@@ -1,0 +1,155 @@
+//! The section `identity_header`: a signed header that tells the application who the caller is.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::document::{Fields, Node, Reader, Value};
+use crate::model::{ClaimPath, IdentityFormat, IdentityHeader, IdentityKey};
+use crate::parse::cached_files::{CachedFiles, beside, is_file_name, unreadable};
+use crate::parse::names::is_name;
+use crate::parse::response::header_name;
+use crate::parse::values;
+
+const KEYS: &[&str] = &["name", "format", "keys", "issuer", "audience", "lifetime", "claims"];
+
+/// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
+const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
+
+const NAME: &str = "x-identity";
+const LIFETIME: Duration = Duration::from_secs(60);
+const SHORTEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Reads `identity_header`.
+pub(crate) fn read(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    node: &Node,
+) -> Option<IdentityHeader> {
+    let fields = reader.fields(node, "`identity_header`", KEYS)?;
+    let name = match fields.value("name") {
+        Some(node) => reader.text(node, "`name`").and_then(|text| header_name(reader, &text)),
+        None => Some(NAME.to_owned()),
+    };
+    let format = format(reader, &fields);
+    let keys = keys(reader, files, file, &fields);
+    let mut text = |key: &str| {
+        let (text, shared) = fields.value(key).and_then(|node| reader.shared(node, &format!("`{key}`")))?;
+        is_name(reader, text.at, text.text, &format!("`{key}`")).then(|| shared.clone())
+    };
+    let (issuer, audience) = (text("issuer"), text("audience"));
+    if fields.value("audience").is_none() {
+        let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
+        reader.error_help(fields.at, "`identity_header` has no `audience`", help);
+    }
+    if format == Some(IdentityFormat::Compact)
+        && let Some((key, _)) = fields.field("issuer")
+    {
+        reader.error_help(key.at, "`issuer` is for `format: jwt`", "leave it out");
+    }
+    let lifetime = lifetime(reader, &fields);
+    let claims = claims(reader, &fields);
+    Some(IdentityHeader {
+        name: name?.into(),
+        format: format?,
+        keys: keys?,
+        issuer: issuer.unwrap_or_else(|| "rolegate".into()),
+        audience: audience?,
+        lifetime,
+        claims,
+        at: reader.place(node.at),
+    })
+}
+
+fn format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
+    let Some(node) = fields.value("format") else {
+        let help = "add `format: jwt`, or `format: compact`";
+        reader.error_help(fields.at, "`identity_header` has no `format`", help);
+        return None;
+    };
+    let text = reader.text(node, "`format`")?;
+    match text.text {
+        "jwt" => Some(IdentityFormat::Jwt),
+        "compact" => Some(IdentityFormat::Compact),
+        other => {
+            let message = format!("`{other}` is not a format of an identity header");
+            reader.error_help(text.at, message, "write `jwt` or `compact`");
+            None
+        }
+    }
+}
+
+/// The files with the keys, the first of which signs.
+fn keys(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    file: &Path,
+    fields: &Fields<'_>,
+) -> Option<Vec<IdentityKey>> {
+    let Some(node) = fields.value("keys") else {
+        let help = "add `keys`: a list of files; the first has the key that signs";
+        reader.error_help(fields.at, "`identity_header` has no `keys`", help);
+        return None;
+    };
+    let errors = reader.errors();
+    let names = reader.texts(node, "`keys`", "the name of a file");
+    reader.warn_of_duplicates(&names);
+    let mut keys = Vec::new();
+    for (name, _) in &names {
+        if !is_file_name(reader, name) {
+            continue;
+        }
+        let path = beside(file, name.text);
+        match files.read(&path) {
+            Ok(bytes) => {
+                keys.push(IdentityKey {
+                    path: path.to_string_lossy().into(),
+                    bytes,
+                    at: reader.place(name.at),
+                });
+            }
+            Err(error) => unreadable(reader, name.at, &path, &error),
+        }
+    }
+    if names.is_empty() && reader.errors() == errors {
+        reader.error_help(node.at, "`keys` is empty", "name a file with a key");
+    }
+    (reader.errors() == errors && !keys.is_empty()).then_some(keys)
+}
+
+fn lifetime(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
+    let text = fields.value("lifetime").and_then(|node| reader.text(node, "`lifetime`"));
+    let Some(text) = text else { return LIFETIME };
+    let Some(lifetime) = values::duration(reader, &text, "`lifetime`") else { return LIFETIME };
+    if !(SHORTEST..=LONGEST).contains(&lifetime) {
+        let message = format!("a `lifetime` of `{}` is too short or too long", text.text);
+        reader.error_help(text.at, message, "write `30s` to `5m`");
+    }
+    lifetime
+}
+
+/// Claims of the caller's token that are passed on: names in the header, and their places in the token.
+fn claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Box<str>, ClaimPath)> {
+    let Some(node) = fields.value("claims") else { return Vec::new() };
+    if !matches!(node.value, Value::Map(_)) {
+        let help =
+            "write `{ email: email, tenant: /tenant/id }`: a name, and the claim of the caller's token";
+        reader.error_help(node.at, "`claims` is not a mapping", help);
+        return Vec::new();
+    }
+    let Some(entries) = reader.entries(node, "`claims`") else { return Vec::new() };
+    let mut claims = Vec::new();
+    for (key, node) in entries.iter() {
+        if OURS.contains(&&*key.text) {
+            let message = format!("`{}` is a claim that rolegate writes itself", key.text);
+            reader.error_help(key.at, message, "take another name");
+            continue;
+        }
+        let Some(text) = reader.text(node, "the place of a claim") else { continue };
+        if let Some(path) = values::claim_path(reader, &text, text.text) {
+            claims.push((Box::from(&*key.text), path));
+        }
+    }
+    claims
+}

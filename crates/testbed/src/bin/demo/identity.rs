@@ -1,0 +1,142 @@
+//! The part of the demo about the identity header: the application verifies who the caller is, with a library of its own,
+//! and refuses a request that reaches it past Envoy.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jsonwebtoken::jwk::JwkSet;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use testbed::client::{Answer, Connection, Version, get};
+use testbed::policies::{self, Example};
+use testbed::{Options, Stack};
+
+const AUDIENCE: &str = "people-app";
+const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
+
+/// A request, and what should come of it.
+struct Sent {
+    what: &'static str,
+    /// Past Envoy, straight to the application.
+    past: bool,
+    authorization: Option<&'static str>,
+    identity: Option<String>,
+    /// The user that the application sees; `None` if it must refuse.
+    user: Option<&'static str>,
+}
+
+/// Shows it. Returns whether the application saw who it should see.
+pub(crate) async fn show(
+    out: &mut impl Write,
+    example: &Example,
+    mut options: Options,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let policy = signing(example, folder.path())?;
+    let admin = if options.module.is_some() { Some(free_address()?) } else { None };
+    if let Some(admin) = admin {
+        options.arguments.push(format!("admin: \"{admin}\"").leak());
+    }
+    let stack = Stack::start(&testbed::program()?, &policy, &options).await?;
+    let admin = stack.rolegates.first().map(|rolegate| rolegate.admin).or(admin).ok_or("no admin pages")?;
+    let keys = get(admin, "/jwks", &[]).await?.text();
+    stack.app.trust(&keys, AUDIENCE)?;
+    writeln!(
+        out,
+        "\nThe application verifies `x-identity`, a token of rolegate (keys: http://{admin}/jwks):\n"
+    )?;
+    let mut right = true;
+    for sent in requests(&keys)? {
+        let address = if sent.past { stack.app.address } else { stack.envoy.address };
+        let answer = send(address, &sent).await?;
+        let echo = answer.json();
+        let user = echo.pointer("/identity/sub").and_then(Value::as_str);
+        let ok = user == sent.user && (answer.status == 200) == sent.user.is_some();
+        right &= ok;
+        writeln!(
+            out,
+            "{} {:<52}  {}  {}",
+            if ok { " " } else { "!" },
+            sent.what,
+            answer.status,
+            seen(&echo)
+        )?;
+    }
+    Ok(right)
+}
+
+/// What the application says that it saw.
+fn seen(echo: &Value) -> String {
+    let roles = echo.pointer("/identity/roles").unwrap_or(&Value::Null);
+    match echo.pointer("/identity/sub").and_then(Value::as_str) {
+        Some(user) => format!("it sees {user}, roles {roles}"),
+        None => {
+            let why = echo.get("refused").and_then(Value::as_str).unwrap_or_default();
+            format!("refused by the application: {why}")
+        }
+    }
+}
+
+async fn send(to: SocketAddr, sent: &Sent) -> Result<Answer, Box<dyn std::error::Error>> {
+    let authorization = sent.authorization.map(|value| ("authorization".to_owned(), value.to_owned()));
+    let identity = sent.identity.clone().map(|value| ("x-identity".to_owned(), value));
+    let headers: Vec<_> = authorization.into_iter().chain(identity).collect();
+    let mut connection = Connection::open(to, Version::Http1).await?;
+    Ok(connection.send("GET", "/people", "localhost", &headers, b"").await?)
+}
+
+/// A copy of the example with an identity header and a new key.
+fn signing(example: &Example, folder: &Path) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+    let from = example.file.parent().ok_or("the policy has no folder")?;
+    let to = folder.join("policy");
+    policies::copy(from, &to)?;
+    std::fs::write(to.join("identity.pem"), private_key()?)?;
+    let policy = to.join("policy.yaml");
+    let mut file = std::fs::OpenOptions::new().append(true).open(&policy)?;
+    writeln!(file, "identity_header: {{ format: jwt, keys: [identity.pem], audience: {AUDIENCE} }}")?;
+    Ok(policy)
+}
+
+/// A new P-256 key in PEM.
+fn private_key() -> Result<String, Box<dyn std::error::Error>> {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())?;
+    Ok(format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(key.as_ref())))
+}
+
+fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
+    let forged = forged(keys)?;
+    let sent = |what, past, authorization, identity, user| Sent { what, past, authorization, identity, user };
+    Ok(vec![
+        sent("alice, through Envoy", false, Some(ALICE), None, Some("alice")),
+        sent(
+            "alice, with a forged header for bob, through Envoy",
+            false,
+            Some(ALICE),
+            Some(forged.clone()),
+            Some("alice"),
+        ),
+        sent("past Envoy, with alice's password", true, Some(ALICE), None, None),
+        sent("past Envoy, with a forged header for bob", true, None, Some(forged), None),
+    ])
+}
+
+/// A token for bob that names rolegate's key, but is signed with another one.
+fn forged(keys: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let keys: JwkSet = serde_json::from_str(keys)?;
+    let id = keys.keys.first().and_then(|key| key.common.key_id.clone());
+    let header = Header { kid: id, ..Header::new(Algorithm::ES256) };
+    let far = 32_503_680_000_u64; // the year 3000
+    let claims = json!({ "iss": "rolegate", "sub": "bob", "aud": AUDIENCE, "exp": far, "roles": ["admin"] });
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())?;
+    Ok(encode(&header, &claims, &EncodingKey::from_ec_der(key.as_ref()))?)
+}
+
+/// A free loopback address, for admin pages whose address nothing tells.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")?.local_addr()
+}
