@@ -1,5 +1,6 @@
 //! Where a bundle comes from, and what it must be.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,7 +85,12 @@ impl BundleSource {
     /// # Errors
     /// Why it is not accepted.
     pub(crate) fn open(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, BundleError> {
-        Bundle::open(bytes, keys, u64::try_from(self.settings.max_size).unwrap_or(u64::MAX))
+        let max_size = u64::try_from(self.settings.max_size).unwrap_or(u64::MAX);
+        let open = || Bundle::open(bytes, keys, max_size);
+        // A bug in reading what anyone may have sent must not end the thread that keeps the policy current.
+        catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+            Err(BundleError::Malformed("reading it panicked: this is a bug in rolegate".to_owned()))
+        })
     }
 
     /// The files about the server, as they are now.

@@ -242,10 +242,12 @@ impl Reloader {
         if facts.failing_since.is_none() {
             return;
         }
-        if let Some(good) = self.good.as_ref().filter(|_| facts.revision.is_none()) {
+        let mut revision = facts.revision;
+        // If there is no policy for another reason than that it was too old, there still is none.
+        if let Some(good) = self.good.as_ref().filter(|_| facts.stale && revision.is_none()) {
             self.active.replace(Some(good.authorizer.clone()));
+            revision = Some(good.authorizer.revision().clone());
         }
-        let revision = self.good.as_ref().map(|good| good.authorizer.revision().clone());
         self.status.note(|facts| {
             facts.policy.failing_since = None;
             facts.policy.stale = false;
