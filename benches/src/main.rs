@@ -1,6 +1,6 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `cluster`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long; `results` evaluates what criterion measured. They
+//! `compare`, `filters`, `cluster`, `scale`, `wire` and `attack` measure running servers; `soak` runs one for long, `bundle` many at once; `results` evaluates what criterion measured. They
 //! share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
 //! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
 //! Markdown).
@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 mod attack;
+mod bundle;
 mod cluster;
 mod compare;
 mod filters;
@@ -64,6 +65,9 @@ enum Experiment {
     /// Sends requests through Envoy with the module while its policy and its listener are replaced again and again, and
     /// checks every response and Envoy's memory (`make soak`).
     Soak(soak::SoakArgs),
+    /// Starts many rolegates that fetch one policy bundle, and measures how soon all have a new one, and the requests of the
+    /// server.
+    Bundle(bundle::BundleArgs),
     /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),
     /// Runs the sample application, like `rolegate-load app`.
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Experiment::Wire(args) => wire::run(&args),
         Experiment::Attack(args) => attack::run(args),
         Experiment::Soak(args) => soak::run(&args),
+        Experiment::Bundle(args) => bundle::run(&args),
         Experiment::Results(args) => results::run(&args),
         Experiment::App { address } => {
             load::app::run(&address, 0).map(|()| Exit::Success).map_err(Into::into)

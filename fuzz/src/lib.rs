@@ -3,6 +3,7 @@
 //! `make fuzz` runs them with libFuzzer; the tests run them on `corpus/` and on mutations of it. [`every_path()`] is not
 //! random: it checks all short paths against the [`interpretations()`] that servers could make of them.
 
+mod bundle;
 mod credentials;
 mod every_path;
 mod filter;
@@ -12,6 +13,7 @@ mod search_request;
 
 use policy::canonical::{self, Buffers};
 
+pub use crate::bundle::bundle;
 pub use crate::credentials::{basic, jwks, jwt};
 pub use crate::every_path::{CHARACTERS, ESCAPES, Tally, every_path};
 pub use crate::filter::filter;
@@ -30,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     ("jwt", jwt),
     ("jwks", jwks),
     ("htpasswd", htpasswd),
+    ("bundle", bundle),
     ("policy", policy),
     ("cases", cases),
     ("check_request", check_request),

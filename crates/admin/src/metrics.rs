@@ -88,6 +88,7 @@ impl Collector for Metrics {
             u8::from(self.status.ready().is_ok()),
         )?;
         policy(&mut page, &facts.policy)?;
+        bundle(&mut page, &facts)?;
         keys(&mut page, &facts)?;
         inventory(&mut page, &facts)?;
         if let Some(stats) = &self.shadow {
@@ -161,6 +162,29 @@ fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) -> fmt::Result {
 fn reloads(page: &mut MetricsPage<'_>, name: &str, help: &str, policy: &PolicyFacts) -> fmt::Result {
     let results = [("ok", policy.reloads), ("failed", policy.failures), ("unchanged", policy.unchanged)];
     page.counters(name, help, "result", results.into_iter())
+}
+
+/// The bundle, if the policy is fetched as one.
+fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) -> fmt::Result {
+    let Some(bundle) = &facts.bundle else { return Ok(()) };
+    if let Some(revision) = bundle.revision {
+        page.gauge("rolegate_bundle_revision", "The revision of the active policy bundle", revision)?;
+    }
+    let help = "Fetches of the policy bundle";
+    page.counters("rolegate_bundle_fetches", help, "result", bundle.results())?;
+    let help = "When the server last had the active policy bundle";
+    page.gauge("rolegate_bundle_last_success_timestamp_seconds", help, bundle.fetched.as_secs_f64())?;
+    let help = "For how long the server has not had an acceptable policy bundle";
+    page.gauge("rolegate_bundle_failing_seconds", help, failing_seconds(&facts.policy))?;
+    let help = "Whether a policy bundle must be signed";
+    page.gauge("rolegate_bundle_must_be_signed", help, u8::from(bundle.must_be_signed))?;
+    match bundle.cached {
+        Some(cached) => {
+            let help = "Whether the active policy bundle is in the cache";
+            page.gauge("rolegate_bundle_cached", help, u8::from(cached))
+        }
+        None => Ok(()),
+    }
 }
 
 fn failing_seconds(policy: &PolicyFacts) -> f64 {

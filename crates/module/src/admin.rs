@@ -5,13 +5,13 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use ::admin::{Address, Admin, AuthorizationStats, Backend, BoundSocket, Metrics, MetricsPage, Pages};
 use runtime::counters::{ThreadCounters, Totals};
 use runtime::hashing::{Hashing, HashingTotals};
+use runtime::settings::PolicySource;
 use runtime::{Reloads, Runtime};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ pub(crate) struct Shown {
 /// A listener. Dropping it ends its thread, which then closes the socket.
 #[derive(Debug)]
 struct AdminListener {
-    policy: PathBuf,
+    policy: PolicySource,
     views: Arc<Views>,
     _end: oneshot::Sender<()>,
 }
@@ -68,7 +68,7 @@ static LISTENERS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// If the address cannot be bound, or another policy has it.
 pub(crate) fn show(
     address: &Address,
-    policy: &Path,
+    policy: &PolicySource,
     runtime: &Runtime,
     threads: Threads,
     hashing: Arc<Hashing>,
@@ -84,9 +84,9 @@ pub(crate) fn show(
     }
     let known = listeners.iter().find(|known| known.address == *address);
     let listener = match known.and_then(|known| known.listener.upgrade()) {
-        Some(listener) if listener.policy == policy => listener,
+        Some(listener) if listener.policy == *policy => listener,
         Some(listener) => {
-            let other = listener.policy.display();
+            let other = &listener.policy;
             return Err(format!("`admin` {address} is that of the policy {other}: choose another address"));
         }
         None => {
@@ -108,7 +108,7 @@ impl Drop for Shown {
 }
 
 impl AdminListener {
-    fn open(address: &Address, policy: &Path) -> Result<(Self, JoinHandle<()>), String> {
+    fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), String> {
         let BoundSocket { address, listener, file } =
             BoundSocket::new(address, SOCKET_MODE).map_err(|error| format!("`admin`: {error}"))?;
         let cannot_start = |error: io::Error| format!("rolegate cannot start: {error}");
@@ -132,7 +132,7 @@ impl AdminListener {
         };
         let thread = thread::Builder::new().name("rolegate-admin".to_owned()).spawn(serve);
         Pages::All.log(&address);
-        let listener = Self { policy: policy.to_owned(), views, _end: end };
+        let listener = Self { policy: policy.clone(), views, _end: end };
         thread.map(|thread| (listener, thread)).map_err(cannot_start)
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use admin::AdminAddress;
-use runtime::settings::{DecisionLog, KeysNeeded, OnStale, PolicySettings};
+use runtime::settings::{BundleSettings, DecisionLog, KeysNeeded, OnStale, PolicySettings, PolicySource};
 use runtime::units::{self, UnitError};
 use serde::{Deserialize, Deserializer, de};
 
@@ -14,10 +14,12 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct FilterSettings {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
-    pub(crate) policy: PathBuf,
+    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle.
+    #[serde(deserialize_with = "source")]
+    pub(crate) policy: PolicySource,
     /// A shadow policy: a candidate that decides each request as well, without effect on the answer.
-    shadow: Option<PathBuf>,
+    #[serde(default, deserialize_with = "optional_source")]
+    shadow: Option<PolicySource>,
     /// Address of the admin listener, or `off`.
     #[serde(default = "off", deserialize_with = "admin")]
     pub(crate) admin: AdminAddress,
@@ -57,6 +59,21 @@ pub(crate) struct FilterSettings {
     /// Whether requests get dynamic metadata in the namespace `rolegate`, for access logs and later filters.
     #[serde(default)]
     pub(crate) metadata: bool,
+    /// Files with public keys, one of which must have signed each bundle.
+    #[serde(default, deserialize_with = "one_or_more")]
+    bundle_public_key: Vec<PathBuf>,
+    /// Interval at which the server of a bundle is asked for a new one.
+    #[serde(default = "one_minute", deserialize_with = "duration")]
+    bundle_interval: Duration,
+    /// Folder that keeps the last good bundle.
+    bundle_cache: Option<PathBuf>,
+    /// File with the only certificate authorities that the server of a bundle is trusted by.
+    bundle_ca: Option<PathBuf>,
+    /// File with credentials for the server of a bundle.
+    bundle_credentials: Option<PathBuf>,
+    /// Maximum size of the files in a bundle.
+    #[serde(default = "sixty_four_mebibytes", deserialize_with = "size")]
+    bundle_max_size: usize,
 }
 
 /// The configuration of a route or virtual host.
@@ -106,6 +123,14 @@ impl FilterSettings {
         PolicySettings {
             policy: self.policy.clone(),
             shadow: self.shadow.clone(),
+            bundle: BundleSettings {
+                public_keys: self.bundle_public_key.clone(),
+                interval: self.bundle_interval,
+                cache: self.bundle_cache.clone(),
+                ca: self.bundle_ca.clone(),
+                credentials: self.bundle_credentials.clone(),
+                max_size: self.bundle_max_size,
+            },
             poll_interval: self.poll_interval,
             max_policy_age: self.max_policy_age,
             max_keys_age: self.max_keys_age,
@@ -232,6 +257,37 @@ fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<AdminAddress, D::
         Ok(Value::Off(false)) => Ok(AdminAddress::Off),
         Ok(Value::Off(true)) | Err(_) => Err(de::Error::custom("neither an address nor `off`")),
     }
+}
+
+fn source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicySource, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+}
+
+fn optional_source<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PolicySource>, D::Error> {
+    source(deserializer).map(Some)
+}
+
+/// A path or a list of paths.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Value {
+        One(PathBuf),
+        More(Vec<PathBuf>),
+    }
+    match Value::deserialize(deserializer) {
+        Ok(Value::One(path)) => Ok(vec![path]),
+        Ok(Value::More(paths)) => Ok(paths),
+        Err(_) => Err(de::Error::custom("neither a file nor a list of files")),
+    }
+}
+
+fn one_minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+fn sixty_four_mebibytes() -> usize {
+    64 << 20
 }
 
 fn off() -> AdminAddress {

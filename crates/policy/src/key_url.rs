@@ -45,6 +45,12 @@ impl KeyUrl {
         Self { inventory: Some(InventoryAccess { credentials }), ..url.as_str().into() }
     }
 
+    /// What is wrong with the URL, and how to fix it, if it may not be fetched. Neither shows anything of it.
+    #[must_use]
+    pub fn fault(&self) -> Option<(&'static str, &'static str)> {
+        url_fault(&self.url)
+    }
+
     /// Whether it is the URL of the inventory of a search cluster.
     #[must_use]
     pub fn is_inventory(&self) -> bool {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use identity::{Authenticator, FetchedKeys};
 use policy::model::{Identity, Inventory, Issuer, Keys};
-use policy::{KeyUrl, Loaded, Place, Problem};
+use policy::{Files, KeyUrl, Loaded, Place, Problem};
 
 use crate::files::{RecordedFiles, Seen};
 use crate::trusted_ca::trusted_ca;
@@ -91,11 +91,23 @@ pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
 
 fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let files = RecordedFiles::default();
-    let result = survive(file, || {
-        let loaded = policy::load_with(&files, file, |identity| faults(identity, fetched))?;
-        CompiledPolicy::compile(Arc::new(loaded), fetched, None)
-    });
+    let result = load_from(&files, file, fetched);
     Attempt { seen: files.into_seen(), result }
+}
+
+/// Loads and compiles the policy in `file`, with only these files.
+///
+/// # Errors
+/// Every problem.
+pub fn load_from(
+    files: &dyn Files,
+    file: &Path,
+    fetched: &FetchedKeys,
+) -> Result<CompiledPolicy, Vec<Problem>> {
+    survive(file, || {
+        let loaded = policy::load_with(files, file, |identity| faults(identity, fetched))?;
+        CompiledPolicy::compile(Arc::new(loaded), fetched, None)
+    })
 }
 
 impl CompiledPolicy {

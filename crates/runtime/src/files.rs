@@ -127,6 +127,14 @@ pub fn text(path: &Path) -> Result<String, String> {
     String::from_utf8(read(path)?).map_err(|_| "not UTF-8".to_owned())
 }
 
+/// The contents of a file of at most so many bytes.
+///
+/// # Errors
+/// The reason, as text for people.
+pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, String> {
+    read_at_most(path, max)
+}
+
 /// The folder of a file; `.` if its path has none.
 fn parent(path: &Path) -> PathBuf {
     match path.parent() {

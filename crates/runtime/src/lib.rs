@@ -6,6 +6,7 @@
 //! with which a thread answers requests. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`]: fetches the keys of issuers;
+//!   `bundles`: fetches policies as bundles;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order in which tokens are verified;
 //! * `shadow`: compares the decisions of the shadow policy (the *candidate*) with those of the active one;
 //! * [`decisions`] with [`lines`]: the decision log;
@@ -14,6 +15,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod active_policy;
+mod backoff;
+mod bundles;
 mod client_network;
 pub mod clock;
 pub mod compiled_policy;
@@ -23,6 +26,7 @@ pub mod decisions;
 pub mod fair_queue;
 pub mod files;
 pub mod hashing;
+mod https;
 pub mod keys;
 pub mod lines;
 mod memory;

@@ -20,22 +20,25 @@ use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 
+use crate::bundles::{BundleSource, Fetched, Taken};
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
 use crate::memory;
 use crate::priority;
-use crate::settings::{OnStale, PolicySettings};
+use crate::settings::{OnStale, PolicySettings, PolicySource};
 use crate::status::Status;
 
 mod active;
 mod background;
+mod bundle;
 mod change;
 mod fetched;
 mod folders;
 
 use active::ActiveSnapshot;
 use background::{Background, TIMEOUT};
+use bundle::BundleState;
 use change::Change;
 use folders::Folders;
 
@@ -60,6 +63,8 @@ pub(crate) enum Event {
     Reload,
     /// Keys have been fetched from a URL, changed or not. The sender is dropped once the keys are processed.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
+    /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
+    Bundle(Fetched, oneshot::Sender<Taken>),
     /// The process is stopping.
     Stop,
 }
@@ -78,8 +83,11 @@ pub(crate) struct Reloader {
     active: ActiveSnapshot,
     status: Arc<Status>,
     key_urls: watch::Sender<KeyUrls>,
-    /// The last good policy. It is active, unless it is past its maximum staleness and [`OnStale::Unavailable`] is set.
-    good: CompiledPolicy,
+    /// The last good policy; `None` until a first bundle is fetched. It is active, unless it is past its maximum staleness and
+    /// [`OnStale::Unavailable`] is set.
+    good: Option<CompiledPolicy>,
+    /// The bundle that the policy is fetched as, if it is.
+    bundle: Option<BundleState>,
     /// What the last attempt has read, whether or not it succeeded.
     seen: Arc<Seen>,
     /// What the last successful attempt has read.
@@ -120,22 +128,36 @@ impl Reloader {
         current: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
     ) -> Result<Self, Vec<Problem>> {
-        let file = compiled_policy::policy_file(&settings.policy);
-        let attempt = compiled_policy::load(&file, &FetchedKeys::new());
-        let seen = Arc::new(attempt.seen);
+        let (file, good, seen, bundle) = match &settings.policy {
+            PolicySource::Path(path) => {
+                let file = compiled_policy::policy_file(path);
+                let attempt = compiled_policy::load(&file, &FetchedKeys::new());
+                (file, Some(attempt.result?), attempt.seen, None)
+            }
+            PolicySource::Bundle(url) => {
+                let source = BundleSource::new(url, &settings.bundle)?;
+                let (bundle, cached) = BundleState::from_cache(source);
+                status.note(|facts| facts.bundle = Some(bundle.facts()));
+                (PathBuf::from(url.to_string()), cached, Seen::default(), Some(bundle))
+            }
+        };
+        let seen = Arc::new(seen);
         let mut reloader = Self {
             file,
             rules: Rules::of(settings),
             active: ActiveSnapshot::new(current),
             status,
             key_urls: watch::Sender::default(),
-            good: attempt.result?,
+            good,
+            bundle,
             good_seen: seen.clone(),
             seen,
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
         };
-        reloader.publish(false);
+        if reloader.good.is_some() {
+            reloader.publish(false);
+        }
         Ok(reloader)
     }
 
@@ -143,6 +165,12 @@ impl Reloader {
     #[must_use]
     pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
         self.key_urls.subscribe()
+    }
+
+    /// The bundle to fetch, if the policy is one.
+    #[must_use]
+    pub(crate) fn bundle(&self) -> Option<Arc<BundleSource>> {
+        self.bundle.as_ref().map(BundleState::source)
     }
 
     /// Starts the thread.
@@ -189,6 +217,10 @@ impl Reloader {
                     self.take_keys(&url, keys);
                     drop(taken);
                 }
+                Ok(Event::Bundle(fetched, taken)) => {
+                    // Fails only when the process stops.
+                    let _ = taken.send(self.take_bundle(&fetched, background));
+                }
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -226,6 +258,10 @@ impl Reloader {
     /// Reloads because of a request for it. Returns whether there was anything to load: files that do not load are
     /// loaded again even if unchanged, so that the log says again what is wrong with them.
     fn reload_on_request(&mut self, background: &Background) -> bool {
+        if self.bundle.is_some() {
+            // The task that fetches it has got the same request.
+            return false;
+        }
         if self.reload_if_changed(background) {
             return true;
         }
@@ -254,35 +290,59 @@ impl Reloader {
         let (file, fetched) = (self.file.clone(), self.fetched.clone());
         let attempt = background.run(TIMEOUT, move || compiled_policy::load(&file, &fetched));
         let tried = mem::replace(&mut self.seen, Arc::new(attempt.seen));
+        let mended = self.seen.changed_since(&tried.over(&self.good_seen));
+        let changed = self.seen.changed_since(&self.good_seen);
+        if self.activate(attempt.result, &mended, &changed, background) {
+            self.good_seen = self.seen.clone();
+        }
+    }
+
+    /// Activates a policy that compiles, or keeps the last good one. Returns whether it compiles. `changed` are the files that
+    /// differ from those of the last good policy, `mended` those that differ from the last attempt.
+    fn activate(
+        &mut self,
+        result: Result<CompiledPolicy, Vec<Problem>>,
+        mended: &[PathBuf],
+        changed: &[PathBuf],
+        background: &Background,
+    ) -> bool {
         // Not in the background: this takes locks that requests take too. A background thread that holds one may wait
         // for a processor that requests keep busy, and those requests would wait for the lock.
-        let result = attempt.result.and_then(|mut compiled| {
+        let result = result.and_then(|mut compiled| {
             compiled_policy::survive(&self.file, || {
-                compiled.carry_over(&self.good.authorizer);
+                if let Some(good) = &self.good {
+                    compiled.carry_over(&good.authorizer);
+                }
                 Ok(compiled)
             })
         });
         match result {
             Ok(compiled) => {
-                let mended = self.status.facts().policy.failing_since.is_some();
-                let before = mem::replace(&mut self.good, compiled);
-                let good_seen = mem::replace(&mut self.good_seen, self.seen.clone());
-                self.publish(true);
-                if mended {
-                    let files = change::joined(&self.seen.changed_since(&tried.over(&good_seen)));
-                    tracing::info!(files, "the policy loads again");
+                let was_failing = self.status.facts().policy.failing_since.is_some();
+                let before = self.good.replace(compiled);
+                self.publish(before.is_some());
+                if let Some(before) = before {
+                    if was_failing {
+                        let files = (!mended.is_empty()).then(|| change::joined(mended));
+                        tracing::info!(files, "the policy loads again");
+                    }
+                    self.log_policy_change(&before, changed, background);
                 }
-                self.log_policy_change(&before, &self.seen.changed_since(&good_seen), background);
                 self.forget_unused_keys();
+                true
             }
-            Err(problems) => self.keep(&problems),
+            Err(problems) => {
+                self.keep(&problems);
+                false
+            }
         }
     }
 
     /// `files` may have changed without effect on the policy: where it includes `*.yaml`, any file may be added.
     fn log_policy_change(&self, before: &CompiledPolicy, files: &[PathBuf], background: &Background) {
-        if before.authorizer.revision().policy != self.good.authorizer.revision().policy {
-            let (before, after) = (before.loaded.clone(), self.good.loaded.clone());
+        let Some(good) = &self.good else { return };
+        if before.authorizer.revision().policy != good.authorizer.revision().policy {
+            let (before, after) = (before.loaded.clone(), good.loaded.clone());
             background.run(TIMEOUT, move || Change::of(&before.policy, &after.policy)).log(files);
         } else if !files.is_empty() {
             tracing::info!(files = change::joined(files), "policy unchanged");
@@ -291,7 +351,9 @@ impl Reloader {
 
     /// Activates the last good policy. `again` is false for the first load.
     fn publish(&mut self, again: bool) {
-        let CompiledPolicy { authorizer, warnings, .. } = &self.good;
+        let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return };
+        // First which keys it needs: a first policy is ready once it has them.
+        self.publish_key_urls();
         self.active.replace(Some(authorizer.clone()));
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
@@ -306,7 +368,6 @@ impl Reloader {
         let Revision { policy, keys } = authorizer.revision();
         tracing::info!(file = %self.file.display(), %policy, keys = keys.as_deref(), "policy {loaded}");
         log_problems(warnings);
-        self.publish_key_urls();
     }
 
     fn keep(&self, problems: &[Problem]) {
@@ -315,19 +376,23 @@ impl Reloader {
             facts.policy.failing_since.get_or_insert_with(Instant::now);
         });
         log_problems(problems);
-        let Revision { policy, keys } = self.good.authorizer.revision();
-        let (file, keys) = (self.file.display(), keys.as_deref());
-        if self.status.facts().policy.revision.is_some() {
-            tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
-        } else {
-            tracing::error!(%file, "policy not reloaded: no policy is active");
+        let file = self.file.display();
+        match self.status.facts().policy.revision {
+            Some(Revision { policy, keys }) => {
+                let keys = keys.as_deref();
+                tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
+            }
+            None => tracing::error!(%file, "policy not reloaded: no policy is active"),
         }
     }
 
     fn check_age(&mut self, now: Instant) {
         let facts = self.status.facts().policy;
         let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
-        if !facts.stale && age.is_some_and(|age| is_over(age, self.rules.max_policy_age)) {
+        if self.good.is_some()
+            && !facts.stale
+            && age.is_some_and(|age| is_over(age, self.rules.max_policy_age))
+        {
             self.mark_policy_stale();
         }
         self.check_fetched(now);

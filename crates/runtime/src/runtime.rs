@@ -13,12 +13,13 @@ use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
 use crate::active_policy::ActivePolicy;
+use crate::bundles::{BundleFetcher, BundleSource};
 use crate::compiled_policy::KeyUrls;
 use crate::decisions::Decisions;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::reload::{Event, Policies, Reloader};
-use crate::settings::PolicySettings;
+use crate::settings::{PolicySettings, PolicySource};
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 
@@ -35,7 +36,7 @@ pub struct LoadedPolicy {
     shadow: Option<Box<Self>>,
 }
 
-/// Keeps a policy active and current, on threads of its own. Keys are fetched by the future of [`Runtime::fetch_keys`].
+/// Keeps a policy active and current, on threads of its own. Keys and bundles are fetched by the future of [`Runtime::fetch_keys`].
 #[derive(Debug)]
 pub struct Runtime {
     policy: ActivePolicy,
@@ -43,7 +44,9 @@ pub struct Runtime {
     status: Arc<Status>,
     policies: Policies,
     key_urls: watch::Receiver<KeyUrls>,
-    /// Tells the key fetcher to fetch all keys now.
+    /// The bundle that the policy is fetched as, if it is.
+    bundle: Option<Arc<BundleSource>>,
+    /// Tells the fetchers to fetch all keys and the bundle now.
     key_requests: watch::Sender<()>,
     /// Counters of the decision log.
     lines: Arc<Counts>,
@@ -69,6 +72,13 @@ impl LoadedPolicy {
     /// # Errors
     /// Every problem of the policy, or of the shadow policy.
     pub fn load(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+        let sources = || [Some(&settings.policy), settings.shadow.as_ref()].into_iter().flatten();
+        let has_bundle = sources().any(|source| matches!(source, PolicySource::Bundle(_)));
+        if !has_bundle && !settings.bundle.public_keys.is_empty() {
+            tracing::warn!(
+                "`bundle-public-key` has no effect: only bundles are signed, and the policy is a file"
+            );
+        }
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
             this.shadow = Some(shadow_span().in_scope(|| Self::load_one(shadow)).map(Box::new)?);
@@ -104,6 +114,7 @@ impl LoadedPolicy {
             running = Some(RunningShadow { runtime, stats });
         }
         let key_urls = reloader.key_urls();
+        let bundle = reloader.bundle();
         let policies = reloader.start()?;
         let key_requests = watch::Sender::default();
         Ok(Runtime {
@@ -112,6 +123,7 @@ impl LoadedPolicy {
             status,
             policies,
             key_urls,
+            bundle,
             key_requests,
             lines,
             writer,
@@ -166,7 +178,7 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
 
-    /// Fetches keys for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
+    /// Fetches keys and bundles for as long as it is polled, in a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let own = self.fetch_own_keys();
         let of_shadow =
@@ -186,11 +198,21 @@ impl Runtime {
             status: self.status.clone(),
             requests: self.key_requests.subscribe(),
         };
-        fetcher.run(self.key_urls.clone())
+        let keys = fetcher.run(self.key_urls.clone());
+        let bundle = self.bundle.clone().map(|source| {
+            let (events, requests) = (self.policies.events(), self.key_requests.subscribe());
+            BundleFetcher { source, events, status: self.status.clone(), requests }.run()
+        });
+        async {
+            match bundle {
+                Some(bundle) => drop(tokio::join!(keys, bundle)),
+                None => keys.await,
+            }
+        }
     }
 
-    /// Waits for the first attempt to fetch the keys of each issuer and the inventory of the search cluster, so that the
-    /// first requests find them. The wait is
+    /// Waits for the first attempt to fetch the policy as a bundle, the keys of each issuer and the inventory of the search
+    /// cluster, so that the first requests find them. The wait is
     /// bounded, because requests that do not need keys must not wait for an issuer that is down.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
@@ -200,6 +222,9 @@ impl Runtime {
                 sleep(Duration::from_millis(5)).await;
             }
             let facts = status.facts();
+            if facts.policy.revision.is_none() {
+                tracing::warn!("no policy bundle yet: every check gets an error until one arrives");
+            }
             if !facts.all_keys_loaded() {
                 let issuers = facts.issuers_without_keys();
                 tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");

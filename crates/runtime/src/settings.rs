@@ -1,15 +1,22 @@
 //! What a user chooses about how a policy is kept current.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+
+use policy::KeyUrl;
 
 /// How a policy is loaded, reloaded and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
-    pub policy: PathBuf,
+    /// The policy.
+    pub policy: PolicySource,
     /// A candidate that decides each request as well, without effect on the answer.
-    pub shadow: Option<PathBuf>,
+    pub shadow: Option<PolicySource>,
+    /// How bundles are fetched.
+    pub bundle: BundleSettings,
     /// Interval at which the files are checked for changes, in addition to notifications of the system. Zero means never;
     /// a folder that cannot be watched is then checked every second.
     pub poll_interval: Duration,
@@ -23,6 +30,49 @@ pub struct PolicySettings {
     pub keys_needed: KeysNeeded,
     /// Which decisions are logged.
     pub decision_log: DecisionLog,
+}
+
+/// Where a policy is loaded from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicySource {
+    /// A file, or a folder that contains a `policy.yaml`.
+    Path(PathBuf),
+    /// A bundle at a URL. Whether the URL may be fetched is found out when it is loaded: an error about a setting would show it.
+    Bundle(KeyUrl),
+}
+
+impl FromStr for PolicySource {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(if text.contains("://") { Self::Bundle(text.into()) } else { Self::Path(text.into()) })
+    }
+}
+
+impl fmt::Display for PolicySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Bundle(url) => url.fmt(f),
+        }
+    }
+}
+
+/// How bundles are fetched and verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleSettings {
+    /// Files with public keys in PEM, one of which must have signed each bundle; none to accept unsigned bundles.
+    pub public_keys: Vec<PathBuf>,
+    /// Interval between two fetches.
+    pub interval: Duration,
+    /// The folder that keeps the last good bundle for a restart.
+    pub cache: Option<PathBuf>,
+    /// A file with the only certificate authorities that the server is trusted by, in PEM.
+    pub ca: Option<PathBuf>,
+    /// A file with `user:password` or a bearer token for the server.
+    pub credentials: Option<PathBuf>,
+    /// Maximum size of the files in a bundle, in bytes.
+    pub max_size: usize,
 }
 
 impl PolicySettings {

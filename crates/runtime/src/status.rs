@@ -33,6 +33,100 @@ pub struct Facts {
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
     /// The fetched inventory of the search cluster, if the policy has the URL of one.
     pub inventory: Option<KeyFacts>,
+    /// The bundle, if the policy is fetched as one.
+    pub bundle: Option<BundleFacts>,
+}
+
+/// The status of the bundle that the policy is fetched as.
+#[derive(Clone, Debug, Default)]
+pub struct BundleFacts {
+    /// Whether each bundle must be signed by one of the configured keys.
+    pub must_be_signed: bool,
+    /// The revision number of the active bundle.
+    pub revision: Option<u64>,
+    /// When the server last had the active bundle, since the Unix epoch; zero if it never had.
+    pub fetched: Duration,
+    /// Whether the active bundle is in the cache; `None` without a cache.
+    pub cached: Option<bool>,
+    /// Number of fetches by result.
+    pub results: [u64; BundleResult::ALL.len()],
+}
+
+/// The result of a fetch of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BundleResult {
+    /// A new bundle is active.
+    Activated,
+    /// The server still has the active one.
+    Unchanged,
+    /// There was no answer, not a complete one, or one with another status.
+    Failed,
+    /// It has no signature.
+    Unsigned,
+    /// It is signed by a key that is not trusted.
+    UnknownKey,
+    /// Its signature is wrong.
+    WrongSignature,
+    /// It is older than the active or the cached one, or is another one with the same revision.
+    OldRevision,
+    /// It is larger than is allowed.
+    TooLarge,
+    /// It is not a valid bundle.
+    Malformed,
+    /// Its policy does not compile.
+    DoesNotCompile,
+}
+
+impl BundleResult {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Activated,
+        Self::Unchanged,
+        Self::Failed,
+        Self::Unsigned,
+        Self::UnknownKey,
+        Self::WrongSignature,
+        Self::OldRevision,
+        Self::TooLarge,
+        Self::Malformed,
+        Self::DoesNotCompile,
+    ];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Activated => "activated",
+            Self::Unchanged => "unchanged",
+            Self::Failed => "failed",
+            Self::Unsigned => "unsigned",
+            Self::UnknownKey => "unknown_key",
+            Self::WrongSignature => "wrong_signature",
+            Self::OldRevision => "old_revision",
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::DoesNotCompile => "does_not_compile",
+        }
+    }
+}
+
+impl BundleFacts {
+    /// The results with their numbers.
+    pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        BundleResult::ALL.map(BundleResult::name).into_iter().zip(self.results)
+    }
+
+    /// Counts a result.
+    pub(crate) fn count(&mut self, result: BundleResult) {
+        if let Some(number) = self.results.get_mut(result as usize) {
+            *number += 1;
+        }
+    }
+
+    /// Whether a fetch has ended.
+    fn was_tried(&self) -> bool {
+        self.results.iter().any(|number| *number > 0)
+    }
 }
 
 /// The status of the policy.
@@ -107,6 +201,14 @@ impl Status {
         });
     }
 
+    /// What decides requests while a new policy cannot be had, for log lines.
+    pub(crate) fn still_active(&self) -> &'static str {
+        match self.lock().policy.revision {
+            Some(_) => "the last good policy stays active",
+            None => "no policy is active",
+        }
+    }
+
     /// Marks the process as answering requests.
     pub fn listen(&self) {
         self.listening.store(true, Ordering::Relaxed);
@@ -132,6 +234,7 @@ impl Status {
         match facts.policy {
             PolicyFacts { revision: Some(_), .. } => {}
             PolicyFacts { stale: true, .. } => return Err("the policy is stale".to_owned()),
+            PolicyFacts { .. } if facts.bundle.is_some() => return Err("no policy bundle yet".to_owned()),
             PolicyFacts { .. } => return Err("no policy".to_owned()),
         }
         if self.note_keys_in(&facts) {
@@ -166,11 +269,12 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether keys from every URL, and the inventory of the search cluster, are active or could not be fetched at the
-    /// first attempt.
+    /// Whether keys from every URL, the inventory of the search cluster and the bundle are active or could not be fetched at
+    /// the first attempt.
     pub fn all_tried(&self) -> bool {
         let all = self.keys.values().chain(&self.inventory);
-        all.into_iter().all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
+        let bundle = self.bundle.as_ref().is_none_or(BundleFacts::was_tried);
+        bundle && all.into_iter().all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     fn has(&self, needed: KeysNeeded) -> bool {

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod bundle;
 mod examples;
 
 use std::path::PathBuf;
@@ -9,10 +10,14 @@ use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
 use admin::AdminAddress;
+pub use bundle::{
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
+};
 use examples::{
-    CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES,
-    HEALTH_EXAMPLES, IMPORT_ENVOY_EXAMPLES, IMPORT_EXAMPLES, IMPORT_ISTIO_EXAMPLES, REPLAY_EXAMPLES,
-    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
+    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_ENVOY_EXAMPLES, IMPORT_EXAMPLES, IMPORT_ISTIO_EXAMPLES,
+    REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES,
+    WHO_CAN_EXAMPLES,
 };
 
 /// The whole command line.
@@ -36,7 +41,7 @@ Exit codes:
      `replay`: no answer would change; `import`: the policy gives the same answers, or `--partial` accepts fewer
   1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
      `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
-     `import`: something cannot be expressed
+     `import`: something cannot be expressed; `bundle verify`: no given key has signed the bundle
   2  the arguments or the settings are not valid
   3  the policy or its test cases cannot be read or are not valid; `check --strict`: there are warnings
   4  `test`: a case failed
@@ -78,6 +83,10 @@ pub enum Command {
     /// Prints a policy with the same answers as the configuration of another system.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
+    /// fetches.
+    #[command(after_help = BUNDLE_EXAMPLES)]
+    Bundle(BundleArgs),
     /// Hashes a password, for the users of a policy.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),

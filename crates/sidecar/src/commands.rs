@@ -1,6 +1,7 @@
 //! The commands of `rolegate`, one file each.
 
 mod body;
+mod bundle;
 mod caller;
 mod check;
 mod completions;
@@ -21,6 +22,7 @@ mod test;
 mod what_can;
 mod who_can;
 
+pub(crate) use bundle::bundle;
 pub(crate) use check::check;
 pub(crate) use completions::completions;
 pub(crate) use diff::diff;

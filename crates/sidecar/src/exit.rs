@@ -12,11 +12,11 @@ pub enum Exit {
     Success = 0,
     /// `explain`: the request is denied. `who-can`: nobody may make it. `what-can`: no rule allows
     /// anything. `health`: the server is not ready. `diff`: there is a difference. `replay`: an answer
-    /// would change. `import`: something cannot be expressed.
+    /// would change. `import`: something cannot be expressed. `bundle verify`: no given key has signed the bundle.
     Denied = 1,
     /// The arguments or the settings are not valid.
     Arguments = 2,
-    /// The policy, or the cases beside it, cannot be read or do not compile.
+    /// The policy, a bundle, or the cases beside the policy, cannot be read or do not compile.
     Policy = 3,
     /// `test`: a case failed.
     Case = 4,

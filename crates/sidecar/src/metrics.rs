@@ -63,7 +63,7 @@ mod tests {
     use runtime::ShadowStats;
     use runtime::counters::ErrorKind;
     use runtime::lines::Counts;
-    use runtime::status::{KeyFacts, Status};
+    use runtime::status::{BundleFacts, KeyFacts, Status};
     use testbed::pages::{names, table};
 
     use super::*;
@@ -93,6 +93,8 @@ mod tests {
         status.note(|facts| {
             facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
             facts.inventory = Some(KeyFacts::default());
+            facts.bundle =
+                Some(BundleFacts { revision: Some(1), cached: Some(true), ..BundleFacts::default() });
             let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
             facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use admin::{Address, AdminAddress};
 use clap::{ArgMatches, Args, Command, ValueEnum};
-use runtime::settings::{self, PolicySettings};
+use runtime::settings::{self, BundleSettings, PolicySettings, PolicySource};
 use runtime::units;
 
 pub(crate) use environment::with_variable;
@@ -24,14 +24,45 @@ pub use file::SettingsError;
 /// variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The policy: a file, or a folder that contains a `policy.yaml`.
-    #[arg(long, env = "ROLEGATE_POLICY", value_name = "FILE|DIR")]
-    pub policy: PathBuf,
+    /// The policy: a file, a folder that contains a `policy.yaml`, or the `https:` URL of a bundle (`rolegate bundle --help`).
+    #[arg(long, env = "ROLEGATE_POLICY", hide_env_values = true, value_name = "FILE|DIR|URL")]
+    pub policy: PolicySource,
 
-    /// A shadow policy (the candidate), to try it before it counts: a file, or a folder that contains a `policy.yaml`. It decides each request as
-    /// well and never changes an answer. Metrics and log lines say where the two policies differ.
-    #[arg(long, env = "ROLEGATE_SHADOW", value_name = "FILE|DIR")]
-    pub shadow: Option<PathBuf>,
+    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like `--policy`. It decides each request as well and
+    /// never changes an answer. Metrics and log lines say where the two policies differ.
+    #[arg(long, env = "ROLEGATE_SHADOW", hide_env_values = true, value_name = "FILE|DIR|URL")]
+    pub shadow: Option<PolicySource>,
+
+    /// File with an Ed25519 public key in PEM that must have signed each bundle; repeat the flag for more than one, such as the
+    /// next key. Without it, unsigned bundles are accepted.
+    #[arg(long, env = "ROLEGATE_BUNDLE_PUBLIC_KEY", value_name = "FILE", value_delimiter = ',')]
+    pub bundle_public_key: Vec<PathBuf>,
+
+    /// Interval at which the server of a bundle is asked for a new one. It is up to a tenth shorter, at random.
+    #[arg(long, env = "ROLEGATE_BUNDLE_INTERVAL", value_name = "TIME", default_value = "60s", value_parser = units::duration)]
+    pub bundle_interval: Duration,
+
+    /// Folder that keeps the last good bundle, which is used at a start without the server.
+    #[arg(long, env = "ROLEGATE_BUNDLE_CACHE", value_name = "DIR")]
+    pub bundle_cache: Option<PathBuf>,
+
+    /// File with the only certificate authorities that the server of a bundle is trusted by, in PEM.
+    #[arg(long, env = "ROLEGATE_BUNDLE_CA", value_name = "FILE")]
+    pub bundle_ca: Option<PathBuf>,
+
+    /// File with credentials for the server of a bundle: `USER:PASSWORD`, or a bearer token.
+    #[arg(long, env = "ROLEGATE_BUNDLE_CREDENTIALS", value_name = "FILE")]
+    pub bundle_credentials: Option<PathBuf>,
+
+    /// Maximum size of the files in a bundle.
+    #[arg(
+        long,
+        env = "ROLEGATE_BUNDLE_MAX_SIZE",
+        value_name = "SIZE",
+        default_value = "64MiB",
+        value_parser = units::size
+    )]
+    pub bundle_max_size: usize,
 
     /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`; repeat the flag
     /// for more than one. Port 0 lets the system choose a free port.
@@ -246,6 +277,14 @@ impl Settings {
         PolicySettings {
             policy: self.policy.clone(),
             shadow: self.shadow.clone(),
+            bundle: BundleSettings {
+                public_keys: self.bundle_public_key.clone(),
+                interval: self.bundle_interval,
+                cache: self.bundle_cache.clone(),
+                ca: self.bundle_ca.clone(),
+                credentials: self.bundle_credentials.clone(),
+                max_size: self.bundle_max_size,
+            },
             poll_interval: self.poll_interval,
             max_policy_age: self.max_policy_age,
             max_keys_age: self.max_keys_age,

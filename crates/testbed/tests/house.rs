@@ -33,17 +33,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("authorizer", &["policy", "engine", "identity", "identity-header", "search"]),
     ("search", &["policy"]),
     ("envoy", &[]),
-    ("runtime", &["policy", "identity", "authorizer"]),
+    ("bundle", &["policy"]),
+    ("runtime", &["policy", "bundle", "identity", "authorizer"]),
     ("admin", &["runtime"]),
     ("review", &["policy"]),
     ("import", &["policy"]),
-    ("sidecar", &["policy", "identity", "authorizer", "review", "import", "runtime", "admin", "envoy"]),
+    (
+        "sidecar",
+        &["policy", "bundle", "identity", "authorizer", "review", "import", "runtime", "admin", "envoy"],
+    ),
     ("module", &["policy", "identity", "authorizer", "runtime", "admin"]),
     ("install", &[]),
     ("load", &[]),
     ("testbed", &["policy", "load"]),
     ("benches", &["policy", "engine", "identity", "authorizer", "envoy", "load", "testbed"]),
-    ("fuzz", &["policy", "engine", "identity", "authorizer", "envoy", "module", "search"]),
+    ("fuzz", &["policy", "bundle", "engine", "identity", "authorizer", "envoy", "module", "search"]),
 ];
 
 /// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.

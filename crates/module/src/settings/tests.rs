@@ -49,7 +49,7 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         ),
         (r#"{"policy": "p", "max-request-body": 0}"#, "`max-request-body`: `0` is not a size"),
         (r#"{"policy": "p", "max-request-body": []}"#, "a size is a number of bytes, or a string"),
-        (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected path string"),
+        (r#"{"policy": 7}"#, "`policy`: invalid type: integer `7`, expected a string"),
         (r#"{"policy": "p", "policy": "q"}"#, "duplicate setting `policy`"),
         (r#"{"policy": "p"} x"#, "trailing characters at line 1 column 17"),
         (r#"{"policy": "p", "decision-log": true}"#, "`decision-log`: not one of `off`, `denied` and `all`"),
@@ -75,6 +75,22 @@ fn a_stale_policy_is_kept_or_unavailable() {
         (of("keep"), of("unavailable"), of("deny")),
         (Stale::Keep, Stale::Unavailable, Stale::Unavailable)
     );
+}
+
+#[test]
+fn a_policy_is_a_file_or_the_url_of_a_bundle() {
+    let of = |config: &str| FilterSettings::read(config.as_bytes()).unwrap().of_policy();
+    let path = of(r#"{"policy": "p"}"#);
+    assert_eq!(path.policy, PolicySource::Path("p".into()));
+    assert_eq!((path.bundle.interval, path.bundle.max_size), (Duration::from_secs(60), 64 << 20));
+    let more = r#""bundle-public-key": ["a.pub", "b.pub"], "bundle-interval": "5s", "bundle-cache": "c""#;
+    let bundle = of(&format!(r#"{{"policy": "https://files.example/b?secret", {more}}}"#));
+    assert_eq!(bundle.policy, PolicySource::Bundle("https://files.example/b?secret".into()));
+    assert_eq!(bundle.bundle.public_keys, ["a.pub", "b.pub"].map(PathBuf::from));
+    assert_eq!(bundle.bundle.cache, Some("c".into()));
+    assert!(!format!("{bundle:?}").contains("secret"));
+    let one = of(r#"{"policy": "https://files.example/b", "bundle-public-key": "a.pub"}"#);
+    assert_eq!(one.bundle.public_keys, [PathBuf::from("a.pub")]);
 }
 
 /// `max-policy-age: 0` is a number in YAML.

@@ -9,18 +9,23 @@ use policy::{KeyUrl, Problem};
 
 use super::{Reloader, is_over, log_problems};
 use crate::clock;
-use crate::compiled_policy::{self, CompiledPolicy, Issuers};
+use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeyUrls};
 use crate::settings::OnStale;
 
 impl Reloader {
+    /// The URLs of what the policy needs; none without a policy.
+    fn wanted_urls(&self) -> KeyUrls {
+        self.good.as_ref().map(CompiledPolicy::key_urls).unwrap_or_default()
+    }
+
     pub(super) fn forget_unused_keys(&mut self) {
-        let wanted = self.good.key_urls();
+        let wanted = self.wanted_urls();
         self.fetched.retain(|url, _| wanted.contains_key(url));
         self.fetched_at.retain(|url, _| wanted.contains_key(url));
     }
 
     pub(super) fn publish_key_urls(&self) {
-        let wanted = self.good.key_urls();
+        let wanted = self.wanted_urls();
         self.status.note(|facts| {
             let has_inventory = wanted.keys().any(KeyUrl::is_inventory);
             facts.inventory = has_inventory.then(|| facts.inventory.take().unwrap_or_default());
@@ -41,7 +46,7 @@ impl Reloader {
 
     /// Recompiles the policy with fetched keys. If the key set cannot be used, the last good one is kept.
     pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) {
-        if !self.good.key_urls().contains_key(url) {
+        if !self.wanted_urls().contains_key(url) {
             return;
         }
         if self.fetched.get(url).is_some_and(|known| *known == keys) {
@@ -51,13 +56,15 @@ impl Reloader {
         match self.compile() {
             Ok(compiled) => {
                 // First active, then reported: who reads the log or the status may rely on it.
-                let (before, after) = (self.good.authorizer.clone(), compiled.authorizer.clone());
+                let before = self.good.as_ref().map(|good| good.authorizer.clone());
+                let after = compiled.authorizer.clone();
                 self.replace(compiled, url);
                 self.note_fetched(url);
                 if url.is_inventory() {
                     tracing::info!(%url, names = after.inventory_len(), "inventory changed");
                 } else {
-                    self.log_change(url, &before.kids(url), &after.kids(url));
+                    let before = before.as_ref().map(|before| before.kids(url)).unwrap_or_default();
+                    self.log_change(url, &before, &after.kids(url));
                 }
             }
             Err(problems) => {
@@ -95,11 +102,12 @@ impl Reloader {
 
     /// The issuers whose keys are fetched from this URL.
     fn issuers_of(&self, url: &KeyUrl) -> Issuers {
-        self.good.key_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
+        self.wanted_urls().remove(url).map(|source| source.issuers).unwrap_or_default()
     }
 
     fn compile(&self) -> Result<CompiledPolicy, Vec<Problem>> {
-        let CompiledPolicy { authorizer, loaded, .. } = &self.good;
+        // Without a policy no keys are fetched.
+        let Some(CompiledPolicy { authorizer, loaded, .. }) = &self.good else { return Err(Vec::new()) };
         compiled_policy::survive(&self.file, || {
             CompiledPolicy::compile(loaded.clone(), &self.fetched, Some(authorizer))
         })
@@ -107,11 +115,12 @@ impl Reloader {
 
     /// Activates the same policy with other keys, or another inventory. This does not make a stale policy fresh.
     fn replace(&mut self, compiled: CompiledPolicy, url: &KeyUrl) {
-        self.good = compiled;
+        let authorizer = compiled.authorizer.clone();
+        self.good = Some(compiled);
         let facts = self.status.facts().policy;
         if !(facts.stale && self.rules.on_stale == OnStale::Unavailable) {
-            let revision = self.good.authorizer.revision();
-            self.active.replace(Some(self.good.authorizer.clone()));
+            let revision = authorizer.revision();
+            self.active.replace(Some(authorizer.clone()));
             self.status.note(|facts| facts.policy.revision = Some(revision.clone()));
             let (policy, keys) = (&revision.policy, revision.keys.as_deref());
             let what = if url.is_inventory() { "another inventory" } else { "other keys" };
@@ -121,7 +130,7 @@ impl Reloader {
 
     /// Marks as stale what was fetched too long ago.
     pub(super) fn check_fetched(&mut self, now: Instant) {
-        let urls = self.good.key_urls();
+        let urls = self.wanted_urls();
         let max =
             |url: &KeyUrl| urls.get(url).and_then(|source| source.max_age).unwrap_or(self.rules.max_keys_age);
         let over = |(url, at): &(&KeyUrl, &Instant)| is_over(now.saturating_duration_since(**at), max(url));

@@ -5,6 +5,7 @@ Examples:
   rolegate serve --policy policies/people
   rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
+  rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
 A flag wins over the environment, the environment over the settings file, the file over the default.";
 
@@ -120,6 +121,17 @@ Examples:
 The policy never allows what Istio denies. What cannot be expressed is named as FILE:LINE:COLUMN, with what it means. The exit
 code is 0 if the policy gives the same answers, or with `--partial`; 1 if something cannot be expressed; 2 if the arguments are
 wrong, and 3 if the resources cannot be read.";
+
+pub(super) const BUNDLE_EXAMPLES: &str = "\
+Examples:
+  rolegate bundle new-key signing.pem                        once: signing.pem and signing.pem.pub
+  rolegate bundle build policies/people -o bundle.tar.gz
+  rolegate bundle sign --key signing.pem bundle.tar.gz
+  rolegate bundle inspect --public-key signing.pem.pub bundle.tar.gz
+  rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
+
+Keys are those of `openssl genpkey -algorithm ed25519`. The exit code is 0; 1 if no given public key has signed the bundle; 2
+if the arguments are wrong; 3 if it is no valid bundle or its policy is wrong; and 5 if a file cannot be read or written.";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:

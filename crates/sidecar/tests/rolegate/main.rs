@@ -10,6 +10,8 @@
 )]
 
 mod admin;
+mod bundle_server;
+mod bundles;
 mod cli;
 mod client;
 mod cluster;

@@ -12,6 +12,12 @@ use crate::process::{example, rolegate};
 const VALUES: &[(&str, &str)] = &[
     ("policy", "p.yaml"),
     ("shadow", "s.yaml"),
+    ("bundle-public-key", "a.pub,b.pub"),
+    ("bundle-interval", "5s"),
+    ("bundle-cache", "cache"),
+    ("bundle-ca", "ca.pem"),
+    ("bundle-credentials", "credentials"),
+    ("bundle-max-size", "1MiB"),
     ("listen", "127.0.0.1:1,unix:/x.sock"),
     ("admin", "off"),
     ("metrics", "127.0.0.1:9193"),

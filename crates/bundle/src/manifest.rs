@@ -1,0 +1,159 @@
+//! The manifest of a bundle: what is signed.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+/// Its name in the archive.
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The name of the signature in the archive.
+pub(crate) const SIGNATURE: &str = "signature.json";
+/// Maximum number of files.
+pub(crate) const MAX_FILES: usize = 10_000;
+/// Maximum length of a name: what a tar header without extensions can hold.
+const MAX_NAME: usize = 255;
+
+/// The list of the files in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    format: u32,
+    /// A number that grows from bundle to bundle. A bundle with a smaller one is older.
+    pub revision: u64,
+    /// The name of the policy among the files.
+    pub policy: String,
+    /// The files, sorted by name.
+    pub files: Vec<Entry>,
+}
+
+/// A file in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its path relative to the root of the bundle, with `/`.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The SHA-256 of its contents, in lower-case hex.
+    pub sha256: String,
+}
+
+impl Manifest {
+    pub(crate) fn new(policy: String, revision: u64, files: Vec<Entry>) -> Self {
+        Self { format: FORMAT, revision, policy, files }
+    }
+
+    /// The bytes that are signed.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut bytes = serde_json::to_vec_pretty(self)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
+        let manifest: Self =
+            serde_json::from_slice(bytes).map_err(|error| format!("its manifest: {error}"))?;
+        match manifest.fault() {
+            Some(fault) => Err(format!("its manifest: {fault}")),
+            None => Ok(manifest),
+        }
+    }
+
+    /// The sum of the sizes of the files.
+    pub(crate) fn size(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
+    }
+
+    pub(crate) fn fault(&self) -> Option<String> {
+        if self.format != FORMAT {
+            return Some(format!("format {} is unknown", self.format));
+        }
+        if self.files.len() > MAX_FILES {
+            return Some(format!("more than {MAX_FILES} files"));
+        }
+        let name = self.files.iter().find_map(|file| Some((&file.name, name_fault(&file.name)?)));
+        if let Some((name, fault)) = name {
+            return Some(format!("the name {name:?} {fault}"));
+        }
+        let names = || self.files.iter().map(|file| &file.name);
+        if let Some((_, name)) = names().zip(names().skip(1)).find(|(one, next)| one >= next) {
+            return Some(format!("the name {name:?} is there twice, or not sorted"));
+        }
+        let listed = names().any(|name| *name == self.policy);
+        (!listed).then(|| format!("the policy {:?} is not one of the files", self.policy))
+    }
+}
+
+impl Entry {
+    pub(crate) fn of(name: &str, bytes: &[u8]) -> Self {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        Self { name: name.to_owned(), size, sha256: sha256(bytes) }
+    }
+}
+
+/// What is wrong with a name. Files are only ever read from memory, so no name could do harm; but a name that another
+/// program would take for a path elsewhere has no place in a bundle.
+fn name_fault(name: &str) -> Option<&'static str> {
+    if name.len() > MAX_NAME {
+        return Some("is longer than 255 bytes");
+    }
+    if name == MANIFEST || name == SIGNATURE {
+        return Some("is reserved");
+    }
+    if name.contains('\\') || name.contains(char::is_control) {
+        return Some("has a backslash or a control character");
+    }
+    let part_fault = |part: &str| matches!(part, "" | "." | "..");
+    name.split('/').any(part_fault).then_some("is not a plain path below the bundle")
+}
+
+/// The SHA-256 of some bytes, in lower-case hex.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(digest(&SHA256, bytes).as_ref())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_paths() {
+        for name in ["policy.yaml", "roles/a.yaml", "a/b/c", "..data/x", "a b", "ü"] {
+            assert_eq!(name_fault(name), None, "{name}");
+        }
+        let long = "a".repeat(256);
+        for name in
+            ["", "/etc/passwd", "../x", "a/../x", "./x", "a//b", "a/", "a\\b", "a\nb", "manifest.json", &long]
+        {
+            assert!(name_fault(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_lists_each_file_once_and_the_policy() {
+        let entries = |names: &[&str]| names.iter().map(|name| Entry::of(name, b"")).collect();
+        let fault = |names: &[&str]| Manifest::new("p".into(), 1, entries(names)).fault();
+        assert_eq!(fault(&["a", "p"]), None);
+        assert!(fault(&["p", "a"]).unwrap().contains("sorted"));
+        assert!(fault(&["p", "p"]).unwrap().contains("twice"));
+        assert!(fault(&["a"]).unwrap().contains("is not one of the files"));
+        let unknown = Manifest { format: 2, ..Manifest::new("p".into(), 1, entries(&["p"])) };
+        assert!(unknown.fault().unwrap().contains("format 2 is unknown"));
+    }
+}

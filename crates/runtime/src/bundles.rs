@@ -1,0 +1,170 @@
+//! Fetches the policy as a bundle, off the request path.
+//!
+//! [`BundleFetcher`] asks the server at each interval whether there is another bundle (`If-None-Match`), and passes what it
+//! gets to the policy thread, which verifies, compiles and activates it. If a fetch fails, it is tried again, slower with each
+//! failure. [`BundleSource`] is what the settings say about a bundle: where it is, which keys it must be signed by, and where
+//! the last good one is kept.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderValue, IF_NONE_MATCH};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::backoff::{jittered, retry};
+use crate::https::{self, HttpsClient, HttpsError};
+use crate::reload::Event;
+use crate::status::Status;
+
+mod cache;
+mod source;
+
+pub(crate) use source::BundleSource;
+
+/// Minimum of the interval, whatever the settings say: no server should be asked more often.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Limits of the time that a fetch may take, from the DNS lookup to the last byte. Between them it is the interval: by then
+/// there may be a newer bundle.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Minimum time between a requested fetch and the one before. Requests that come sooner are one fetch, after this time.
+const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
+
+/// What a fetch gave.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    /// The bytes of a bundle.
+    Bundle(Arc<[u8]>),
+    /// The server still has the bundle that was passed on last.
+    Unchanged,
+    /// Nothing.
+    Failed,
+}
+
+/// What the policy thread did with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is the active bundle.
+    Active,
+    /// It is not accepted.
+    NotAccepted,
+    /// The public keys have changed, so the same bundle may now have another result: it must be fetched whole.
+    FetchAgain,
+}
+
+/// Fetches a bundle for as long as it is polled.
+#[derive(Debug)]
+pub(crate) struct BundleFetcher {
+    /// What is fetched, and how.
+    pub source: Arc<BundleSource>,
+    /// Where it is sent.
+    pub events: Sender<Event>,
+    /// Whether there is a policy.
+    pub status: Arc<Status>,
+    /// Changes whenever it is to be fetched now.
+    pub requests: watch::Receiver<()>,
+}
+
+/// Why nothing was fetched.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error(transparent)]
+    Http(#[from] HttpsError),
+    #[error("status {0}")]
+    Status(StatusCode),
+    #[error("no complete answer within {0:?}")]
+    Timeout(Duration),
+    #[error("{0}")]
+    File(String),
+}
+
+impl BundleFetcher {
+    /// Fetches at each interval. Never returns.
+    pub(crate) async fn run(mut self) {
+        let mut etag = None;
+        let mut failures = 0;
+        let mut next = Instant::now();
+        let mut last = next;
+        // The task begins with a fetch.
+        self.requests.mark_unchanged();
+        loop {
+            tokio::select! {
+                () = sleep_until(next) => {}
+                Ok(()) = self.requests.changed() => {
+                    tracing::info!(url = %self.source.url, "reload requested: fetching the policy bundle");
+                    next = next.min(last + REQUEST_INTERVAL);
+                    continue;
+                }
+            }
+            last = Instant::now();
+            let result = self.fetch(&mut etag).await;
+            failures = if result.is_ok() { 0 } else { failures + 1 };
+            let interval = self.source.settings.interval.max(SHORTEST_INTERVAL);
+            next = Instant::now() + jittered(retry(failures).unwrap_or(interval).min(interval));
+            if let Err(error) = result {
+                let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
+                let (url, now) = (&self.source.url, self.status.still_active());
+                tracing::warn!(%url, %error, "policy bundle not fetched: {now}; next try in {wait} s");
+            }
+        }
+    }
+
+    /// Fetches once and passes on the result.
+    async fn fetch(&self, etag: &mut Option<HeaderValue>) -> Result<(), FetchError> {
+        loop {
+            let limit = self.source.settings.interval.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+            let fetched = timeout(limit, self.get(etag.as_ref())).await;
+            let (fetched, tag) = match fetched.unwrap_or(Err(FetchError::Timeout(limit))) {
+                Ok(fetched) => fetched,
+                Err(error) => {
+                    self.pass_on(Fetched::Failed).await;
+                    return Err(error);
+                }
+            };
+            if matches!(fetched, Fetched::Bundle(_)) {
+                *etag = tag;
+            }
+            match self.pass_on(fetched).await {
+                Taken::Active | Taken::NotAccepted => return Ok(()),
+                Taken::FetchAgain => *etag = None,
+            }
+        }
+    }
+
+    async fn get(&self, etag: Option<&HeaderValue>) -> Result<(Fetched, Option<HeaderValue>), FetchError> {
+        // The thread that fetches also answers probes: files, which may be on a file system that hangs, are read elsewhere.
+        let source = self.source.clone();
+        let access = tokio::task::spawn_blocking(move || source.access()).await;
+        let access =
+            access.map_err(|error| FetchError::File(error.to_string()))?.map_err(FetchError::File)?;
+        let client = access.ca.map_or_else(|| self.source.client.clone(), HttpsClient::trusting);
+        let url = &self.source.url;
+        let answer = client.get(url, |request| {
+            let request = request.header(ACCEPT, "application/gzip, application/octet-stream, */*;q=0.5");
+            let request = access
+                .credentials
+                .into_iter()
+                .fold(request, |request, value| request.header(AUTHORIZATION, value));
+            etag.into_iter().fold(request, |request, etag| request.header(IF_NONE_MATCH, etag))
+        });
+        let answer = answer.await?;
+        match answer.status() {
+            StatusCode::NOT_MODIFIED if etag.is_some() => Ok((Fetched::Unchanged, None)),
+            StatusCode::OK => {
+                let tag = answer.headers().get(ETAG).cloned();
+                Ok((Fetched::Bundle(https::body(url, answer, self.source.max_compressed()).await?), tag))
+            }
+            status => Err(FetchError::Status(status)),
+        }
+    }
+
+    async fn pass_on(&self, fetched: Fetched) -> Taken {
+        let (taken, until_taken) = oneshot::channel();
+        // Fails only when the process stops.
+        let _ = self.events.send(Event::Bundle(fetched, taken));
+        until_taken.await.unwrap_or(Taken::NotAccepted)
+    }
+}

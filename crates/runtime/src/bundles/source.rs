@@ -1,0 +1,118 @@
+//! Where a bundle comes from, and what it must be.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bundle::{Bundle, BundleError, PublicKey};
+use hyper::header::HeaderValue;
+use policy::{KeyUrl, Place, Problem};
+
+use super::cache::Cache;
+use crate::files;
+use crate::https::{HttpsClient, basic, sensitive};
+use crate::settings::BundleSettings;
+use crate::trusted_ca::trusted_ca;
+
+/// Maximum size of a file with keys, certificates or credentials, in bytes.
+const MAX_FILE: usize = 1 << 20;
+/// Bytes by which the archive of files that cannot be compressed may be larger than these.
+const OVERHEAD: usize = 8 << 20;
+
+/// A bundle at a URL.
+#[derive(Debug)]
+pub(crate) struct BundleSource {
+    pub(crate) url: KeyUrl,
+    pub(crate) settings: BundleSettings,
+    pub(crate) cache: Option<Cache>,
+    pub(super) client: HttpsClient,
+}
+
+/// What a request to the server needs.
+pub(super) struct Access {
+    pub(super) ca: Option<Arc<[u8]>>,
+    pub(super) credentials: Option<HeaderValue>,
+}
+
+impl BundleSource {
+    /// The source at this URL.
+    ///
+    /// # Errors
+    /// When the URL may not be fetched, or a file that the settings name cannot be used.
+    pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, Vec<Problem>> {
+        let at = url.to_string();
+        let problem = |error: String| {
+            let place = Place::start_of(Path::new(&at));
+            vec![Problem::error(place, format!("this policy bundle cannot be fetched: {error}"))]
+        };
+        if let Some((fault, help)) = url.fault() {
+            return Err(problem(format!("{fault}: {help}")));
+        }
+        if settings.public_keys.is_empty() {
+            tracing::warn!(%url, "policy bundles need no signature: whoever can write to this server decides who may do what; set `bundle-public-key`");
+        }
+        let cache = settings.cache.as_deref().map(|folder| Cache::of(folder, url));
+        let (url, settings) = (url.clone(), settings.clone());
+        let source = Self { url, settings, cache, client: HttpsClient::default() };
+        let usable = source.public_keys().and_then(|_| source.access());
+        match usable {
+            Ok(_) => Ok(Arc::new(source)),
+            Err(error) => Err(problem(error)),
+        }
+    }
+
+    /// The keys that may have signed a bundle, as their files have them now.
+    ///
+    /// # Errors
+    /// When a file cannot be read or has no public key. Nothing is accepted then: without this key, or without any, other
+    /// bundles would be.
+    pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, String> {
+        let key = |path: &PathBuf| {
+            let pem =
+                files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-public-key", path, &error))?;
+            PublicKey::from_pem(&pem).map_err(|error| in_file("bundle-public-key", path, &error.to_string()))
+        };
+        self.settings.public_keys.iter().map(key).collect()
+    }
+
+    /// Maximum size of a compressed bundle, in bytes.
+    pub(crate) fn max_compressed(&self) -> usize {
+        self.settings.max_size.saturating_add(OVERHEAD)
+    }
+
+    /// Opens a bundle.
+    ///
+    /// # Errors
+    /// Why it is not accepted.
+    pub(crate) fn open(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, BundleError> {
+        let max_size = u64::try_from(self.settings.max_size).unwrap_or(u64::MAX);
+        let open = || Bundle::open(bytes, keys, max_size);
+        // A bug in reading what anyone may have sent must not end the thread that keeps the policy current.
+        catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+            Err(BundleError::Malformed("reading it panicked: this is a bug in rolegate".to_owned()))
+        })
+    }
+
+    /// The files about the server, as they are now.
+    pub(super) fn access(&self) -> Result<Access, String> {
+        let ca = self.settings.ca.as_ref().map(|path| {
+            let pem = files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-ca", path, &error))?;
+            trusted_ca(&pem).map_err(|error| in_file("bundle-ca", path, &error))?;
+            Ok::<_, String>(pem.into())
+        });
+        let credentials = self.settings.credentials.as_ref().map(|path| {
+            let text = files::text(path).map_err(|error| in_file("bundle-credentials", path, &error))?;
+            let text = text.trim();
+            let value = if text.contains(':') { basic(text) } else { sensitive(format!("Bearer {text}")) };
+            let empty = text.is_empty().then(|| "it is empty".to_owned());
+            let fault =
+                empty.or_else(|| value.is_err().then(|| "neither `user:password` nor a token".to_owned()));
+            fault.map_or_else(|| Ok(value.ok()), |fault| Err(in_file("bundle-credentials", path, &fault)))
+        });
+        Ok(Access { ca: ca.transpose()?, credentials: credentials.transpose()?.flatten() })
+    }
+}
+
+fn in_file(setting: &str, path: &Path, error: &str) -> String {
+    format!("`{setting}` {}: {error}", path.display())
+}

@@ -1,0 +1,234 @@
+//! The HTTP client that fetches keys and bundles: over `https:`, or `http:` on a loopback address.
+
+use std::error::Error;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::HeaderValue;
+use hyper::{Request, Response, Uri};
+use hyper_rustls::builderstates::WantsSchemes;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use policy::KeyUrl;
+use rustls::{CertificateError, InvalidMessage};
+use tokio::sync::OnceCell;
+
+use crate::trusted_ca::trusted_ca;
+
+type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+
+/// The `User-Agent` of all requests.
+pub(crate) const USER_AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
+
+/// Sends requests. It trusts the root certificates of the system (or those that `SSL_CERT_FILE` or `SSL_CERT_DIR`
+/// names), which are read on first use. If there are none, as in an image that holds nothing but this program, it
+/// trusts Mozilla's, as of the build.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HttpsClient {
+    https: Arc<OnceCell<Result<Https, String>>>,
+    /// If set, only these certificate authorities are trusted, in PEM.
+    trusted_ca: Option<Arc<[u8]>>,
+}
+
+/// Why there is no answer, or not all of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HttpsError {
+    /// The URL is neither `https:` nor `http:` on a loopback address.
+    #[error("neither `https:` nor `http:` on a loopback address")]
+    Address,
+    /// The root certificates cannot be read.
+    #[error("cannot load root certificates: {0}")]
+    Roots(String),
+    /// There was no complete answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The answer is larger than so many bytes.
+    #[error("the answer is larger than {} MiB", .0 >> 20)]
+    TooLarge(usize),
+}
+
+impl HttpsClient {
+    /// A client that trusts only these certificate authorities, in PEM.
+    pub(crate) fn trusting(trusted_ca: Arc<[u8]>) -> Self {
+        Self { https: Arc::default(), trusted_ca: Some(trusted_ca) }
+    }
+
+    /// Sends a GET request to this URL, with what `headers` adds. Redirects are not followed: they could lead anywhere.
+    ///
+    /// # Errors
+    /// When there is no answer. No error shows more of the URL than [`KeyUrl`] does.
+    pub(crate) async fn get(
+        &self,
+        url: &KeyUrl,
+        headers: impl FnOnce(hyper::http::request::Builder) -> hyper::http::request::Builder,
+    ) -> Result<Response<Incoming>, HttpsError> {
+        let uri: Uri = url.with_secrets().parse().map_err(|_| HttpsError::Address)?;
+        if !is_allowed(&uri) {
+            return Err(HttpsError::Address);
+        }
+        let request = headers(Request::get(uri).header(hyper::header::USER_AGENT, USER_AGENT));
+        let request = request.body(Empty::new()).map_err(|_| HttpsError::Address)?;
+        let answer = self.https().await?.request(request).await;
+        answer.map_err(|error| hide(url, HttpsError::Unreachable(reason(&error))))
+    }
+
+    /// The client, created on first use. The root certificates of a system are hundreds of files: they are read on a
+    /// blocking thread, because the runtime that fetches also answers probes.
+    async fn https(&self) -> Result<&Https, HttpsError> {
+        let made = self.https.get_or_init(|| async {
+            let trusted_ca = self.trusted_ca.clone();
+            let made = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
+            made.unwrap_or_else(|error| Err(error.to_string()))
+        });
+        made.await.as_ref().map_err(|reason| HttpsError::Roots(reason.clone()))
+    }
+}
+
+/// The body of an answer from this URL, of at most so many bytes.
+///
+/// # Errors
+/// When it is larger, or not complete. No error shows more of the URL than [`KeyUrl`] does.
+pub(crate) async fn body(
+    url: &KeyUrl,
+    answer: Response<Incoming>,
+    max: usize,
+) -> Result<Arc<[u8]>, HttpsError> {
+    let limited = Limited::new(answer.into_body(), max);
+    match limited.collect().await {
+        Ok(body) => Ok(body.to_bytes().as_ref().into()),
+        Err(error) if error.is::<LengthLimitError>() => Err(HttpsError::TooLarge(max)),
+        Err(error) => Err(hide(url, HttpsError::Unreachable(reason(&*error)))),
+    }
+}
+
+/// The header value for a `user:password`.
+pub(crate) fn basic(credentials: &str) -> Result<HeaderValue, HttpsError> {
+    sensitive(format!("Basic {}", BASE64_STANDARD.encode(credentials)))
+}
+
+/// A header value that no log shows.
+pub(crate) fn sensitive(value: String) -> Result<HeaderValue, HttpsError> {
+    let mut value = HeaderValue::try_from(value).map_err(|_| HttpsError::Address)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
+fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
+    let is_shown = matches!(&error, HttpsError::Unreachable(reason) if url.has_secret_in(reason));
+    if is_shown {
+        return HttpsError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned());
+    }
+    error
+}
+
+fn client(trusted_ca: Option<&[u8]>) -> Result<Https, String> {
+    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
+    let builder = match trusted_ca {
+        Some(pem) => trusting_only(pem)?,
+        None => with_roots(named)?,
+    };
+    let connector = builder.https_or_http().enable_http1().build();
+    // Keys are fetched every few minutes: a pooled connection would be closed by then.
+    Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(0)
+        .build(connector))
+}
+
+/// A private authority is trusted instead of the public ones and not besides them, so that none of these can vouch for
+/// another server of that name.
+fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?;
+    let config = config.with_root_certificates(trusted_ca(pem)?).with_no_client_auth();
+    Ok(HttpsConnectorBuilder::new().with_tls_config(config))
+}
+
+/// If the environment names roots (`named`), only those are trusted: their purpose may be to exclude all others.
+fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, String> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider;
+    match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
+        Ok(builder) => Ok(builder),
+        Err(error) if named => Err(error.to_string()),
+        Err(_) => HttpsConnectorBuilder::new()
+            .with_provider_and_webpki_roots(provider())
+            .map_err(|error| error.to_string()),
+    }
+}
+
+/// Plain `http:` is allowed only on this machine, where no one else can intercept it. The policy parser has the same
+/// rule.
+fn is_allowed(uri: &Uri) -> bool {
+    let loopback = |host: &str| {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    };
+    match uri.scheme_str() {
+        Some("https") => uri.host().is_some(),
+        Some("http") => uri.host().is_some_and(loopback),
+        _ => false,
+    }
+}
+
+/// The innermost error, because the outer ones only say that a request failed; in plain words, where it has a usual
+/// cause that is not in its text.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    let chain = || std::iter::successors(Some(error), |error| cause(*error));
+    if let Some(usual) = chain().find_map(usual_reason) {
+        return usual.to_owned();
+    }
+    chain().last().unwrap_or(error).to_string()
+}
+
+/// The error that caused this one. The source of an I/O error is not the error in it, but the source of that.
+fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
+}
+
+fn usual_reason(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+        return Some("the answer is not HTTP");
+    }
+    let tls = error.downcast_ref::<rustls::Error>()?;
+    if *tls == rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) {
+        return Some("the server does not speak TLS");
+    }
+    // The signature is wrong where a trusted authority has the same name.
+    let untrusted = [CertificateError::UnknownIssuer, CertificateError::BadSignature];
+    untrusted
+        .map(rustls::Error::InvalidCertificate)
+        .contains(tls)
+        .then_some("its certificate was not issued by a trusted authority: name a private one in `ca_file`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_allowed;
+
+    #[test]
+    fn only_https_or_loopback() {
+        for uri in ["https://id.example/k", "http://127.0.0.1:8080/k", "http://[::1]/k", "http://localhost/k"]
+        {
+            assert!(is_allowed(&uri.parse().unwrap()), "{uri}");
+        }
+        for uri in [
+            "http://id.example/k",
+            "http://10.0.0.1/k",
+            "/k",
+            "ftp://127.0.0.1/k",
+            "http://localhost.example/k",
+        ] {
+            assert!(!is_allowed(&uri.parse().unwrap()), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for a restart.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bundle::{BundleError, PublicKey};
+use identity::FetchedKeys;
+use policy::Problem;
+
+use super::background::{Background, TIMEOUT};
+use super::{Reloader, log_problems};
+use crate::bundles::{BundleSource, Fetched, Taken};
+use crate::clock;
+use crate::compiled_policy::{self, CompiledPolicy};
+use crate::status::{BundleFacts, BundleResult};
+
+/// What is known about the bundle of a policy.
+#[derive(Debug)]
+pub(super) struct BundleState {
+    source: Arc<BundleSource>,
+    /// The newest bundle that was verified: the active one, or the cached one if it does not compile. No older one is
+    /// accepted.
+    newest: Option<Version>,
+    /// The active one.
+    active: Option<Version>,
+    /// What was fetched last, and its result.
+    last: Option<Last>,
+    /// The bytes of the active bundle, while they are not in the cache.
+    uncached: Option<Arc<[u8]>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    revision: u64,
+    /// The hash of its manifest.
+    digest: String,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// The hash of its bytes.
+    sha256: String,
+    keys: Vec<PublicKey>,
+    result: BundleResult,
+}
+
+/// A bundle that was opened, with its policy. `None` if it is the active one.
+struct Opened {
+    version: Version,
+    key: Option<String>,
+    policy: Option<Result<CompiledPolicy, Vec<Problem>>>,
+}
+
+/// Why a bundle is not accepted.
+#[derive(Debug, thiserror::Error)]
+enum NotAccepted {
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    #[error("revision {revision} is older than {newest}")]
+    Old { revision: u64, newest: u64 },
+    #[error("revision {0} is that of another bundle")]
+    SameRevision(u64),
+}
+
+impl BundleState {
+    /// Opens the cached bundle, if there is one that is still accepted.
+    pub(super) fn from_cache(source: Arc<BundleSource>) -> (Self, Option<CompiledPolicy>) {
+        let mut this = Self { source, newest: None, active: None, last: None, uncached: None };
+        let compiled = this.open_cached();
+        (this, compiled)
+    }
+
+    fn open_cached(&mut self) -> Option<CompiledPolicy> {
+        let source = self.source.clone();
+        let cache = source.cache.as_ref()?;
+        let file = cache.file().display();
+        let bytes = match cache.read(source.max_compressed()) {
+            Ok(bytes) => bytes?,
+            Err(error) => {
+                tracing::warn!(%file, error, "the cached policy bundle cannot be read");
+                return None;
+            }
+        };
+        // The keys were read when the source was made.
+        let keys = source.public_keys().ok()?;
+        match open(&source, &bytes, &keys, None, None, &FetchedKeys::new()) {
+            Ok(Opened { version, policy, .. }) => {
+                self.newest = Some(version.clone());
+                match policy? {
+                    Ok(compiled) => {
+                        tracing::info!(%file, revision = version.revision, "the cached policy bundle is used until one is fetched");
+                        self.active = Some(version);
+                        Some(compiled)
+                    }
+                    Err(problems) => {
+                        log_problems(&problems);
+                        tracing::warn!(%file, "the policy of the cached bundle does not compile");
+                        None
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%file, %error, "the cached policy bundle is not accepted");
+                None
+            }
+        }
+    }
+
+    /// What is fetched.
+    pub(super) fn source(&self) -> Arc<BundleSource> {
+        self.source.clone()
+    }
+
+    /// The status at the start.
+    pub(super) fn facts(&self) -> BundleFacts {
+        let settings = &self.source.settings;
+        BundleFacts {
+            must_be_signed: !settings.public_keys.is_empty(),
+            revision: self.revision(),
+            cached: settings.cache.is_some().then_some(self.active.is_some()),
+            ..BundleFacts::default()
+        }
+    }
+
+    /// The revision number of the active bundle.
+    fn revision(&self) -> Option<u64> {
+        self.active.as_ref().map(|active| active.revision)
+    }
+
+    /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None` without a cache.
+    fn store(&mut self) -> Option<bool> {
+        let cache = self.source.cache.as_ref()?;
+        let Some(bytes) = &self.uncached else { return Some(self.active.is_some()) };
+        match cache.store(bytes) {
+            Ok(()) => {
+                self.uncached = None;
+                Some(true)
+            }
+            Err(error) => {
+                let file = cache.file().display();
+                tracing::warn!(%file, %error, "the active policy bundle is not cached: a restart needs the server");
+                Some(false)
+            }
+        }
+    }
+}
+
+impl Reloader {
+    /// Takes what a fetch gave.
+    pub(super) fn take_bundle(&mut self, fetched: &Fetched, background: &Background) -> Taken {
+        let Some(mut state) = self.bundle.take() else { return Taken::NotAccepted };
+        let taken = match fetched {
+            Fetched::Failed => {
+                self.note_bundle(&state, BundleResult::Failed);
+                Taken::NotAccepted
+            }
+            Fetched::Unchanged => self.take_unchanged(&mut state),
+            Fetched::Bundle(bytes) => self.take_new(&mut state, bytes, background),
+        };
+        self.bundle = Some(state);
+        taken
+    }
+
+    /// The server still has what was fetched last, whose result may have been that it is not accepted.
+    fn take_unchanged(&mut self, state: &mut BundleState) -> Taken {
+        let Some(last) = &state.last else { return Taken::FetchAgain };
+        if state.source.public_keys().as_ref() != Ok(&last.keys) {
+            state.last = None;
+            return Taken::FetchAgain;
+        }
+        let was_activated = last.result == BundleResult::Activated;
+        let result = if was_activated { BundleResult::Unchanged } else { last.result };
+        self.finish(state, result)
+    }
+
+    fn take_new(&mut self, state: &mut BundleState, bytes: &Arc<[u8]>, background: &Background) -> Taken {
+        let source = state.source.clone();
+        let url = &source.url;
+        let keys = match source.public_keys() {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::error!(%url, error, "policy bundle not accepted: {}", self.status.still_active());
+                return self.finish(state, BundleResult::UnknownKey);
+            }
+        };
+        let sha256 = bundle::sha256(bytes);
+        if state.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
+            return self.take_unchanged(state);
+        }
+        let opened = {
+            let (source, bytes, keys) = (source.clone(), bytes.clone(), keys.clone());
+            let (newest, active, fetched) =
+                (state.newest.clone(), state.active.clone(), self.fetched.clone());
+            background.run(TIMEOUT, move || {
+                open(&source, &bytes, &keys, newest.as_ref(), active.as_ref(), &fetched)
+            })
+        };
+        let result = match opened {
+            Err(error) => {
+                tracing::error!(%url, %error, "policy bundle not accepted: {}", self.status.still_active());
+                error.result()
+            }
+            Ok(Opened { version, policy: None, .. }) => {
+                // The same files, perhaps signed by another key.
+                state.active = Some(version);
+                state.uncached = Some(bytes.clone());
+                BundleResult::Unchanged
+            }
+            Ok(Opened { version, key, policy: Some(policy) }) => {
+                let revision = version.revision;
+                if self.activate(policy, &[], &[], background) {
+                    tracing::info!(%url, revision, key, "policy bundle active");
+                    state.newest = Some(version.clone());
+                    state.active = Some(version);
+                    state.uncached = Some(bytes.clone());
+                    BundleResult::Activated
+                } else {
+                    tracing::error!(%url, revision, "policy bundle not accepted: its policy does not compile");
+                    BundleResult::DoesNotCompile
+                }
+            }
+        };
+        state.last = Some(Last { sha256, keys, result });
+        self.finish(state, result)
+    }
+
+    /// Records the result, and caches an active bundle.
+    fn finish(&mut self, state: &mut BundleState, result: BundleResult) -> Taken {
+        let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
+        if is_active {
+            self.confirm();
+        }
+        let cached = state.store();
+        self.status.note(|facts| facts.bundle.iter_mut().for_each(|bundle| bundle.cached = cached));
+        self.note_bundle(state, result);
+        if is_active { Taken::Active } else { Taken::NotAccepted }
+    }
+
+    /// The server has the active bundle, so the policy is fresh.
+    fn confirm(&mut self) {
+        let facts = self.status.facts().policy;
+        if facts.failing_since.is_none() {
+            return;
+        }
+        let mut revision = facts.revision;
+        // If there is no policy for another reason than that it was too old, there still is none.
+        if let Some(good) = self.good.as_ref().filter(|_| facts.stale && revision.is_none()) {
+            self.active.replace(Some(good.authorizer.clone()));
+            revision = Some(good.authorizer.revision().clone());
+        }
+        self.status.note(|facts| {
+            facts.policy.failing_since = None;
+            facts.policy.stale = false;
+            facts.policy.revision = revision;
+        });
+        tracing::info!(file = %self.file.display(), "the active policy bundle is fetched again");
+    }
+
+    fn note_bundle(&self, state: &BundleState, result: BundleResult) {
+        let is_active = matches!(result, BundleResult::Activated | BundleResult::Unchanged);
+        self.status.note(|facts| {
+            if !is_active {
+                facts.policy.failing_since.get_or_insert_with(std::time::Instant::now);
+            }
+            if let Some(bundle) = &mut facts.bundle {
+                bundle.count(result);
+                bundle.revision = state.revision();
+                if is_active {
+                    bundle.fetched = clock::now();
+                }
+            }
+        });
+    }
+}
+
+impl NotAccepted {
+    fn result(&self) -> BundleResult {
+        match self {
+            Self::Bundle(BundleError::Malformed(_)) => BundleResult::Malformed,
+            Self::Bundle(BundleError::TooLarge(_)) => BundleResult::TooLarge,
+            Self::Bundle(BundleError::Unsigned) => BundleResult::Unsigned,
+            Self::Bundle(BundleError::UnknownKey(_)) => BundleResult::UnknownKey,
+            Self::Bundle(BundleError::WrongSignature) => BundleResult::WrongSignature,
+            Self::Old { .. } | Self::SameRevision(_) => BundleResult::OldRevision,
+        }
+    }
+}
+
+/// Verifies a bundle and compiles its policy, unless it is the active one.
+fn open(
+    source: &BundleSource,
+    bytes: &[u8],
+    keys: &[PublicKey],
+    newest: Option<&Version>,
+    active: Option<&Version>,
+    fetched: &FetchedKeys,
+) -> Result<Opened, NotAccepted> {
+    let bundle = source.open(bytes, keys)?;
+    let version = Version { revision: bundle.manifest.revision, digest: bundle.digest() };
+    match newest {
+        Some(newest) if version.revision < newest.revision => {
+            return Err(NotAccepted::Old { revision: version.revision, newest: newest.revision });
+        }
+        Some(newest) if version.revision == newest.revision && version != *newest => {
+            return Err(NotAccepted::SameRevision(version.revision));
+        }
+        Some(_) | None => {}
+    }
+    let key = bundle.signed_by.as_ref().filter(|_| !keys.is_empty()).map(ToString::to_string);
+    let policy = (active != Some(&version))
+        .then(|| compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), fetched));
+    Ok(Opened { version, key, policy })
+}

@@ -1,0 +1,91 @@
+//! The subcommands of `rolegate bundle`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Format;
+
+/// The arguments of `bundle`.
+#[derive(Args, Debug)]
+pub struct BundleArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: BundleCommand,
+}
+
+/// What to do with a bundle.
+#[derive(Subcommand, Debug)]
+pub enum BundleCommand {
+    /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision give the same bytes.
+    Build(BundleBuild),
+    /// Signs a bundle.
+    Sign(BundleSign),
+    /// Verifies the signature and the files of a bundle.
+    Verify(BundleVerify),
+    /// Shows what is in a bundle, who has signed it, and whether its policy compiles.
+    Inspect(BundleInspect),
+    /// Makes a key pair: a file with the private key, and one with the public key (`FILE.pub`).
+    NewKey(BundleNewKey),
+}
+
+/// The arguments of `bundle build`.
+#[derive(Args, Debug)]
+pub struct BundleBuild {
+    /// The policy: a file, or a folder that contains a `policy.yaml`.
+    #[arg(value_name = "FILE|DIR")]
+    pub policy: PathBuf,
+    /// The bundle.
+    #[arg(long, short, value_name = "BUNDLE")]
+    pub out: PathBuf,
+    /// The revision of the bundle; by default the time in seconds. A server accepts no older revision than it has.
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+}
+
+/// The arguments of `bundle sign`.
+#[derive(Args, Debug)]
+pub struct BundleSign {
+    /// The bundle.
+    #[arg(value_name = "BUNDLE")]
+    pub bundle: PathBuf,
+    /// The private key: Ed25519, in PEM (PKCS #8).
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// The signed bundle; by default it replaces the other.
+    #[arg(long, short, value_name = "BUNDLE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The arguments of `bundle verify`.
+#[derive(Args, Debug)]
+pub struct BundleVerify {
+    /// The bundle.
+    #[arg(value_name = "BUNDLE")]
+    pub bundle: PathBuf,
+    /// A public key that may have signed it, in PEM; repeat the flag for more than one.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub public_key: Vec<PathBuf>,
+}
+
+/// The arguments of `bundle inspect`.
+#[derive(Args, Debug)]
+pub struct BundleInspect {
+    /// The bundle.
+    #[arg(value_name = "BUNDLE")]
+    pub bundle: PathBuf,
+    /// A public key to verify the signature with, in PEM; repeat the flag for more than one.
+    #[arg(long, value_name = "FILE")]
+    pub public_key: Vec<PathBuf>,
+    /// Output format.
+    #[arg(long, visible_alias = "format", value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// The arguments of `bundle new-key`.
+#[derive(Args, Debug)]
+pub struct BundleNewKey {
+    /// The file of the private key. Neither file may exist.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}

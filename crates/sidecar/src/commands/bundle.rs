@@ -1,0 +1,210 @@
+//! `rolegate bundle`: builds, signs, verifies and shows policy bundles.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use bundle::{Bundle, BundleError, KeyPair, PublicKey};
+use identity::FetchedKeys;
+use policy::Problem;
+use runtime::compiled_policy::{self, CompiledPolicy};
+use runtime::{clock, files};
+use serde_json::json;
+
+use super::loaded;
+use crate::cli::{
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, Format,
+};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Maximum size of a bundle that is read, compressed and unpacked. A server has its own limit.
+const MAX_SIZE: usize = 1 << 30;
+/// Maximum size of a file with a key, in bytes.
+const MAX_KEY: usize = 64 << 10;
+
+/// Why a command fails, and its exit code.
+struct Failed(Exit, String);
+
+/// Runs a subcommand.
+pub(crate) fn bundle(args: &BundleArgs, output: &mut Output<'_>) -> Exit {
+    let done = match &args.command {
+        BundleCommand::Build(args) => build(args, output),
+        BundleCommand::Sign(args) => sign(args, output),
+        BundleCommand::Verify(args) => verify(args, output),
+        BundleCommand::Inspect(args) => inspect(args, output),
+        BundleCommand::NewKey(args) => new_key(args, output),
+    };
+    done.unwrap_or_else(|Failed(exit, message)| {
+        if !message.is_empty() {
+            output.error(&message);
+        }
+        exit
+    })
+}
+
+fn build(args: &BundleBuild, output: &mut Output<'_>) -> Result<Exit, Failed> {
+    let file = compiled_policy::policy_file(&args.policy);
+    let reported = |exit| Failed(exit, String::new());
+    let compiled = loaded::load(&args.policy, Format::Text, output).map_err(reported)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut packed = BTreeMap::new();
+    for read in &compiled.loaded.files {
+        packed.insert(name(folder, &read.path)?, read.bytes.to_vec());
+    }
+    let cases = folder.join("cases.yaml");
+    if cases.exists() {
+        packed.insert("cases.yaml".to_owned(), read(&cases, MAX_SIZE)?);
+    }
+    let revision = args.revision.unwrap_or_else(|| clock::now().as_secs());
+    let policy = name(folder, &file)?;
+    let bytes = bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
+    // A policy may name its files by absolute paths, which are not those in the bundle.
+    let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64).map_err(|error| failed(&args.out, &error))?;
+    compile(&bundle).map_err(|problems| {
+        loaded::report(&problems, Format::Text, output);
+        Failed(Exit::Policy, "the policy does not compile with only the files of the bundle".to_owned())
+    })?;
+    replace(&args.out, &bytes)?;
+    let (path, files) = (args.out.display(), loaded::counted(packed.len(), "file"));
+    let id = &compiled.authorizer.revision().policy;
+    output.line(&format!("{path}: revision {revision}, {files}, policy {id}, not signed"));
+    Ok(Exit::Success)
+}
+
+/// The name in the bundle of a file that the policy names.
+fn name(folder: &Path, file: &Path) -> Result<String, Failed> {
+    let outside = || {
+        let message = "is not beside the policy or in a folder there: a bundle has no other files";
+        Failed(Exit::Policy, format!("`{}` {message}", file.display()))
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.strip_prefix(folder).map_err(|_| outside())?.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => _ = parts.pop().ok_or_else(outside)?,
+            Component::Normal(part) => parts.push(part.to_str().ok_or_else(outside)?),
+            Component::RootDir | Component::Prefix(_) => return Err(outside()),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+fn sign(args: &BundleSign, output: &mut Output<'_>) -> Result<Exit, Failed> {
+    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(|error| failed(&args.key, &error))?;
+    let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
+    let bytes = read(&args.bundle, MAX_SIZE)?;
+    let signed =
+        bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| failed(&args.bundle, &error))?;
+    let to = args.out.as_ref().unwrap_or(&args.bundle);
+    replace(to, &signed)?;
+    output.line(&format!("{}: signed by the key {id}", to.display()));
+    Ok(Exit::Success)
+}
+
+fn verify(args: &BundleVerify, output: &mut Output<'_>) -> Result<Exit, Failed> {
+    let bundle = open(&args.bundle, &args.public_key)?;
+    let revision = bundle.manifest.revision;
+    let key = bundle.signed_by.map(|key| format!(", signed by the key {key}")).unwrap_or_default();
+    output.line(&format!("{}: revision {revision}{key}", args.bundle.display()));
+    Ok(Exit::Success)
+}
+
+fn inspect(args: &BundleInspect, output: &mut Output<'_>) -> Result<Exit, Failed> {
+    let bundle = open(&args.bundle, &args.public_key)?;
+    let verified = !args.public_key.is_empty();
+    let compiled = compile(&bundle);
+    let id = compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());
+    let problems: &[Problem] = match &compiled {
+        Ok(compiled) => &compiled.warnings,
+        Err(problems) => problems,
+    };
+    let Bundle { manifest, signed_by, .. } = &bundle;
+    let key = signed_by.as_ref().map(ToString::to_string);
+    match args.output {
+        Format::Json => output.json(&json!({
+            "revision": manifest.revision,
+            "policy_file": manifest.policy,
+            "policy": id,
+            "signed_by": key,
+            "verified": verified,
+            "files": manifest.files,
+            "check": loaded::Report::of(problems),
+        })),
+        Format::Text => {
+            output.line(&format!("revision  {}", manifest.revision));
+            output.line(&match (key, verified) {
+                (Some(key), true) => format!("signed    by the key {key}, verified"),
+                (Some(key), false) => {
+                    format!("signed    by the key {key}, not verified: give `--public-key`")
+                }
+                (None, _) => {
+                    "signed    no: a server with `--bundle-public-key` does not accept it".to_owned()
+                }
+            });
+            let policy =
+                id.as_ref().map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
+            output.line(&format!("policy    {}: {policy}", manifest.policy));
+            for file in &manifest.files {
+                output.line(&format!("file      {}  {:>9}  {}", file.sha256, file.size, file.name));
+            }
+            problems.iter().for_each(|problem| output.line(&problem.to_string()));
+        }
+    }
+    Ok(if id.is_some() { Exit::Success } else { Exit::Policy })
+}
+
+fn new_key(args: &BundleNewKey, output: &mut Output<'_>) -> Result<Exit, Failed> {
+    let public_file = PathBuf::from(format!("{}.pub", args.file.display()));
+    let of_key = |error| failed(&args.file, &error);
+    let pair = KeyPair::generate().map_err(of_key)?;
+    let public = pair.public_key().map_err(of_key)?;
+    let private = pair.to_pem().map_err(of_key)?;
+    for (file, pem) in [(&args.file, private), (&public_file, public.to_pem())] {
+        // Never in place of a key that may be in use.
+        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        let written = new.and_then(|mut file| file.write_all(pem.as_bytes()));
+        written.map_err(|error| failed(file, &error))?;
+    }
+    let (private, public_file, id) = (args.file.display(), public_file.display(), public.id());
+    output.line(&format!("{private}: the private key {id}, for `rolegate bundle sign`"));
+    output.line(&format!("{public_file}: its public key, for `rolegate serve --bundle-public-key`"));
+    Ok(Exit::Success)
+}
+
+fn open(path: &Path, public_keys: &[PathBuf]) -> Result<Bundle, Failed> {
+    let key =
+        |file: &PathBuf| PublicKey::from_pem(&read(file, MAX_KEY)?).map_err(|error| failed(file, &error));
+    let keys = public_keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+    Bundle::open(&read(path, MAX_SIZE)?, &keys, MAX_SIZE as u64).map_err(|error| {
+        let exit = match error {
+            BundleError::Unsigned | BundleError::UnknownKey(_) | BundleError::WrongSignature => Exit::Denied,
+            BundleError::Malformed(_) | BundleError::TooLarge(_) => Exit::Policy,
+        };
+        Failed(exit, format!("{}: {error}", path.display()))
+    })
+}
+
+fn compile(bundle: &Bundle) -> Result<CompiledPolicy, Vec<Problem>> {
+    compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), &FetchedKeys::new())
+}
+
+fn read(path: &Path, max: usize) -> Result<Vec<u8>, Failed> {
+    files::bytes(path, max).map_err(|error| failed(path, &error))
+}
+
+/// Writes a file in one step, because a server may read it at any time.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failed> {
+    let new = PathBuf::from(format!("{}.new", path.display()));
+    let written: io::Result<()> = fs::write(&new, bytes).and_then(|()| fs::rename(&new, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&new);
+        failed(path, &error)
+    })
+}
+
+fn failed(path: &Path, error: &impl std::fmt::Display) -> Failed {
+    Failed(Exit::Failed, format!("{}: {error}", path.display()))
+}

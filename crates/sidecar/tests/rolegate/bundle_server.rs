@@ -1,0 +1,122 @@
+//! A plain file server with one policy bundle, which can misbehave.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// This file, with its ETag; 304 if the client has it.
+    File(Vec<u8>),
+    /// This file, without an ETag.
+    Untagged(Vec<u8>),
+    /// The head of an answer with this file, and only half of the file.
+    Truncated(Vec<u8>),
+    /// The head of an answer and then one byte per second.
+    Slow(Vec<u8>),
+    /// A status without a body.
+    Status(u16),
+    /// Nothing: the connection is closed.
+    Away,
+}
+
+/// What a client asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) head: String,
+    /// The status of the answer; 0 if there was none.
+    pub(crate) status: u16,
+}
+
+/// The server. It stops answering when the test ends.
+pub(crate) struct BundleServer {
+    at: SocketAddr,
+    answer: Arc<Mutex<Answer>>,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl BundleServer {
+    pub(crate) fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let (answer, requests) = (Arc::new(Mutex::new(answer)), Arc::<Mutex<Vec<Request>>>::default());
+        let (answers, seen) = (answer.clone(), requests.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else { continue };
+                let (answer, seen) = (answers.lock().unwrap().clone(), seen.clone());
+                std::thread::spawn(move || serve(stream, &answer, &seen));
+            }
+        });
+        Self { at, answer, requests }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/bundle.tar.gz", self.at)
+    }
+
+    pub(crate) fn answer(&self, answer: Answer) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    /// Every request so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// The number of answers with this status.
+    pub(crate) fn answered(&self, status: u16) -> usize {
+        self.requests().iter().filter(|request| request.status == status).count()
+    }
+}
+
+/// The ETag of a file.
+fn tag(file: &[u8]) -> String {
+    let sum = file
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+    format!("\"{sum:x}\"")
+}
+
+fn serve(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<Request>>) {
+    let mut head = Vec::new();
+    let mut part = [0; 4096];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut part) {
+            Ok(size) if size > 0 => head.extend_from_slice(&part[..size]),
+            _ => return,
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let (status, headers, body): (u16, String, &[u8]) = match answer {
+        Answer::File(file) if head.contains(&format!("if-none-match: {}", tag(file))) => {
+            (304, format!("etag: {}\r\n", tag(file)), b"")
+        }
+        Answer::File(file) => (200, format!("etag: {}\r\n", tag(file)), file),
+        Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => (200, String::new(), file),
+        Answer::Status(status) => (*status, String::new(), b""),
+        Answer::Away => (0, String::new(), b""),
+    };
+    requests.lock().unwrap().push(Request { head, status });
+    if status == 0 {
+        return;
+    }
+    let length = if status == 304 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    let _ = write!(stream, "HTTP/1.1 {status} X\r\n{headers}{length}connection: close\r\n\r\n");
+    match answer {
+        Answer::Truncated(file) => _ = stream.write_all(&file[..file.len() / 2]),
+        Answer::Slow(file) => {
+            for byte in file {
+                if stream.write_all(&[*byte]).is_err() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        }
+        Answer::File(_) | Answer::Untagged(_) | Answer::Status(_) | Answer::Away => {
+            let _ = stream.write_all(body);
+        }
+    }
+}
