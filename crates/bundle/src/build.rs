@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use flate2::{Compression, GzBuilder};
 use tar::{EntryType, Header};
 
+use crate::error::BundleError;
 use crate::keys::{KeyError, KeyPair};
 use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
-use crate::open::{Bundle, BundleError};
+use crate::open::Bundle;
 use crate::signature::Signature;
 
 /// Why a bundle cannot be written.

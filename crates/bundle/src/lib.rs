@@ -9,12 +9,14 @@
 //! This crate does no I/O: bytes are arguments and results.
 
 mod build;
+mod error;
 mod keys;
 mod manifest;
 mod open;
 mod signature;
 
 pub use build::{BuildError, build, sign};
+pub use error::BundleError;
 pub use keys::{KeyError, KeyId, KeyPair, PublicKey};
 pub use manifest::{Entry, Manifest, sha256};
-pub use open::{Bundle, BundleError};
+pub use open::Bundle;

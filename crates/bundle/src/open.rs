@@ -8,6 +8,7 @@ use flate2::bufread::GzDecoder;
 use policy::MapFiles;
 use tar::{Archive, Entries, EntryType};
 
+use crate::error::BundleError;
 use crate::keys::{KeyId, PublicKey};
 use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE, sha256};
 use crate::signature::Signature;
@@ -33,26 +34,6 @@ pub struct Bundle {
     pub files: MapFiles,
     /// What is signed.
     pub(crate) manifest_bytes: Vec<u8>,
-}
-
-/// Why a bundle is not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BundleError {
-    /// It is not a complete bundle, or has something that it may not have.
-    #[error("not a valid bundle: {0}")]
-    Malformed(String),
-    /// It is larger than is allowed.
-    #[error("the bundle has more than {0} bytes unpacked")]
-    TooLarge(u64),
-    /// It has no signature, and must have one.
-    #[error("the bundle is not signed")]
-    Unsigned,
-    /// It is signed by a key that is not trusted.
-    #[error("the bundle is signed by the key {0}, which is not trusted")]
-    UnknownKey(KeyId),
-    /// Its signature is not that of its manifest.
-    #[error("the signature of the bundle is wrong")]
-    WrongSignature,
 }
 
 impl Bundle {

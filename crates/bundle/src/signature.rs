@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::error::BundleError;
 use crate::keys::{KeyId, KeyPair, PublicKey};
-use crate::open::BundleError;
 
 /// `signature.json`.
 #[derive(Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 //!
 //! [`BundleFetcher`] asks the server at each interval whether there is another bundle (`If-None-Match`), and passes what it
 //! gets to the policy thread, which verifies, compiles and activates it. If a fetch fails, it is tried again, slower with each
-//! failure. [`BundleSource`] is what the settings say about a bundle: where it is, which keys it must be signed by, and where
-//! the last good one is kept.
+//! failure.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -15,14 +14,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::backoff::{jittered, retry};
+use crate::bundle_source::BundleSource;
 use crate::https::{self, HttpsClient, HttpsError};
-use crate::reload::Event;
+use crate::reload::{Event, Fetched, Taken};
 use crate::status::Status;
-
-mod cache;
-mod source;
-
-pub(crate) use source::BundleSource;
 
 /// Minimum of the interval, whatever the settings say: no server should be asked more often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,28 +27,6 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum time between a requested fetch and the one before. Requests that come sooner are one fetch, after this time.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
-
-/// What a fetch gave.
-#[derive(Debug)]
-pub(crate) enum Fetched {
-    /// The bytes of a bundle.
-    Bundle(Arc<[u8]>),
-    /// The server still has the bundle that was passed on last.
-    Unchanged,
-    /// Nothing.
-    Failed,
-}
-
-/// What the policy thread did with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// It is the active bundle.
-    Active,
-    /// It is not accepted.
-    NotAccepted,
-    /// The public keys have changed, so the same bundle may now have another result: it must be fetched whole.
-    FetchAgain,
-}
 
 /// Fetches a bundle for as long as it is polled.
 #[derive(Debug)]

@@ -16,6 +16,7 @@
 
 mod active_policy;
 mod backoff;
+mod bundle_source;
 mod bundles;
 mod client_network;
 pub mod clock;

@@ -20,7 +20,7 @@ use policy::{KeyUrl, Problem, Severity};
 use tokio::sync::{oneshot, watch};
 use tracing::Span;
 
-use crate::bundles::{BundleSource, Fetched, Taken};
+use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::files::Seen;
@@ -39,6 +39,7 @@ mod folders;
 use active::ActiveSnapshot;
 use background::{Background, TIMEOUT};
 use bundle::BundleState;
+pub(crate) use bundle::{Fetched, Taken};
 use change::Change;
 use folders::Folders;
 

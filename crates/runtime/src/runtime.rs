@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
 use crate::active_policy::ActivePolicy;
-use crate::bundles::{BundleFetcher, BundleSource};
+use crate::bundle_source::BundleSource;
+use crate::bundles::BundleFetcher;
 use crate::compiled_policy::KeyUrls;
 use crate::decisions::Decisions;
 use crate::keys::Fetcher;

@@ -9,10 +9,32 @@ use policy::Problem;
 
 use super::background::{Background, TIMEOUT};
 use super::{Reloader, log_problems};
-use crate::bundles::{BundleSource, Fetched, Taken};
+use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy};
 use crate::status::{BundleFacts, BundleResult};
+
+/// What a fetch gave.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    /// The bytes of a bundle.
+    Bundle(Arc<[u8]>),
+    /// The server still has the bundle that was passed on last.
+    Unchanged,
+    /// Nothing.
+    Failed,
+}
+
+/// What the policy thread did with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is the active bundle.
+    Active,
+    /// It is not accepted.
+    NotAccepted,
+    /// The public keys have changed, so the same bundle may now have another result: it must be fetched whole.
+    FetchAgain,
+}
 
 /// What is known about the bundle of a policy.
 #[derive(Debug)]

@@ -8,11 +8,14 @@ use bundle::{Bundle, BundleError, PublicKey};
 use hyper::header::HeaderValue;
 use policy::{KeyUrl, Place, Problem};
 
-use super::cache::Cache;
 use crate::files;
 use crate::https::{HttpsClient, basic, sensitive};
 use crate::settings::BundleSettings;
 use crate::trusted_ca::trusted_ca;
+
+mod cache;
+
+use cache::Cache;
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
@@ -25,13 +28,13 @@ pub(crate) struct BundleSource {
     pub(crate) url: KeyUrl,
     pub(crate) settings: BundleSettings,
     pub(crate) cache: Option<Cache>,
-    pub(super) client: HttpsClient,
+    pub(crate) client: HttpsClient,
 }
 
 /// What a request to the server needs.
-pub(super) struct Access {
-    pub(super) ca: Option<Arc<[u8]>>,
-    pub(super) credentials: Option<HeaderValue>,
+pub(crate) struct Access {
+    pub(crate) ca: Option<Arc<[u8]>>,
+    pub(crate) credentials: Option<HeaderValue>,
 }
 
 impl BundleSource {
@@ -94,7 +97,7 @@ impl BundleSource {
     }
 
     /// The files about the server, as they are now.
-    pub(super) fn access(&self) -> Result<Access, String> {
+    pub(crate) fn access(&self) -> Result<Access, String> {
         let ca = self.settings.ca.as_ref().map(|path| {
             let pem = files::bytes(path, MAX_FILE).map_err(|error| in_file("bundle-ca", path, &error))?;
             trusted_ca(&pem).map_err(|error| in_file("bundle-ca", path, &error))?;
