@@ -252,30 +252,30 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
         ]
     };
     let (all, x, y) =
-        (permission(None, &[], &[]), permission(Some("x"), &[], &[]), permission(Some("y"), &[], &[]));
+        (permission(None, &[], &[]), permission(Some("{}"), &[], &[]), permission(Some("[]"), &[], &[]));
     let fields = |fls: &[&str]| permission(None, fls, &[]);
     let (mask, other) = (permission(None, &[], &["m"]), permission(None, &[], &["m::/a/::b"]));
     // As a node with the plugin 3.4.0 answered.
     for (permissions, expected) in [
-        (vec![&all, &x], ["x", "", ""]),
-        (vec![&x, &y], ["x y", "", ""]),
+        (vec![&all, &x], ["{}", "", ""]),
+        (vec![&x, &y], ["[] {}", "", ""]),
         (vec![&fields(&["a"]), &fields(&["b"])], ["", "a b", ""]),
         (vec![&fields(&["~a"]), &fields(&["~b"])], ["", "~a ~b", ""]),
         (vec![&fields(&["a"]), &fields(&["~b"])], ["", "~b", ""]),
         (vec![&fields(&["a*", "~ab"])], ["", "~ab", ""]),
         (vec![&all, &fields(&["a"])], ["", "a", ""]),
         (vec![&mask, &other, &all], ["", "", "m m::/a/::b"]),
-        (vec![&x, &fields(&["a"])], ["x", "a", ""]),
+        (vec![&x, &fields(&["a"])], ["{}", "a", ""]),
     ] {
         assert_eq!(combined(&permissions, false), expected, "{permissions:?}");
     }
     // With `plugins.security.dfm_empty_overrides_all`.
     for (permissions, expected) in [
         (vec![&all, &x], ["", "", ""]),
-        (vec![&x, &y], ["x y", "", ""]),
+        (vec![&x, &y], ["[] {}", "", ""]),
         (vec![&x, &fields(&["a"])], ["", "", ""]),
         (vec![&mask, &all], ["", "", ""]),
-        (vec![&permission(Some("x"), &["a"], &[]), &fields(&["b"])], ["", "a b", ""]),
+        (vec![&permission(Some("{}"), &["a"], &[]), &fields(&["b"])], ["", "a b", ""]),
     ] {
         assert_eq!(combined(&permissions, true), expected, "{permissions:?}");
     }
