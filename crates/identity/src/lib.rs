@@ -49,8 +49,8 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// The bytes of the key sets that were fetched, by URL.
-pub type FetchedKeys = HashMap<KeyUrl, Arc<[u8]>>;
+/// The bytes of the key sets that were fetched, by URL; `None` for those that have become too old to be used.
+pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
 /// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were verified by
 /// something between the client and Envoy).

@@ -58,8 +58,8 @@ pub(crate) enum Event {
     Changed,
     /// A reload is requested (SIGHUP).
     Reload,
-    /// Keys have been fetched from a URL, changed or not. The sender is dropped once the keys are processed.
-    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<()>),
+    /// Keys have been fetched from a URL, changed or not. Once they are processed, the sender tells whether they can be used.
+    Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<bool>),
     /// The process is stopping.
     Stop,
 }
@@ -186,8 +186,8 @@ impl Reloader {
                 }
                 Ok(Event::Reload) => reloaded = self.reload_on_request(background),
                 Ok(Event::Keys(url, keys, taken)) => {
-                    self.take_keys(&url, keys);
-                    drop(taken);
+                    // Sending fails only if the fetch task has ended.
+                    let _ = taken.send(self.take_keys(&url, keys));
                 }
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}

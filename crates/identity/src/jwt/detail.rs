@@ -38,7 +38,12 @@ pub(crate) fn detail(
             Some(format!("{}, known: {known}", is(claims?, "iss")))
         }
         CredentialsError::KeysUnavailable => {
-            Some(format!("no keys of `{}` have been fetched", issuer()?.settings.issuer))
+            let Issuer { settings: model::Issuer { issuer, .. }, has_stale_keys, .. } = issuer()?;
+            Some(if *has_stale_keys {
+                format!("the keys of `{issuer}` are older than `max-keys-age`")
+            } else {
+                format!("no keys of `{issuer}` have been fetched")
+            })
         }
         CredentialsError::UnknownKey => Some(unknown_key(header?, issuer()?)),
         CredentialsError::WrongAlgorithm => {

@@ -372,10 +372,57 @@ async fn stale_keys_verify_nothing_if_configured() {
     issuer.answer(String::new());
     server.wait_for_metric(&issuer.loaded(), 0.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(401));
+    let detail = "the keys of `https://id.example` are older than `max-keys-age`";
+    wait_until(|| server.out().contains(detail), || server.out());
     assert_eq!(envoy.check("GET", "/open", &[]).await, Answer::Http(200));
     issuer.publish(&key_set(&signer, "k"));
     server.wait_for_metric(&issuer.loaded(), 1.0);
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+}
+
+/// `refresh` may be longer than the maximum staleness.
+#[tokio::test]
+async fn keys_of_an_issuer_that_can_be_reached_do_not_become_stale() {
+    let signer = Signer::default();
+    let issuer = Issuer::start(&key_set(&signer, "k"));
+    let more = ["--max-keys-age", "6s", "--on-stale", "unavailable"];
+    let server = Server::start(&issuer.policy("1h").arg(), &more);
+    server
+        .wait_for_log("keys are fetched every 3s, not every 3600s (`refresh`), because `max-keys-age` is 6s");
+    let mut envoy = Envoy::connect(server.address()).await;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200), "{}", server.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!((3..=6).contains(&issuer.fetches()), "{}", issuer.fetches());
+}
+
+/// An issuer that starts, or is under maintenance, may answer with an empty set or a page for people.
+#[tokio::test]
+async fn a_key_set_that_cannot_be_used_is_fetched_again_soon_and_is_no_success() {
+    let signer = Signer::default();
+    let issuer = Issuer::start("{\"keys\":[]}");
+    let server = Server::start(&issuer.policy("1h").arg(), &[]);
+    server.wait_for_log("the fetched keys cannot be used; next try in 1 s");
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(0.0));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_metric(&issuer.loaded(), 1.0);
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(1.0));
+    let mut envoy = Envoy::connect(server.address()).await;
+    assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
+    let rejected = server.metric(&issuer.metric("rejected")).unwrap();
+    issuer.publish("<html>sign in</html>");
+    server.signal(Signal::HUP);
+    wait_until(
+        || server.metric(&issuer.metric("rejected")) >= Some(rejected + 2.0),
+        || "the requested fetch, and a retry".to_owned(),
+    );
+    assert!(lines(&server, "reload requested: keys fetched").is_empty(), "{}", server.log());
+    assert_eq!(server.metric(&issuer.metric("ok")), Some(1.0));
+    assert_eq!(server.metric(&issuer.metric("failed")), Some(0.0));
+    issuer.publish(&key_set(&signer, "k"));
+    server.wait_for_log("reload requested: keys fetched");
 }
 
 #[tokio::test]
