@@ -39,6 +39,7 @@ use policy::model::SourceId;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use credentials_error::CredentialsError;
 pub use excerpt::{excerpt, excerpts};
+pub use jwt::named_roles;
 pub use limits::Limits;
 pub use local_cache::LocalCache;
 pub use memory::{HeapSize, allocated};

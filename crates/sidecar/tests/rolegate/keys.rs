@@ -496,6 +496,36 @@ fn explain_fetches_the_keys_that_a_token_needs() {
     assert!(!out.contains(token));
 }
 
+/// Who sees the role in the token looks for it.
+#[test]
+fn roles_in_a_token_that_have_no_effect_are_named() {
+    let signer = Signer::default();
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example\n      audiences: [a]\n      \
+         keys: { file: keys.json }\n      claims: { roles: roles }\n      roles_from_token: [auditor]\nroles:\n  \
+         auditor: { allow: [\"GET /log\"] }\n  editor: { allow: [\"PUT /a\"] }\n",
+    );
+    folder.write("keys.json", &key_set(&signer, "k"));
+    let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 9_999_999_999_u64,
+        "roles": ["auditor", "editor", "offline_access"] });
+    let token = signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims);
+    let unlisted =
+        "ignored: `editor` in the token, because `roles_from_token` of `https://id.example` does not list it";
+    let undefined = "ignored: `offline_access` in the token, because the policy defines no such role";
+    let explain = |request: [&str; 2]| {
+        run(&[&["explain", "--policy", &folder.arg(), "--bearer", &token], &request[..]].concat())
+    };
+    let (code, out, err) = explain(["PUT", "/a"]);
+    assert!(code == 1 && out.contains(unlisted) && out.contains(undefined), "{out}{err}");
+    let (code, out, err) = explain(["GET", "/log"]);
+    assert!(code == 0 && !out.contains("ignored"), "{out}{err}");
+    let case =
+        format!("- {{ name: a, request: {{ method: PUT, path: /a, claims: {claims} }}, expect: 200 }}\n");
+    folder.write("cases.yaml", &case);
+    let (code, out, err) = run(&["test", &folder.arg()]);
+    assert!(code == 4 && out.contains(unlisted), "{out}{err}");
+}
+
 #[test]
 fn test_fetches_the_keys_that_a_token_needs() {
     let signer = Signer::default();
