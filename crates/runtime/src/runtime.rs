@@ -69,6 +69,7 @@ impl LoadedPolicy {
     /// # Errors
     /// Every problem of the policy, or of the shadow policy.
     pub fn load(settings: PolicySettings) -> Result<Self, Vec<Problem>> {
+        settings.warn();
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.of_shadow() {
             this.shadow = Some(shadow_span().in_scope(|| Self::load_one(shadow)).map(Box::new)?);
