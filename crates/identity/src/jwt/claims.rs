@@ -149,7 +149,7 @@ pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Optio
 }
 
 /// The value at a path (RFC 6901, 4).
-fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
+pub(super) fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
     let (first, rest) = path.0.split_first()?;
     rest.iter().try_fold(claims.get(&**first)?, |value, name| match value {
         Value::Object(members) => members.get(&**name),

@@ -9,6 +9,7 @@ use super::header::REJECTED;
 use super::issuer::{Issuer, find_issuer};
 use super::token::Unverified;
 use crate::jwks::Algorithm;
+use crate::names::is_name;
 use crate::{CredentialsError, UnixTime, excerpt, excerpts};
 
 type Members = Map<String, Value>;
@@ -109,6 +110,12 @@ fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> String {
         return "`aud` is neither text nor a list of texts".to_owned();
     }
     let model::Claims { user, groups, .. } = &issuer.claims;
+    if let Some(Value::String(name)) = super::claims::at(claims, user)
+        && !is_name(name)
+    {
+        let fault = if name.is_empty() { "is empty" } else { "has a control character" };
+        return format!("`{}` {fault}", user.0.join("/"));
+    }
     let paths = [Some(user), groups.as_ref(), issuer.role_claim()];
     let names: Vec<String> =
         paths.into_iter().flatten().map(|path| format!("`{}`", path.0.join("/"))).collect();

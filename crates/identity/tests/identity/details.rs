@@ -75,6 +75,8 @@ fn each_says_what_was_expected() {
         (with_claim("iat", Some(json!(NOW + 90))), "`iat` is in 90 s, `clock_skew` is 60 s"),
         (with_claim("exp", None), "no `exp`"),
         (with_claim("exp", Some(json!("soon"))), "`exp` is not a number"),
+        (with_claim("sub", Some(json!(""))), "`sub` is empty"),
+        (with_claim("sub", Some(json!("a\n"))), "`sub` has a control character"),
         (
             with_claim("sub", Some(json!(7))),
             "one of these has the wrong type or is missing: `sub`, `groups`, `realm_access/roles`",
