@@ -169,6 +169,16 @@ fn values_with_which_nothing_is_served_are_rejected() {
 }
 
 #[test]
+fn two_listeners_at_one_address_are_named() {
+    let people = example("people");
+    let serve = ["serve", "--policy", &people, "--listen", "127.0.0.1:9", "--admin", "127.0.0.1:9"];
+    let output = rolegate(&serve).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("two of `listen`, `admin` and `metrics` are the address `127.0.0.1:9`"), "{err}");
+}
+
+#[test]
 fn a_setting_without_effect_is_a_warning() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
