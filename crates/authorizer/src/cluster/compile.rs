@@ -232,7 +232,7 @@ fn rules(section: &model::Search) -> (Rules, Vec<Problem>) {
 fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> Option<&'b Arc<[u8]>> {
     match section.inventory.as_ref()? {
         Inventory::File { source, .. } => Some(&source.bytes),
-        Inventory::Url { url, .. } => fetched.get(url),
+        Inventory::Url { url, .. } => fetched.get(url)?.as_ref(),
     }
 }
 

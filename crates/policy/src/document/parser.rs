@@ -285,6 +285,12 @@ fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     }
 }
 
+/// Whether a line is like `a: 1, b: 2`.
+fn has_two_entries(line: &str) -> bool {
+    let after_first = line.split_once(": ").and_then(|(_, rest)| rest.split_once(", "));
+    after_first.is_some_and(|(_, second)| second.contains(": "))
+}
+
 /// How to fix a line that is not YAML from this character on.
 fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
     let indentation = line.len() - line.trim_start().len();
@@ -298,6 +304,9 @@ fn cause(info: &str, line: &str, here: Option<char>) -> Option<&'static str> {
             return Some(
                 "check the indentation of this line and of those above: entries that belong together begin in one column",
             );
+        }
+        "mapping values are not allowed in this context" if has_two_entries(line) => {
+            return Some("write each entry on a line of its own, or put them in `{` and `}`");
         }
         "simple key expect ':'" | "mapping values are not allowed in this context" => {
             return Some(

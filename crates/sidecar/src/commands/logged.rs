@@ -31,8 +31,11 @@ pub(super) struct LoggedDecision {
     groups: Vec<String>,
     #[serde(default)]
     roles: Vec<String>,
+    #[serde(default)]
     method: String,
+    #[serde(default)]
     host: String,
+    #[serde(default)]
     path: String,
     raw_path: Option<String>,
     query: Option<String>,

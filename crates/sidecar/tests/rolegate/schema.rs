@@ -192,5 +192,14 @@ fn the_schema_of_settings_has_all_of_them() {
         validator.iter_errors(&json(settings).unwrap()).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert!(!validator.is_valid(&json("listn: a\n").unwrap()));
-    assert!(!validator.is_valid(&json("decision-log: some\n").unwrap()));
+    for valid in ["drain-timeout: 5s\n", "poll-interval: 0\n", "max-message-size: 4MiB\n", "hash-queue: 9\n"]
+    {
+        assert!(validator.is_valid(&json(valid).unwrap()), "{valid}");
+    }
+    let without_unit = ["drain-timeout: 5\n", "keys-wait: \"5\"\n", "max-message-size: 4Mi\n"];
+    for invalid in
+        ["decision-log: some\n", "hash-queue: 70000\n", "threads: true\n"].iter().chain(&without_unit)
+    {
+        assert!(!validator.is_valid(&json(invalid).unwrap()), "{invalid}");
+    }
 }
